@@ -1,0 +1,236 @@
+"""What must hold: rules as frozen data, each able to print itself as the text it is parsed from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+Scalar: TypeAlias = bool | int | float | Decimal | str | dt.date | dt.datetime
+Severity: TypeAlias = Literal["error", "warn"]
+Var: TypeAlias = Literal["t", "s"]
+
+
+class Op(StrEnum):
+    """A comparison operator."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+    @property
+    def flipped(self) -> Op:
+        """The operator that holds when the two sides are exchanged."""
+        return _FLIPPED[self]
+
+    @property
+    def negated(self) -> Op:
+        """The operator that holds exactly when this one does not (on known values)."""
+        return _NEGATED[self]
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it needs an order rather than equality alone."""
+        return self not in (Op.EQ, Op.NE)
+
+
+_FLIPPED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of one of the rule's rows: `t.salary`."""
+
+    var: Var
+    name: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal value in a rule."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One comparison of a denial constraint; the left side is always a column."""
+
+    left: Column
+    op: Op
+    right: Column | Constant
+
+
+@dataclass(frozen=True)
+class Key:
+    """No two rows agree on all of `columns`."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FD:
+    """Rows that agree on `lhs` agree on `rhs`."""
+
+    lhs: tuple[str, ...]
+    rhs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One row of a pattern tableau; None stands for the unnamed variable `_`."""
+
+    lhs: tuple[Constant | None, ...]
+    rhs: tuple[Constant | None, ...]
+
+
+@dataclass(frozen=True)
+class CFD:
+    """An FD that holds on the rows that match a pattern, whose right side a pattern may fix."""
+
+    lhs: tuple[str, ...]
+    rhs: tuple[str, ...]
+    tableau: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class DC:
+    """A denial constraint: what must never hold together, of one row t or of two distinct rows t and s."""
+
+    predicates: tuple[Predicate, ...]
+
+    @property
+    def two_rows(self) -> bool:
+        """Whether a violation is a pair of rows rather than one row."""
+        return any(column.var == "s" for predicate in self.predicates for column in columns_of(predicate))
+
+
+@dataclass(frozen=True)
+class NotNull:
+    """None of `columns` is NULL."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """Every (non-NULL) value of `columns` occurs in `ref_columns` of table `ref_table`."""
+
+    table: str | None
+    columns: tuple[str, ...]
+    ref_table: str
+    ref_columns: tuple[str, ...]
+
+
+Body: TypeAlias = Key | FD | CFD | DC | NotNull | Inclusion
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`column op constant` or `column op column` in a `where` filter."""
+
+    column: str
+    op: Op
+    right: Constant | str
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """`column is null`, or with `negated` `column is not null`."""
+
+    column: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Not:
+    """Negation in a `where` filter (unknown stays unknown)."""
+
+    operand: Condition
+
+
+@dataclass(frozen=True)
+class All:
+    """Conjunction in a `where` filter."""
+
+    operands: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Any:
+    """Disjunction in a `where` filter."""
+
+    operands: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Comparison | IsNull | Not | All | Any
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How many violating rows are still accepted: a count, or a share of the table's rows."""
+
+    count: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a rule came from, for messages that underline the place.
+
+    `spans` maps a name as the rule uses it (a column, `t.column`, or a predicate's text form) to
+    its first position in `text`.
+    """
+
+    text: str
+    spans: tuple[tuple[str, int, int], ...] = ()
+
+    def span(self, name: str) -> tuple[int, int]:
+        """The place of `name`, or the whole text when it was not recorded."""
+        for known, start, end in self.spans:
+            if known == name:
+                return start, end
+        return 0, len(self.text)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule body with what people say about it."""
+
+    body: Body
+    name: str
+    description: str = ""
+    severity: Severity = "error"
+    where: Condition | None = None
+    tolerance: Tolerance | None = None
+    table: str | None = None
+    source: Source | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """The rules of one file: with the table they speak of, its key, and how NULLs compare in FDs."""
+
+    rules: tuple[Rule, ...]
+    table: str | None = None
+    key: tuple[str, ...] = ()
+    nulls: Literal["unknown", "equal"] = "unknown"
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+
+def columns_of(predicate: Predicate) -> tuple[Column, ...]:
+    """The columns a predicate reads, left first."""
+    right = predicate.right
+    return (predicate.left, right) if isinstance(right, Column) else (predicate.left,)
