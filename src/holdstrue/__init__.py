@@ -1,0 +1,47 @@
+"""Declare what must hold in your data; see every row that breaks it, now and after every change."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdstrue.detect.check import check
+    from holdstrue.detect.delta import Delta, Violation
+    from holdstrue.detect.monitor import Monitor
+    from holdstrue.detect.report import Report
+    from holdstrue.errors import HoldstrueError
+    from holdstrue.rules import CFD, DC, FD, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "check": "holdstrue.detect.check",
+    "Monitor": "holdstrue.detect.monitor",
+    "Report": "holdstrue.detect.report",
+    "Delta": "holdstrue.detect.delta",
+    "Violation": "holdstrue.detect.delta",
+    "HoldstrueError": "holdstrue.errors",
+    **dict.fromkeys(
+        ("CFD", "DC", "FD", "Inclusion", "Key", "NotNull", "Rule", "RuleSet", "load_rules", "parse_rule"),
+        "holdstrue.rules",
+    ),
+}
+
+__all__ = [
+    "CFD", "DC", "FD", "Delta", "HoldstrueError", "Inclusion", "Key", "Monitor", "NotNull", "Report", "Rule",
+    "RuleSet", "Violation", "check", "load_rules", "parse_rule",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: numba, numpy and pyarrow are not needed to read rules."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdstrue' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__))

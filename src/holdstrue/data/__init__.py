@@ -1,0 +1,1 @@
+"""Values as comparable codes, changes, and violations."""

@@ -1,0 +1,1 @@
+"""Mutable structures over rows, each with the same few verbs: insert, remove, probe, count, snapshot, restore."""

@@ -55,6 +55,23 @@ class RowCodes(Protocol):
         ...
 
 
+class GroupedRows(RowCodes, Protocol):
+    """Rows whose equality columns are numbered already, for indexes that build on groups."""
+
+    @property
+    def alive(self) -> NDArray[np.uint8]:
+        """By slot: 0 for row versions that were removed."""
+        ...
+
+    def groups(self, check: int) -> tuple[Slots, Slots]:
+        """By slot: the group a row is in as t and as s, -1 for none."""
+        ...
+
+    def lopsided(self, check: int) -> bool:
+        """Whether the two roles of a check ask for different rows or different equality columns."""
+        ...
+
+
 @dataclass(frozen=True)
 class Hits:
     """Partners found by a probe: `queries[i]` is a position in the probed slots, `partners[i]` a slot."""

@@ -1,0 +1,1 @@
+"""Reading data and changes, and the state directory: all that touches files."""

@@ -1,0 +1,1 @@
+"""From rules and column types to what the detectors must do, as plain data that explains itself."""

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 Scalar: TypeAlias = bool | int | float | Decimal | str | dt.date | dt.datetime
 Severity: TypeAlias = Literal["error", "warn"]
 Var: TypeAlias = Literal["t", "s"]
+Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion"]
 
 
 class Op(StrEnum):
@@ -131,6 +132,10 @@ class Inclusion:
 
 Body: TypeAlias = Key | FD | CFD | DC | NotNull | Inclusion
 
+_KINDS: dict[type[Body], Kind] = {
+    Key: "key", FD: "fd", CFD: "cfd", DC: "dc", NotNull: "not_null", Inclusion: "inclusion",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -212,6 +217,30 @@ class Rule:
     tolerance: Tolerance | None = None
     table: str | None = None
     source: Source | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """Which sort of rule it is.
+
+        Examples
+        --------
+        >>> Rule(Key(("id",)), "id").kind
+        'key'
+        """
+        return _KINDS[type(self.body)]
+
+    @property
+    def text(self) -> str:
+        """The body as rule text, which parses back to the same body.
+
+        Examples
+        --------
+        >>> Rule(FD(("zip",), ("city", "state")), "zips").text
+        'zip -> city, state'
+        """
+        from holdstrue.rules.text import text_of
+
+        return text_of(self.body)
 
 
 @dataclass(frozen=True)

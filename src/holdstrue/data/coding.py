@@ -1,0 +1,244 @@
+"""Arrow columns into codes that compare as their values do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdstrue.data.domain import Domain
+from holdstrue.data.labels import Labels
+from holdstrue.errors import DataError
+from holdstrue.kernels import digest
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+NAN_CODE = np.int64(0x7FFF_FFFF_FFFF_FFFE)
+"""Above the code of +infinity and below the largest integer, so that closed intervals can exclude it."""
+
+NULL_DIGEST = (np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F))
+"""Stands for NULL in the digest of a tuple where NULLs compare as equal."""
+
+_EXACT_INT = 2**53
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column's codes, which are known (all, when `valid` is None), and its digests where codes are not content.
+
+    `upper` and `lower` are the lanes of the values' digests; where they are None the code itself is
+    the lower lane and the upper follows from it.
+    """
+
+    codes: I64
+    valid: Mask | None
+    upper: U64 | None = None
+    lower: U64 | None = None
+
+    @property
+    def identity(self) -> I64:
+        """A code that depends on the value alone (a label may move when its dictionary grows)."""
+        return self.codes if self.lower is None else self.lower.view(np.int64)
+
+    def mask(self) -> Mask:
+        """Which values are known."""
+        return np.ones(self.codes.size, dtype=np.bool_) if self.valid is None else self.valid
+
+    def lanes(self, *, nulls_equal: bool) -> tuple[U64, U64]:
+        """Both lanes of each value's digest, for the digest of a tuple."""
+        upper = self.upper
+        if upper is None:
+            upper = np.empty(self.codes.size, dtype=np.uint64)
+            digest.digest_words(self.codes, upper)
+        lower = self.codes.view(np.uint64) if self.lower is None else self.lower
+        if nulls_equal and self.valid is not None:
+            upper = np.where(self.valid, upper, NULL_DIGEST[0])
+            lower = np.where(self.valid, lower, NULL_DIGEST[1])
+        return upper, lower
+
+
+def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, labels: Labels | None = None) -> Coded:
+    """Code a column in its domain; `name` is the column's name for messages.
+
+    Complexity: O(values); `label` domains add a dictionary look-up a value.
+    """
+    array = _plain(column)
+    if pa.types.is_null(array.type):
+        return Coded(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=np.bool_))
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    if domain.kind == "text":
+        codes, upper = _digest(array)
+        return Coded(codes, valid, upper)
+    if domain.kind == "label":
+        if labels is None:
+            raise ValueError("a label domain needs its dictionary")
+        text = array.cast(pa.string()) if domain.family == "decimal" else array
+        lower, upper = _digest(text)
+        return Coded(_label(array, labels, domain), valid, upper, lower.view(np.uint64))
+    if domain.kind == "float":
+        return Coded(_float_codes(array, name), valid)
+    return Coded(_integers(array, domain, name), valid)
+
+
+def key_digest(columns: list[Coded], rows: int, *, nulls_equal: bool = False) -> tuple[U64, U64, Mask]:
+    """The 128-bit digest of each row's tuple of values, and which rows have one (no NULL in the tuple)."""
+    n = rows
+    hi, lo = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
+    digest.start_key(hi, lo)
+    known = np.ones(n, dtype=np.bool_)
+    for column in columns:
+        digest.extend_key(hi, lo, *column.lanes(nulls_equal=nulls_equal))
+        if column.valid is not None and not nulls_equal:
+            known &= column.valid
+    return hi, lo, known
+
+
+def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One contiguous array of a plain (not dictionary, not view) type."""
+    types = pa.types
+    data_type = column.type
+    if types.is_dictionary(data_type):
+        column = column.cast(data_type.value_type)
+    if types.is_string_view(data_type):
+        column = column.cast(pa.large_string())
+    if types.is_binary_view(data_type) or types.is_fixed_size_binary(data_type):
+        column = column.cast(pa.large_binary())
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        if types.is_string(column.type) and column.nbytes >= 2**31:
+            column = column.cast(pa.large_string())
+        return column.combine_chunks() if column.num_chunks else pa.array([], type=column.type)
+    return column
+
+
+def _digest(array: pa.Array) -> tuple[I64, U64]:
+    n = len(array)
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, offset_buffer, data_buffer = array.buffers()
+    if n == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+    width = np.int64 if large else np.int32
+    raw = np.frombuffer(offset_buffer, dtype=width)[array.offset : array.offset + n + 1]
+    offsets = raw.astype(np.int64)
+    data = _bytes(data_buffer)
+    hi, lo = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
+    digest.digest_bytes(data, offsets, hi, lo)
+    return lo.view(np.int64), hi
+
+
+def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
+    """The buffer's bytes as an array that kernels may take (they ask for writable ones; none is written)."""
+    if buffer is None or buffer.size == 0:
+        return np.zeros(1, dtype=np.uint8)
+    view = np.frombuffer(buffer, dtype=np.uint8)
+    if not view.flags.writeable:
+        view = _writable(view)
+    return view
+
+
+def _writable(view: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The same memory marked writable: one kernel serves both, and copying the text would cost more."""
+    interface = dict(view.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+    holder = _Memory(interface, view)
+    return np.asarray(holder)
+
+
+class _Memory:
+    """Lends out memory through the array interface and keeps its owner alive."""
+
+    def __init__(self, interface: dict[str, object], owner: object) -> None:
+        self.__array_interface__ = interface
+        self._owner = owner
+
+
+def _label(array: pa.Array, labels: Labels, domain: Domain) -> I64:
+    if domain.family == "decimal":
+        array = array.cast(pa.decimal256(76, domain.scale))
+    values = array.to_pylist()
+    known = labels.assign(value for value in values if value is not None)
+    codes = np.zeros(len(values), dtype=np.int64)
+    codes[[value is not None for value in values]] = known
+    return codes
+
+
+def _float_codes(array: pa.Array, name: str) -> I64:
+    if pa.types.is_integer(array.type):
+        _refuse_inexact(array, name)
+    values = array.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
+    return float_codes(values)
+
+
+def float_codes(values: NDArray[np.float64]) -> I64:
+    """Codes of doubles: they order as the numbers do, NaN last, -0.0 and 0.0 alike.
+
+    Examples
+    --------
+    >>> codes = float_codes(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, np.nan]))
+    >>> bool((np.diff(codes) >= 0).all()), bool(codes[2] == codes[3])
+    (True, True)
+    """
+    bits = (values + 0.0).view(np.int64)
+    codes = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
+    codes[np.isnan(values)] = NAN_CODE
+    return codes
+
+
+def _refuse_inexact(array: pa.Array, name: str) -> None:
+    extremes = pc.min_max(array)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    if low is not None and (low < -_EXACT_INT or high > _EXACT_INT):
+        value = high if high > _EXACT_INT else low
+        raise DataError(
+            f"column {name!r} holds {value}, too large to be compared exactly with floating-point values",
+            hint="cast both columns to a decimal type, or the floating-point column to an integer",
+        )
+
+
+def _integers(array: pa.Array, domain: Domain, name: str) -> I64:
+    data_type = array.type
+    types = pa.types
+    if domain.family == "decimal":
+        return _scaled(array, domain, name)
+    if types.is_boolean(data_type):
+        array = array.cast(pa.int8())
+    elif types.is_uint64(data_type):
+        high = pc.max(array).as_py()
+        if high is not None and high > 2**63 - 1:
+            raise DataError(f"column {name!r} holds {high}, above the largest 64-bit integer {2**63 - 1}",
+                            hint="cast the column to decimal(20, 0) or to text")
+    elif types.is_date(data_type):
+        array = array.cast(pa.date64()).cast(pa.int64())
+    elif domain.value_type is not None:
+        array = _cast(array, domain.value_type, name).cast(pa.int64())
+    numbers = array.cast(pa.int64())
+    if numbers.null_count:
+        numbers = numbers.fill_null(0)
+    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _cast(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
+    try:
+        return array.cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"column {name!r} holds a value outside the range of {data_type}: {error}",
+                        hint="use a coarser time unit for this column") from error
+
+
+def _scaled(array: pa.Array, domain: Domain, name: str) -> I64:
+    """Decimals (and integers beside them) as integers at the domain's scale."""
+    try:
+        exact = array.cast(pa.decimal128(38, domain.scale))
+        factor = pa.scalar(10**domain.scale, type=pa.decimal128(domain.scale + 1, 0))
+        shifted = pc.multiply(exact.cast(pa.decimal256(76 - domain.scale - 2, domain.scale)), factor)
+        numbers = shifted.cast(pa.decimal128(38, 0)).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(f"column {name!r} holds a value too large for 18 digits at scale {domain.scale}: {error}",
+                        hint="give both columns the same decimal type") from error
+    return np.ascontiguousarray(numbers.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -1,0 +1,139 @@
+"""What people get back: violations by row key, what a batch added and removed, counts by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from holdstrue.rules.model import Rule
+
+Key: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A row, or an ordered pair of rows, that breaks a rule; rows are named by their key.
+
+    A key of one column is its value, of several a tuple; without a key it is the row's number from 0.
+    For rules that are symmetric in their two rows the smaller key is t.
+    """
+
+    rule: str
+    t: Key
+    s: Key = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; a violation of one row has no `s`."""
+        pair = {} if self.s is None else {"s": plain(self.s)}
+        return {"rule": self.rule, "t": plain(self.t), **pair}
+
+
+@dataclass(frozen=True)
+class RuleCounts:
+    """How a rule stands: rows, pairs and groups in violation; `open` are its violations (rows or pairs)."""
+
+    rows: int
+    pairs: int
+    groups: int
+    open: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one batch did to one rule."""
+
+    added: int
+    removed: int
+    open: int
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What one batch added and removed: exact counts, and the violations themselves up to a limit."""
+
+    batch: str
+    added: tuple[Violation, ...]
+    removed: tuple[Violation, ...]
+    counts: Mapping[str, Step]
+    duplicate: bool = False
+    """The batch had been applied before, so nothing was done."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the lists stop before the counts do."""
+        total = sum(step.added + step.removed for step in self.counts.values())
+        return not self.duplicate and len(self.added) + len(self.removed) < total
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "batch": self.batch,
+            "added": [violation.to_dict() for violation in self.added],
+            "removed": [violation.to_dict() for violation in self.removed],
+            "counts": {
+                rule: {"added": step.added, "removed": step.removed, "open": step.open}
+                for rule, step in self.counts.items()
+            },
+            "truncated": self.truncated,
+            "duplicate": self.duplicate,
+        }
+
+    def __repr__(self) -> str:
+        added, removed = sum(s.added for s in self.counts.values()), sum(s.removed for s in self.counts.values())
+        now = sum(s.open for s in self.counts.values())
+        return f"Delta(batch={self.batch!r}: +{added} new, -{removed} resolved, {now} open)"
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """One rule and how the data stands to it."""
+
+    rule: Rule
+    text: str
+    counts: RuleCounts
+    status: str
+    """`ok`, `violated`, or `tolerated` when the violating rows stay within the rule's tolerance."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "name": self.rule.name,
+            "kind": self.rule.kind,
+            "text": self.text,
+            "severity": self.rule.severity,
+            "rows": self.counts.rows,
+            "pairs": self.counts.pairs,
+            "groups": self.counts.groups,
+            "status": self.status,
+        }
+
+
+@dataclass(frozen=True)
+class Batched:
+    """One line of a monitor's history."""
+
+    batch: str
+    time: str
+    rule: str
+    added: int
+    removed: int
+    open: int
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A row and how many violations it is in, in all and by rule."""
+
+    key: Key
+    total: int
+    by_rule: Mapping[str, int] = field(default_factory=dict)
+
+
+def plain(value: Key) -> Any:
+    """A key as JSON data: numbers, texts and booleans as they are, tuples as lists, the rest as text."""
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,283 @@
+"""All checks of a plan over their tables: one batch in, exact outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.coding import encode, key_digest
+from holdstrue.data.domain import domain_of
+from holdstrue.data.labels import Labels
+from holdstrue.detect.batch import Batch, NewRows, Outcome
+from holdstrue.detect.group import GroupDetector
+from holdstrue.detect.pair import PairDetector, PairSet
+from holdstrue.detect.reference import ReferenceDetector
+from holdstrue.detect.row import RowDetector
+from holdstrue.index.grouping import Grouping
+from holdstrue.index.numbering import U64, Snapshot, nested
+from holdstrue.index.protocol import Shape, Term
+from holdstrue.index.rows import Rows
+from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.compile import Plan
+from holdstrue.rules.model import Op
+
+I32 = NDArray[np.int32]
+Detector: TypeAlias = RowDetector | GroupDetector | PairDetector | ReferenceDetector
+GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A resolved batch for one table: new row images, which old versions go, and who updates whom.
+
+    `updates[i]` is the slot that the i-th new row replaces, -1 for an insert; `old` are all slots
+    that go, ascending, replaced ones included. `keys` and `old_keys` are the digests of their keys.
+    """
+
+    values: pa.Table
+    old: I32
+    updates: I32
+    keys: tuple[U64, U64] | None = None
+    old_keys: tuple[U64, U64] | None = None
+
+
+@dataclass
+class Table:
+    """The rows of one table and everything that groups them."""
+
+    name: str
+    rows: Rows
+    groupings: dict[GroupingKey, Grouping] = field(default_factory=dict)
+    code_columns: tuple[str, ...] = ()
+    pairs: PairSet | None = None
+
+
+class Engine:
+    """Rows, indexes and detectors of a plan; nothing here knows of files or of how changes were written."""
+
+    def __init__(self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: bool) -> None:
+        self.plan = plan
+        self.labels = {number: Labels() for number, domain in plan.domains.values() if domain.kind == "label"}
+        self.tables: dict[str, Table] = {}
+        for name, schema in kept.items():
+            columns = self._code_columns(name)
+            self.tables[name] = Table(name, Rows(schema, keyed=keyed, code_columns=len(columns)), code_columns=columns)
+        self.detectors: list[Detector] = []
+        self._build()
+
+    def _code_columns(self, table: str) -> tuple[str, ...]:
+        """Columns whose codes are kept by row: those that pair terms compare (equalities are in the groups)."""
+        by_group = self.plan.index == "blocks"
+        names = [
+            name
+            for check in self.plan.checks if isinstance(check, PairCheck) and check.table == table
+            for term in check.terms if not (by_group and term.op is Op.EQ)
+            for name in (term.left, term.right)
+        ]
+        return tuple(dict.fromkeys(names))
+
+    def _build(self) -> None:
+        pair_checks: dict[str, list[PairCheck]] = {}
+        for check in self.plan.checks:
+            if isinstance(check, PairCheck):
+                pair_checks.setdefault(check.table, []).append(check)
+        for name, checks in pair_checks.items():
+            table = self.tables[name]
+            shapes = [self._shape(check, table) for check in checks]
+            groupings = [self._grouping(table, *_sides(check), nulls_equal=False) for check in checks]
+            table.pairs = PairSet(checks, shapes, table.rows, groupings, self.plan.index)
+        for check in self.plan.checks:
+            self.detectors.append(self._detector(check, pair_checks))
+
+    def _detector(
+        self, check: RowCheck | GroupCheck | PairCheck | ReferenceCheck, pair_checks: dict[str, list[PairCheck]]
+    ) -> Detector:
+        table = self.tables[check.table]
+        match check:
+            case RowCheck():
+                return RowDetector(check, table.rows)
+            case GroupCheck():
+                grouping = self._grouping(table, check.lhs, check.lhs, nulls_equal=check.nulls_equal)
+                return GroupDetector(check, table.rows, grouping)
+            case PairCheck():
+                if table.pairs is None:
+                    raise RuntimeError("pair checks were not collected")
+                return PairDetector(pair_checks[check.table].index(check), check, table.pairs, table.rows)
+            case ReferenceCheck():
+                return ReferenceDetector(check, table.rows, self.tables[check.ref_table].rows)
+
+    def _grouping(self, table: Table, lefts: tuple[str, ...], rights: tuple[str, ...], *, nulls_equal: bool) -> Grouping:
+        """The grouping of these equality columns, one for all rules that share them."""
+        key = (lefts, rights, nulls_equal)
+        if key not in table.groupings:
+            table.groupings[key] = Grouping(two_sided=lefts != rights)
+        return table.groupings[key]
+
+    def _shape(self, check: PairCheck, table: Table) -> Shape:
+        place = {name: i for i, name in enumerate(table.code_columns)}
+        return Shape(tuple(
+            Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms
+        ))
+
+    def prepare(self, table: str, values: pa.Table) -> NewRows:
+        """Code every column that rules compare, so that a value that cannot be coded stops the batch here."""
+        domains = {column: entry for (owner, column), entry in self.plan.domains.items() if owner == table}
+        incoming = NewRows(table, values, domains, self.labels)
+        epochs = {number: labels.epoch for number, labels in self.labels.items()}
+        for column in domains:
+            incoming.coded(column)
+        if any(self.labels[number].epoch != epoch for number, epoch in epochs.items()):
+            incoming = NewRows(table, values, domains, self.labels)
+            for column in domains:
+                incoming.coded(column)
+        return incoming
+
+    def key_digest(self, table: str, values: pa.Table, key: Sequence[str]) -> tuple[U64, U64]:
+        """Digests of the rows' keys. Complexity: O(rows)."""
+        columns = []
+        for name in key:
+            domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False)
+            if domain is None:
+                raise ValueError(f"key column {name!r} does not compare")
+            columns.append(encode(values.column(name), domain, name=name, labels=Labels()))
+        hi, lo, _ = key_digest(columns, values.num_rows)
+        return hi, lo
+
+    def load(self, table: str, values: pa.Table, keys: tuple[U64, U64] | None) -> None:
+        """Take in rows that are known to fit, without asking what they change. Complexity: O(n log n)."""
+        nobody = np.empty(0, dtype=np.int32)
+        self.apply({table: Incoming(values, nobody, np.full(values.num_rows, -1, dtype=np.int32), keys)}, 0)
+
+    def with_keys(self, table: str, part: Incoming, key: Sequence[str]) -> Incoming:
+        """A batch read back from a log, with the digests of its keys."""
+        old = self.tables[table].rows.take(part.old, key)
+        return replace(
+            part, keys=self.key_digest(table, part.values, key), old_keys=self.key_digest(table, old, key))
+
+    def explain(self) -> dict[int, list[str]]:
+        """What the running indexes say of each check."""
+        notes: dict[int, list[str]] = {}
+        for at, detector in enumerate(self.detectors):
+            if isinstance(detector, PairDetector):
+                notes[at] = detector.explain()
+        return notes
+
+    def apply(self, incoming: Mapping[str, Incoming], limit: int) -> list[Outcome]:
+        """Apply a batch over one or more tables; one outcome a check. Complexity: see the detectors."""
+        prepared = {name: self.prepare(name, part.values) for name, part in incoming.items()}
+        self._translate_labels()
+        batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}
+        for name, batch in batches.items():
+            pairs = self.tables[name].pairs
+            if pairs is not None:
+                pairs.begin(batch)
+        outcomes = [self._judge(detector, batches, limit) for detector in self.detectors]
+        for name, batch in batches.items():
+            pairs = self.tables[name].pairs
+            if pairs is not None:
+                pairs.end(batch)
+        return outcomes
+
+    def _judge(self, detector: Detector, batches: dict[str, Batch], limit: int) -> Outcome:
+        if isinstance(detector, ReferenceDetector):
+            own, other = batches.get(detector.check.table), batches.get(detector.check.ref_table)
+            if own is not None or other is not None:
+                return detector.apply(own, other, limit)
+        else:
+            batch = batches.get(detector.check.table)
+            if batch is not None:
+                return detector.apply(batch, limit)
+        empty = np.empty((0, detector.width), dtype=np.int32)
+        return Outcome(0, 0, empty, empty)
+
+    def _enter(self, table: Table, part: Incoming, incoming: NewRows) -> Batch:
+        """Old versions out, new versions in, groups assigned."""
+        rows = table.rows
+        first = rows.size
+        if part.old.size:
+            rows.remove(part.old, part.old_keys)
+        codes = [incoming.coded(column).codes for column in table.code_columns]
+        new = rows.append(part.values, part.keys, codes)
+        for (lefts, rights, nulls_equal), grouping in table.groupings.items():
+            t_key = key_digest([incoming.coded(c) for c in lefts], new.size, nulls_equal=nulls_equal)
+            s_key = key_digest([incoming.coded(c) for c in rights], new.size) if grouping.two_sided else None
+            grouping.insert(first, t_key, s_key)
+        old_twin = np.full(part.old.size, -1, dtype=np.int32)
+        updating = np.flatnonzero(part.updates >= 0)
+        old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
+        return Batch(rows, incoming, part.old, new, old_twin, part.updates)
+
+    def _translate_labels(self) -> None:
+        """Bring stored codes along when an order-keeping dictionary was labelled anew (rare)."""
+        for number, labels in self.labels.items():
+            translation = labels.take_translation()
+            if translation is None:
+                continue
+            before, after = translation
+            for table in self.tables.values():
+                moved = False
+                for i, column in enumerate(table.code_columns):
+                    if self.plan.domains[table.name, column][0] == number and table.rows.size:
+                        codes = table.rows.codes[i, : table.rows.size]
+                        place = np.minimum(np.searchsorted(before, codes), before.size - 1)
+                        codes[:] = np.where(before[place] == codes, after[place], codes)
+                        moved = True
+                if moved and table.pairs is not None:
+                    table.pairs.rebuild()
+
+    def size_bytes(self) -> dict[str, int]:
+        """Memory held by each part."""
+        sizes: dict[str, int] = {}
+        for table in self.tables.values():
+            sizes[f"rows of {table.name}"] = table.rows.size_bytes()
+            for (lefts, rights, _), grouping in table.groupings.items():
+                name = ", ".join(lefts) if lefts == rights else f"{', '.join(lefts)} | {', '.join(rights)}"
+                sizes[f"groups of {table.name} by ({name})"] = grouping.size_bytes()
+            if table.pairs is not None:
+                sizes[f"pair index of {table.name}"] = table.pairs.size_bytes()
+        for i, detector in enumerate(self.detectors):
+            sizes[f"check {i}"] = detector.size_bytes()
+        return sizes
+
+    def snapshot(self) -> Snapshot:
+        """Every array of every part under a name of its own."""
+        arrays: Snapshot = {}
+        for t, table in enumerate(self.tables.values()):
+            arrays |= nested(f"t{t}.rows", table.rows.snapshot())
+            for g, grouping in enumerate(table.groupings.values()):
+                arrays |= nested(f"t{t}.g{g}", grouping.snapshot(table.rows.size))
+            if table.pairs is not None:
+                arrays |= nested(f"t{t}.pairs", table.pairs.snapshot())
+        for d, detector in enumerate(self.detectors):
+            arrays |= nested(f"d{d}", detector.snapshot())
+        return arrays
+
+    def restore(self, arrays: Snapshot, values: Mapping[str, pa.Table]) -> None:
+        """Take over the arrays of a snapshot of the same plan, and the tables' values."""
+        parts: dict[str, Snapshot] = {}
+        for name, array in arrays.items():
+            head, _, rest = name.partition(".")
+            if head.startswith("t"):
+                second, _, rest = rest.partition(".")
+                head = f"{head}.{second}"
+            parts.setdefault(head, {})[rest] = array
+        for t, (name, table) in enumerate(self.tables.items()):
+            table.rows.restore(parts[f"t{t}.rows"], values[name])
+            for g, grouping in enumerate(table.groupings.values()):
+                grouping.restore(parts[f"t{t}.g{g}"])
+            if table.pairs is not None:
+                table.pairs.restore(parts.get(f"t{t}.pairs", {}))
+        for d, detector in enumerate(self.detectors):
+            detector.restore(parts[f"d{d}"])
+
+
+def _sides(check: PairCheck) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Equality columns of a pair check, for t and for s, in one order."""
+    equal = sorted({(term.left, term.right) for term in check.terms if term.op is Op.EQ})
+    return tuple(left for left, _ in equal), tuple(right for _, right in equal)
+

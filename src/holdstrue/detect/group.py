@@ -1,0 +1,314 @@
+"""Keys, FDs and the variable part of CFDs: counters per group, pairs only when asked for.
+
+Papers 000 (classes of equal left sides and their right-hand values) and 002 (GROUP, MATCH, MERGE).
+Memory beside the shared grouping: 16 bytes a group; for FDs 20 bytes a group, 4 a row and 43 to 53 a
+distinct (group, right side); 4 more a row once pairs are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.detect.batch import Batch, Outcome, Pairs, no_pairs
+from holdstrue.index.arrays import room, with_slack
+from holdstrue.index.grouping import Grouping
+from holdstrue.index.lists import RowLists
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.rows import Rows
+from holdstrue.kernels import digest
+from holdstrue.kernels import groups as kernels
+from holdstrue.plan.checks import GroupCheck
+from holdstrue.plan.filter import holds
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+CHUNK = 1 << 16
+
+MOST_RHS = 24
+"""Unknown right-hand values are bits beside the group's number in a kind's key."""
+
+_NULL_VALUE = np.int64(-0x2545F4914F6CDD1D)
+"""Stands for NULL among right-hand values where NULLs compare as equal."""
+
+
+class GroupDetector:
+    """Counts of rows, right sides and conflicting pairs by group of equal left sides."""
+
+    width = 2
+
+    def __init__(self, check: GroupCheck, rows: Rows, grouping: Grouping) -> None:
+        self.check = check
+        self._rows = rows
+        self._grouping = grouping
+        self._is_key = not check.rhs
+        self._several = len(check.rhs) > 1
+        # a key over all rows needs no kinds of its own: a row's kind is its group
+        self._aliased = self._is_key and check.member is None
+        self._numbers = Numbering()
+        self._lists = RowLists()
+        self._core = np.zeros((64, 2), dtype=np.int32)
+        self._pairs = np.zeros(64, dtype=np.int64)
+        self._extra = self._no_extra(64)
+        self._kinds = np.zeros((0 if self._is_key else 64, 4), dtype=np.int32)
+        self._values = np.zeros((len(check.rhs) if self._several else 0, 64), dtype=np.int64)
+        self._row_kind = np.full(64, -1, dtype=np.int32)
+        self._totals = np.zeros(3, dtype=np.int64)
+
+    def _no_extra(self, groups: int) -> I32:
+        extra = np.zeros((1 if self._is_key else groups, 4 if self._several else 1), dtype=np.int32)
+        extra[:, : 2 if self._several else 1] = -1
+        return extra
+
+    @property
+    def pairs(self) -> int:
+        """Violating pairs."""
+        return int(self._totals[kernels.PAIRS_TOTAL])
+
+    @property
+    def rows(self) -> int:
+        """Rows in at least one violating pair."""
+        return int(self._totals[kernels.ROWS_TOTAL])
+
+    @property
+    def groups(self) -> int:
+        """Groups with a violation."""
+        return int(self._totals[kernels.GROUPS_TOTAL])
+
+    def apply(self, batch: Batch, limit: int) -> Outcome:
+        """Count old rows out and new ones in. Complexity: O(batch), plus the pairs listed."""
+        self._place(batch)
+        kinds = self._kind_by_slot()
+        old, new = kinds[batch.old], kinds[batch.new]
+        lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
+        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
+        removed = kernels.remove_rows(*counters, old, self._totals, lost) if old.size else 0
+        kept = self._kept(kinds, batch) if old.size and new.size else 0
+        added = kernels.add_rows(*counters, new, self._totals, won) if new.size else 0
+        added, removed = added - kept, removed - kept
+        added_list = self._list(batch, won, min(limit, added), after=True)
+        removed_list = self._list(batch, lost, min(limit, removed), after=False)
+        return Outcome(added, removed, added_list, removed_list)
+
+    def _kind_by_slot(self) -> I32:
+        return self._grouping.t_groups if self._aliased else self._row_kind
+
+    def _place(self, batch: Batch) -> None:
+        """Give the new rows their kinds, and every new group and kind its counters."""
+        groups = len(self._grouping)
+        self._core = room(self._core, groups, fill=0)
+        self._pairs = room(self._pairs, groups, fill=0)
+        if not self._is_key and groups > self._extra.shape[0]:
+            known = self._extra.shape[0]
+            self._extra = room(self._extra, groups, fill=0)
+            self._extra[known:] = self._no_extra(self._extra.shape[0] - known)
+        if self._aliased:
+            return
+        group = self._grouping.t_groups[batch.first_new : batch.rows.size]
+        member = (group >= 0) & holds(self.check.member, batch.incoming.column, group.size)
+        kinds = np.where(member, group, np.int32(-1)) if self._is_key else self._kind(batch, group, member)
+        self._row_kind = room(self._row_kind, batch.rows.size, fill=-1)
+        self._row_kind[batch.new] = kinds
+
+    def _kind(self, batch: Batch, group: I32, member: Mask) -> I32:
+        """Numbers that stand for (group, right side); rows with no known right-hand value are no members."""
+        values: list[I64] = []
+        unknown = np.zeros(group.size, dtype=np.int64)
+        null = np.zeros(group.size, dtype=np.int64)
+        for i, column in enumerate(self.check.rhs):
+            coded = batch.incoming.coded(column)
+            value, valid = coded.identity, coded.valid
+            if valid is not None and self.check.nulls_equal:
+                null |= np.where(valid, np.int64(0), np.int64(1))
+                value, valid = np.where(valid, value, _NULL_VALUE), None
+            asked = self.check.asked[i]
+            if asked is not None:
+                wanted = holds(asked, batch.incoming.column, group.size)
+                valid = wanted if valid is None else valid & wanted
+            if valid is not None:
+                unknown |= np.where(valid, np.int64(0), np.int64(1 << i))
+                value = np.where(valid, value, np.int64(0))
+            values.append(value)
+        member = member & (unknown != (1 << len(values)) - 1)
+        lower = values[0].view(np.uint64)
+        if self._several:
+            lower, upper = np.empty(group.size, dtype=np.uint64), np.empty(group.size, dtype=np.uint64)
+            digest.start_key(upper, lower)
+            for value in values:
+                digest.extend_key(upper, lower, value.view(np.uint64), value.view(np.uint64))
+        # the flag tells a NULL that is a value from the number that its code happens to be
+        upper = (group.astype(np.int64) | (unknown << 32) | (null << (32 + MOST_RHS))).view(np.uint64)
+        known = len(self._numbers)
+        kinds = self._numbers.assign(upper, np.ascontiguousarray(lower), member)
+        if len(self._numbers) > known:
+            self._describe(known, kinds, group, unknown, values)
+        return kinds
+
+    def _describe(self, known: int, kinds: I32, group: I32, unknown: I64, values: list[I64]) -> None:
+        """Write down group, mask and values of the kinds that are new."""
+        total = len(self._numbers)
+        self._kinds = room(self._kinds, total, fill=0)
+        self._kinds[known:total, kernels.COUNT] = 0
+        fresh = np.flatnonzero(kinds >= known)
+        number = kinds[fresh]
+        self._kinds[number, kernels.GROUP] = group[fresh]
+        self._kinds[number, kernels.MASK] = unknown[fresh].astype(np.int32)
+        if self._several:
+            self._values = room(self._values, total, axis=1)
+            for i, value in enumerate(values):
+                self._values[i, number] = value[fresh]
+        kernels.enlist_kinds(self._extra, self._kinds, known, total)
+
+    def _kept(self, kinds: I32, batch: Batch) -> int:
+        """Pairs that violate before and after the batch, so that they are neither added nor removed."""
+        updated = batch.old_twin >= 0
+        old, new = kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
+        kept = kernels.kept_with_unchanged(self._core, self._extra, self._kinds, self._values, old, new)
+        both = (old >= 0) & (new >= 0)
+        old, new = old[both], new[both]
+        group = old if self._is_key else self._kinds[old, kernels.GROUP]
+        stay = group == (new if self._is_key else self._kinds[new, kernels.GROUP])
+        old, new, group = old[stay], new[stay], group[stay]
+        if self._several:
+            order = np.argsort(group, kind="stable")
+            return kept + kernels.kept_between_updated(self._kinds, self._values, old[order], new[order])
+        kept += _equal_pairs(group)
+        if not self._is_key:
+            move = old.astype(np.int64) << 32 | new.astype(np.int64)
+            kept += _equal_pairs(move) - _equal_pairs(old) - _equal_pairs(new)
+        return kept
+
+    def _list(self, batch: Batch, found: I64, limit: int, *, after: bool) -> Pairs:
+        """Violating pairs that exist only after (or only before) the batch. Complexity: O(pairs listed)."""
+        if limit == 0:
+            return no_pairs()
+        seeds, twins = (batch.new, batch.new_twin) if after else (batch.old, batch.old_twin)
+        image, twin = self._rows.alive, self._rows.twin
+        twin[seeds] = twins
+        image[batch.new], image[batch.old] = (2, 0) if after else (0, 2)
+        out = np.empty((limit, 2), dtype=np.int32)
+        size = kernels.list_conflicts(
+            self._extra, self._kinds, self._values, self._kind_by_slot(), *self._read_lists(),
+            seeds, found, twins, image, twin, after, out,
+        )
+        image[batch.new], image[batch.old] = 1, 0
+        return out[:size]
+
+    def _read_lists(self) -> tuple[I32, I32]:
+        distinct = len(self._grouping) if self._is_key else len(self._numbers)
+        return self._lists.upto(self._kind_by_slot(), distinct, self._rows.size)
+
+    def violating_groups(self) -> I32:
+        """Groups with a violating pair. Complexity: O(groups), some 10^9 groups a second."""
+        return np.flatnonzero(self._pairs[: len(self._grouping)] > 0).astype(np.int32)
+
+    def _sides(self, group: int) -> list[tuple[int, I32]]:
+        """The right sides that occur in a group, each with its living rows in slot order."""
+        self._read_lists()
+        kinds = [group]
+        if not self._is_key:
+            kinds = []
+            for which in range(2 if self._several else 1):
+                kind = int(self._extra[group, which])
+                while kind >= 0:
+                    kinds.append(kind)
+                    kind = int(self._kinds[kind, kernels.NEXT])
+        read = ((kind, self._lists.read(kind)) for kind in kinds)
+        sides = ((kind, slots[self._rows.alive[slots] != 0]) for kind, slots in read)
+        return sorted(((kind, slots) for kind, slots in sides if slots.size), key=lambda side: int(side[1][0]))
+
+    def conflicting(self, group: int) -> list[I32]:
+        """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
+        sides = self._sides(group)
+        if self._is_key:
+            return [slots[i : i + 1] for _, slots in sides for i in range(slots.size)]
+        return [slots for _, slots in sides]
+
+    def violations(self) -> Iterator[Pairs]:
+        """Chunks of violating pairs, group by group. Complexity: O(pairs)."""
+        for group in self.violating_groups():
+            sides = self._sides(int(group))
+            if self._is_key:
+                yield from _pairs_within(sides[0][1])
+                continue
+            for i, (kind, slots) in enumerate(sides):
+                others = [other for other_kind, other in sides[i + 1 :] if self._clash(kind, other_kind)]
+                if others:
+                    yield from _pairs_across(slots, np.concatenate(others))
+
+    def _clash(self, a: int, b: int) -> bool:
+        if not self._several:
+            return True
+        unknown = int(self._kinds[a, kernels.MASK] | self._kinds[b, kernels.MASK])
+        return any(
+            (unknown >> i) & 1 == 0 and self._values[i, a] != self._values[i, b] for i in range(self._values.shape[0])
+        )
+
+    def degrees(self, slots: I32) -> I64:
+        """How many violating pairs each row is in. Complexity: O(rows), O(kinds of the group) with unknown values."""
+        kinds = np.where(self._rows.alive[slots] != 0, self._kind_by_slot()[slots], np.int32(-1))
+        out = np.zeros(slots.size, dtype=np.int64)
+        kernels.count_conflicts(self._core, self._extra, self._kinds, self._values, kinds, out)
+        return out
+
+    def violating(self) -> I32:
+        """Slots of rows in a violation. Complexity: O(groups + result)."""
+        parts = [slots for group in self.violating_groups() for _, slots in self._sides(int(group))]
+        slots = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
+        return slots[self.degrees(slots) > 0] if self._several else slots
+
+    def size_bytes(self) -> int:
+        """Memory held beside the grouping, which rules share."""
+        arrays = (self._core, self._pairs, self._extra, self._kinds, self._values, self._row_kind)
+        own = 0 if self._is_key else self._numbers.size_bytes()
+        return own + self._lists.size_bytes() + sum(array.nbytes for array in arrays)
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        groups, kinds, rows = len(self._grouping), len(self._numbers), self._rows.size
+        extra = self._extra
+        if not self._is_key:
+            extra = with_slack(self._extra, groups)
+            extra = np.concatenate((extra[:groups], self._no_extra(extra.shape[0] - groups)))
+        return {
+            "core": with_slack(self._core, groups),
+            "pairs": with_slack(self._pairs, groups),
+            "extra": extra,
+            "kinds": self._kinds if self._is_key else with_slack(self._kinds, kinds),
+            "values": with_slack(self._values, kinds, axis=1) if self._several else self._values,
+            "row_kind": self._row_kind if self._aliased else with_slack(self._row_kind, rows, fill=-1),
+            "totals": self._totals,
+            **nested("numbers", self._numbers.snapshot()),
+            **nested("lists", self._lists.snapshot(groups if self._is_key else kinds)),
+        }
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
+        self._numbers.restore(unnested("numbers", arrays))
+        self._lists.restore(unnested("lists", arrays))
+        self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]  # type: ignore[assignment]
+        self._kinds, self._values = arrays["kinds"], arrays["values"]  # type: ignore[assignment]
+        self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]  # type: ignore[assignment]
+
+
+def _equal_pairs(values: NDArray[np.integer]) -> int:
+    """Number of unordered pairs of equal values."""
+    counts = np.unique(values, return_counts=True)[1].astype(np.int64)
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def _pairs_within(slots: I32) -> Iterator[Pairs]:
+    for i in range(slots.size - 1):
+        yield from _pairs_across(slots[i : i + 1], slots[i + 1 :])
+
+
+def _pairs_across(a: I32, b: I32) -> Iterator[Pairs]:
+    """All pairs of one row of `a` and one of `b`, in chunks."""
+    step = max(1, CHUNK // b.size)
+    for start in range(0, a.size, step):
+        part = a[start : start + step]
+        yield np.stack((np.repeat(part, b.size), np.tile(b, part.size)), axis=1)

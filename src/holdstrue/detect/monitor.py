@@ -1,0 +1,379 @@
+"""The monitor: rules, indexes, counters and durable state; `apply(changes)` says what each batch broke and mended."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes
+from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
+from holdstrue.detect.durable import Durable, State
+from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.report import Report
+from holdstrue.detect.resolve import OnConflict, resolve
+from holdstrue.detect.views import Group, Views, numbers_of
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.io.feeds import read_changes
+from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
+from holdstrue.plan.explain import explain
+from holdstrue.rules.file import load_rules
+from holdstrue.rules.model import Inclusion, RuleSet
+
+LIMIT = 100_000
+"""Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
+
+
+COMPACT_FROM = 10_000
+"""Fewer removed row versions than this are not worth a rebuild."""
+
+
+class Monitor:
+    """Keeps the violations of a rule set current while tables change.
+
+    Parameters
+    ----------
+    rules
+        Anything `load_rules` takes: a file, rule texts, rules.
+    key
+        The column or columns that tell the rows of the main table apart. For several tables a
+        mapping from table name to key.
+    data
+        Rows to start with; for several tables a mapping from table name to rows.
+    index
+        How pairs of rows are found: `blocks`, `lt_tree` (paper 003) or `chains` (paper 001).
+
+    Examples
+    --------
+    >>> monitor = Monitor("zip -> city", key="id")
+    >>> monitor.apply(pa.table({"id": [1, 2], "zip": ["1", "1"], "city": ["Bonn", "Ulm"]}))
+    Delta(batch='1': +1 new, -0 resolved, 1 open)
+    >>> monitor.apply(pa.table({"id": [2], "op": ["delete"]}))
+    Delta(batch='2': +0 new, -1 resolved, 0 open)
+    """
+
+    def __init__(
+        self,
+        rules: Any,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        *,
+        data: Any = None,
+        index: IndexKind = "blocks",
+        read: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.rules: RuleSet = load_rules(rules)
+        others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != self.rules.table)
+        self._main = main_table(self.rules, others)
+        self._keys = _keys(self.rules, key, self._main)
+        self._index: IndexKind = index
+        self._engine: Engine | None = None
+        self._durable: Durable | None = None
+        self._batches = 0
+        self._history: list[Batched] = []
+        self._broken = False
+        if data is not None:
+            self.apply(data, limit=0, feed="append", **(read or {}))
+
+    # --- opening and closing -------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], rules: Any,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        *, data: Any = None, index: IndexKind = "blocks", read: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """A monitor whose state lives in a new directory. Complexity: O(data)."""
+        monitor = cls(rules, key, index=index)
+        if data is not None:
+            monitor.apply(data, limit=0, feed="append", batch_id="0", **(read or {}))
+        monitor._durable = Durable.create(path, monitor._state("0"), monitor._engine, monitor._history)
+        monitor._history = []
+        return monitor
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
+        """The monitor of a state directory. Complexity: O(batches since the last checkpoint), not O(table)."""
+        durable, state = Durable.open(path, read_only=read_only)
+        try:
+            monitor = cls(state.rules, state.keys, index=state.index)
+            monitor._main = state.main
+            monitor._durable = durable
+            monitor._batches = state.batches
+            if state.schemas:
+                monitor._engine = monitor._new_engine(state.schemas)
+                durable.restore(monitor._engine, monitor._keys)
+        except BaseException:
+            durable.close()
+            raise
+        return monitor
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        if self._durable is not None:
+            self._durable.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def apply(
+        self, changes: Any, *, batch_id: str | int | None = None, limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error", feed: str = "auto", op_column: str | None = None, **read: Any,
+    ) -> Delta:
+        """Apply one batch, whole or not at all, and say which violations it added and removed.
+
+        Parameters
+        ----------
+        changes
+            Rows, a file, or a change feed (see `read_changes`); a mapping from table name to such
+            for one batch over several tables.
+        batch_id
+            Names the batch. A batch whose id was applied before changes nothing.
+        limit
+            How many added and how many removed violations are listed; None for all of them.
+        on_conflict
+            What to do about inserts of existing keys and updates or deletes of missing ones.
+
+        Complexity: O(changes and violations they add or remove), times log of the rows in a group.
+        """
+        self._usable()
+        batch = str(self._batches + 1) if batch_id is None else str(batch_id)
+        if batch_id is not None and self._seen(batch):
+            standing = {name: Step(0, 0, counts.open) for name, counts in self.counts().items()}
+            return Delta(batch, (), (), standing, duplicate=True)
+        parts = changes if isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__") else {self._main: changes}
+        read_parts = {
+            self._table_name(name): self._read(self._table_name(name), part, feed, op_column, read)
+            for name, part in parts.items()
+        }
+        self._know(read_parts)
+        engine = self._working_engine()
+        incoming = {
+            name: resolve(
+                part, engine.tables[name].rows, self._keys[name],
+                lambda table, name=name: engine.key_digest(name, table, self._keys[name]), on_conflict,
+            )
+            for name, part in read_parts.items()
+        }
+        return self._run(engine, batch, incoming, 2**62 if limit is None else limit)
+
+    def _run(self, engine: Engine, batch: str, incoming: dict[str, Incoming], limit: int) -> Delta:
+        for name, part in incoming.items():
+            engine.prepare(name, part.values)
+        self._broken = True
+        outcomes = engine.apply(incoming, min(limit, 2**31 - 1))
+        views = Views(engine, self._keys)
+        steps = views.steps(outcomes)
+        added, removed = views.listed(outcomes, limit)
+        time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        lines = [Batched(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()]
+        self._batches += 1
+        self._keep(engine, batch, incoming, lines)
+        self._broken = False
+        return Delta(batch, added, removed, steps)
+
+    def _keep(self, engine: Engine, batch: str, incoming: dict[str, Incoming], lines: list[Batched]) -> None:
+        """Make the batch durable, and drop removed row versions when they outnumber the living."""
+        rows = [table.rows for table in engine.tables.values()]
+        if sum(part.size for part in rows) > 2 * sum(part.living for part in rows) + COMPACT_FROM:
+            self._replan({name: table.rows.schema for name, table in engine.tables.items()})
+        if self._durable is None:
+            self._history.extend(lines)
+        else:
+            self._durable.append(self._state(batch), self._working_engine(), incoming, lines)
+
+    def _read(self, table: str, part: Any, feed: str, op_column: str | None, read: Mapping[str, Any]) -> Changes:
+        if isinstance(part, Changes):
+            return part
+        key = self._keys[table]
+        schema = None if self._engine is None else self._engine.tables[table].rows.schema
+        if schema is not None and any(pa.types.is_null(field.type) for field in schema):
+            schema = None
+        return read_changes(
+            part, key=key, schema=schema, feed=feed, op_column=op_column, extra="ignore", **read,
+        )
+
+    def _know(self, parts: Mapping[str, Changes]) -> None:
+        """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
+        known = {} if self._engine is None else {
+            name: table.rows.schema for name, table in self._engine.tables.items() if len(table.rows.schema)
+        }
+        schemas = dict(known)
+        for name, part in parts.items():
+            seen = part.rows.schema
+            if name not in known:
+                schemas[name] = self._kept(name, seen)
+                continue
+            fields = [
+                seen.field(field.name) if pa.types.is_null(field.type) and field.name in seen.names else field
+                for field in known[name]
+            ]
+            schemas[name] = pa.schema(fields)
+        if schemas != known:
+            self._replan(schemas)
+
+    def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
+        """The columns that are kept of a table: its key and what the rules read."""
+        wanted = dict.fromkeys((*self._keys[table], *needed_columns(self.rules, self._main).get(table, ())))
+        for name in self._keys[table]:
+            if name not in seen.names:
+                raise HoldstrueError(f"table {table!r} has no key column {name!r}",
+                                     hint=f"its columns are {', '.join(seen.names)}")
+        names = [name for name in wanted if name in seen.names]
+        return pa.schema([_plain(seen.field(name)) for name in names])
+
+    def _new_engine(self, schemas: Mapping[str, pa.Schema]) -> Engine:
+        """An engine for tables of these types; tables not seen yet have the columns that others imply."""
+        needed = needed_columns(self.rules, self._main)
+        everything = dict(schemas)
+        for name, columns in needed.items():
+            if name not in everything:
+                wanted = dict.fromkeys((*self._keys.get(name, ()), *columns))
+                everything[name] = pa.schema([pa.field(column, pa.null()) for column in wanted])
+        plan = compile_rules(self.rules, self._main, everything, self._index)
+        return Engine(plan, everything, keyed=True)
+
+    def _replan(self, schemas: Mapping[str, pa.Schema]) -> None:
+        before = self._engine
+        engine = self._new_engine(schemas)
+        if before is not None:
+            for name, table in before.tables.items():
+                slots = table.rows.living_slots()
+                if slots.size:
+                    values = table.rows.take(slots).cast(engine.tables[name].rows.schema)
+                    engine.load(name, values, engine.key_digest(name, values, self._keys[name]))
+        self._engine = engine
+        if self._durable is not None:
+            self._durable.stale = True
+
+    def _table_name(self, name: str) -> str:
+        if name not in self._keys:
+            raise HoldstrueError(f"no table {name!r} in this monitor", hint=f"it watches {', '.join(self._keys)}")
+        return name
+
+    def _usable(self) -> None:
+        if self._broken:
+            raise StateError("an earlier batch stopped half-way in memory", hint="open the state again; nothing of the batch was committed")
+        if self._durable is not None and self._durable.read_only:
+            raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
+
+    def _working_engine(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("no table is known yet")
+        return self._engine
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def counts(self) -> dict[str, RuleCounts]:
+        """How each rule stands: rows, pairs and groups in violation. Complexity: O(rules)."""
+        if self._engine is None:
+            return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.rules}
+        views = Views(self._engine, self._keys)
+        return {rule.name: views.counts(i) for i, rule in enumerate(self.rules)}
+
+    def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
+        """The violations there are now, made as they are read. Complexity: O(what is read)."""
+        self._known(rule)
+        if self._engine is not None:
+            yield from Views(self._engine, self._keys).violations(numbers_of(self.rules, rule), limit)
+
+    def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
+        """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side."""
+        self._known(rule)
+        if self._engine is not None:
+            yield from Views(self._engine, self._keys).groups(numbers_of(self.rules, rule)[0], limit)
+
+    def row(self, key: Key, *, table: str | None = None) -> dict[str, int]:
+        """How many violations a row is in, by rule. Complexity: O(rules)."""
+        name = self._table_name(table or self._main)
+        engine = self._working_engine()
+        rows = engine.tables[name].rows
+        parts = key if isinstance(key, tuple | list) else (key,)
+        fields = [rows.schema.field(column) for column in self._keys[name]]
+        values = pa.table([pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)],
+                          names=[field.name for field in fields])
+        slot = int(rows.find(*engine.key_digest(name, values, self._keys[name]))[0])
+        if slot < 0:
+            raise HoldstrueError(f"no row with key {key!r} in {name!r}")
+        return Views(engine, self._keys).by_rule(name, slot)
+
+    def offenders(self, limit: int = 10, *, table: str | None = None) -> list[Offender]:
+        """The rows in most violations, worst first. Complexity: O(violating rows)."""
+        if self._engine is None:
+            return []
+        return Views(self._engine, self._keys).offenders(self._table_name(table or self._main), limit)
+
+    def report(self, *, limit: int | None = 1000) -> Report:
+        """The state of every rule, with the first violations."""
+        if self._engine is None:
+            raise HoldstrueError("the monitor has seen no data yet", hint="apply a first batch")
+        return Report.of(self._engine, self._keys, limit)
+
+    def history(self) -> list[Batched]:
+        """What each batch did to each rule, oldest first."""
+        return list(self._history) if self._durable is None else self._durable.history()
+
+    def explain(self) -> str:
+        """Which checks, indexes and orders of predicates serve the rules, and why."""
+        if self._engine is None:
+            return "no data yet: the plan is made when the columns' types are known"
+        return explain(self._engine.plan, self._engine.explain())
+
+    def size_bytes(self) -> dict[str, int]:
+        """Memory held by each part."""
+        return {} if self._engine is None else self._engine.size_bytes()
+
+    @property
+    def batches(self) -> int:
+        """How many batches were applied."""
+        return self._batches
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has."""
+        if self._engine is None:
+            return {name: 0 for name in self._keys}
+        return {name: table.rows.living for name, table in self._engine.tables.items()}
+
+    def _seen(self, batch: str) -> bool:
+        if self._durable is not None:
+            return self._durable.seen(batch)
+        return any(line.batch == batch for line in self._history)
+
+    def _known(self, rule: str | None) -> None:
+        if rule is not None and rule not in {known.name for known in self.rules}:
+            raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(r.name for r in self.rules)}")
+
+    def _state(self, batch: str | None) -> State:
+        engine = self._engine
+        schemas = {} if engine is None else {name: table.rows.schema for name, table in engine.tables.items()}
+        return State(
+            self.rules, self._main, self._keys, self._index, self._batches, batch, schemas, self.rows, self.counts())
+
+
+def _keys(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
+    """The key of each table."""
+    given = key if key is not None else rules.key
+    parts = dict(given) if isinstance(given, Mapping) else {main: given}
+    keys = {}
+    referenced = {r.body.ref_table: r.body.ref_columns for r in rules if isinstance(r.body, Inclusion)}
+    for table in needed_columns(rules, main):
+        # a referenced table is keyed by what refers to it unless told otherwise
+        own = parts.get(table) or referenced.get(table, ())
+        keys[table] = (own,) if isinstance(own, str) else tuple(own)
+        if not keys[table]:
+            raise HoldstrueError(f"table {table!r} needs a key, so that its rows can be updated and deleted",
+                                 hint=f"name its key columns: key={{{table!r}: 'id'}}, or --key on the command line")
+    return keys
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else pa.field(field.name, field.type)

@@ -1,0 +1,304 @@
+"""Two-row denial constraints beyond keys and FDs: pairs found through an index, counted by row.
+
+Papers 001 to 003. A batch is compared with the rows that stay, and with itself, through the index of
+the rule set; pairs are counted and, up to a limit, listed, never stored. Memory: 9 bytes a row beside
+the grouping, the code columns and the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.detect.batch import Batch, Outcome, Pairs, no_pairs
+from holdstrue.detect.counting import MOST_UNEQUAL, count_partners
+from holdstrue.errors import HoldstrueError
+from holdstrue.index.arrays import room, with_slack
+from holdstrue.index.blocks import BlockIndex
+from holdstrue.index.grouping import Grouping
+from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Shape
+from holdstrue.index.rows import Rows
+from holdstrue.kernels import pairs as kernels
+from holdstrue.plan.checks import PairCheck
+from holdstrue.plan.compile import IndexKind
+from holdstrue.plan.filter import holds
+from holdstrue.rules.model import Op
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+
+COUNT_FROM = 4096
+"""From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
+
+_CODE = {Op.EQ: 0, Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
+
+
+class PairSet:
+    """All two-row checks of a table: what their index may read, and the index itself."""
+
+    def __init__(
+        self, checks: Sequence[PairCheck], shapes: Sequence[Shape], rows: Rows, groupings: Sequence[Grouping],
+        kind: IndexKind,
+    ) -> None:
+        self._checks, self.shapes = tuple(checks), tuple(shapes)
+        self._rows = rows
+        self._groupings = tuple(groupings)
+        self._roles = [np.zeros(64, dtype=np.uint8) for _ in checks]
+        self._kind = kind
+        self._pending: list[I32] = []
+        self._entered = 0
+        self.within = BlockIndex(self.shapes, self)
+        self._index: Any = _index(kind, self.shapes, self)
+
+    @property
+    def alive(self) -> U8:
+        """By slot: 0 for row versions that were removed."""
+        return self._rows.alive
+
+    def codes(self, column: int) -> I64:
+        """Codes of a column by slot."""
+        codes: I64 = self._rows.codes[column]
+        return codes
+
+    def roles(self, check: int) -> U8:
+        """By slot: the roles a row may play."""
+        return self._roles[check]
+
+    def groups(self, check: int) -> tuple[I32, I32]:
+        """By slot: the groups of a row as t and as s."""
+        return self._groupings[check].t_groups, self._groupings[check].s_groups
+
+    def lopsided(self, check: int) -> bool:
+        """Whether the two roles ask for different rows or columns."""
+        return self._groupings[check].two_sided or self._checks[check].t_member != self._checks[check].s_member
+
+    @property
+    def index(self) -> Any:
+        """The index, with every row that came in."""
+        if self._pending:
+            slots = np.concatenate(self._pending)
+            self._pending = []
+            self._index.insert(slots[self._rows.alive[slots] != 0])
+        return self._index
+
+    def begin(self, batch: Batch) -> None:
+        """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""
+        for number, check in enumerate(self._checks):
+            self._roles[number] = room(self._roles[number], batch.rows.size, fill=0)
+            self._roles[number][batch.new] = self._roles_of(number, check, batch)
+        if batch.old.size:
+            self.index.remove(batch.old)
+
+    def _roles_of(self, number: int, check: PairCheck, batch: Batch) -> U8:
+        size = batch.new.size
+        t_groups, s_groups = self.groups(number)
+        t = (t_groups[batch.new] >= 0) & holds(check.t_member, batch.incoming.column, size)
+        same = check.t_member == check.s_member
+        s = (s_groups[batch.new] >= 0) & (t if same and not self._groupings[number].two_sided else holds(
+            check.s_member, batch.incoming.column, size))
+        for term in check.terms:
+            left, right = batch.incoming.coded(term.left).valid, batch.incoming.coded(term.right).valid
+            t = t if left is None else t & left
+            s = s if right is None else s & right
+        return t.astype(np.uint8) * np.uint8(T_ROLE) + s.astype(np.uint8) * np.uint8(S_ROLE)
+
+    def end(self, batch: Batch) -> None:
+        """Let the new rows into the index, at the latest when it is next read; a second call does nothing."""
+        if batch.new.size and self._entered < batch.rows.size:
+            self._pending.append(batch.new)
+            self._entered = batch.rows.size
+
+    def rebuild(self) -> None:
+        """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
+        self._index = _index(self._kind, self.shapes, self)
+        self._pending = [self._rows.living_slots()]
+
+    def size_bytes(self) -> int:
+        """Memory held by the index and the roles."""
+        return int(self.index.size_bytes()) + sum(roles.nbytes for roles in self._roles)
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state; the papers' indexes are rebuilt from the rows."""
+        arrays = nested("index", self.index.snapshot()) if self._kind == "blocks" else {}
+        roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self._roles)}
+        return {**arrays, **roles}
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
+        self._roles = [arrays[f"roles.{i}"] for i in range(len(self._roles))]  # type: ignore[misc]
+        self._entered = self._rows.size
+        if self._kind == "blocks":
+            self._index.restore(unnested("index", arrays))
+        else:
+            self._pending = [self._rows.living_slots()]
+
+
+def _index(kind: IndexKind, shapes: tuple[Shape, ...], rows: PairSet) -> Any:
+    if kind == "blocks":
+        return BlockIndex(shapes, rows)
+    if kind == "lt_tree":
+        from holdstrue.index.weever import LTTreeIndex
+
+        return LTTreeIndex(shapes, rows)
+    if kind == "chains":
+        from holdstrue.index.chains import ChainIndex
+
+        return ChainIndex(shapes, rows)
+    raise HoldstrueError(f"no index {kind!r}", hint="choose blocks, lt_tree or chains")
+
+
+class PairDetector:
+    """Counts of violating pairs, in all and by row, of one two-row check."""
+
+    width = 2
+    groups = 0
+
+    def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows) -> None:
+        self.check = check
+        self._number = number
+        self._set = pairs
+        self._rows = rows
+        shape = pairs.shapes[number]
+        self._shape = shape
+        self._terms = np.array(
+            [(_CODE[term.op], term.left, term.right) for term in shape.terms if term.op is not Op.EQ]
+            or np.empty((0, 3)), dtype=np.int32,
+        )
+        self._symmetric = check.symmetric
+        self._degree = np.zeros(64, dtype=np.int64)
+        self._totals = np.zeros(2, dtype=np.int64)
+
+    @property
+    def pairs(self) -> int:
+        """Violating pairs."""
+        return int(self._totals[kernels.PAIRS_TOTAL])
+
+    @property
+    def rows(self) -> int:
+        """Rows in at least one violating pair."""
+        return int(self._totals[kernels.ROWS_TOTAL])
+
+    def apply(self, batch: Batch, limit: int) -> Outcome:
+        """Find what the old rows take along and the new rows bring. Complexity: O(batch * log n + pairs)."""
+        self._degree = room(self._degree, batch.rows.size, fill=0)
+        # the table was empty, so everything there is came in with this batch
+        alone = not batch.old.size and batch.new.size == batch.rows.living
+        if alone and batch.new.size >= COUNT_FROM and self._countable():
+            return self._load(batch, limit)
+        removed, removed_list = self._settle(batch.old, batch.old_twin, -1, limit)
+        added, added_list = self._settle(batch.new, batch.new_twin, 1, limit)
+        return Outcome(added, removed, added_list, removed_list)
+
+    def _settle(self, slots: I32, twins: I32, step: int, limit: int) -> tuple[int, Pairs]:
+        """Count the pairs of some rows with the rows that stay and among themselves, and list the first."""
+        total, room_left = 0, limit
+        listed: list[Pairs] = []
+        for t, s, t_twin, s_twin, once in self._candidates(slots, twins):
+            keep = self._keep(t, s, t_twin, s_twin, once)
+            kernels.count_degrees(self._degree, t, s, keep, step, self._totals)
+            only = np.flatnonzero(keep == 1)
+            total += only.size
+            if room_left and only.size:
+                only = only[:room_left]
+                listed.append(np.stack((t[only], s[only]), axis=1))
+                room_left -= only.size
+        return total, np.concatenate(listed) if listed else no_pairs()
+
+    def _candidates(self, slots: I32, twins: I32) -> Iterator[tuple[I32, I32, I32, I32, bool]]:
+        """Candidate pairs (t, s) with their twins: with the rows that stay, then among the rows themselves."""
+        if not slots.size:
+            return
+        index = self._set.index
+        for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
+            for hits in index.probe(self._number, slots, role):
+                own, own_twin = slots[hits.queries], twins[hits.queries]
+                if role == T_ROLE:
+                    yield own, hits.partners, own_twin, hits.partners, False
+                else:
+                    yield hits.partners, own, hits.partners, own_twin, False
+        if slots.size > 1:
+            for hits in self._set.within.probe_among(self._number, slots):
+                yield (slots[hits.queries], slots[hits.partners], twins[hits.queries], twins[hits.partners],
+                       self._symmetric)
+
+    def _keep(self, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
+        keep = np.empty(t.size, dtype=np.uint8)
+        kernels.keep_pairs(
+            self._terms, self._rows.codes, t, s, t_twin, s_twin, self._set.roles(self._number),
+            *self._set.groups(self._number), once, keep,
+        )
+        return keep
+
+    def _countable(self) -> bool:
+        ordered = sum(term.op.is_order for term in self._shape.terms)
+        unequal = sum(term.op is Op.NE for term in self._shape.terms)
+        return ordered <= 2 and unequal <= MOST_UNEQUAL
+
+    def _load(self, batch: Batch, limit: int) -> Outcome:
+        """Count all pairs of a table that was empty. Complexity: O(n log n), whatever the number of pairs."""
+        as_t, as_s = count_partners(self._shape, self._set, self._number, batch.new)
+        degree = as_t if self._symmetric else as_t + as_s
+        self._degree[batch.new] = degree
+        total = int(as_t.sum()) // (2 if self._symmetric else 1)
+        self._totals[kernels.PAIRS_TOTAL] = total
+        self._totals[kernels.ROWS_TOTAL] = np.count_nonzero(degree)
+        listed = no_pairs()
+        if total and limit:
+            # listing reads the index, so the rows go in now rather than at the end of the batch
+            self._set.end(batch)
+            listed = first(self.violations(), limit)
+        return Outcome(total, 0, listed, no_pairs())
+
+    def violating(self) -> I32:
+        """Slots of rows in a violation. Complexity: O(slots), some 10^9 a second."""
+        size = self._rows.size
+        return np.flatnonzero((self._degree[:size] > 0) & (self._rows.alive[:size] != 0)).astype(np.int32)
+
+    def violations(self) -> Iterator[Pairs]:
+        """Chunks of violating pairs. Complexity: O(pairs + violating rows * log n)."""
+        slots = self.violating()
+        for start in range(0, slots.size, 1024):
+            part = slots[start : start + 1024]
+            hits: Hits
+            for hits in self._set.index.probe(self._number, part, T_ROLE):
+                t, s = part[hits.queries], hits.partners
+                keep = self._keep(t, s, t, s, self._symmetric) == 1
+                if keep.any():
+                    yield np.stack((t[keep], s[keep]), axis=1)
+
+    def degrees(self, slots: I32) -> I64:
+        """How many violating pairs each row is in. Complexity: O(rows)."""
+        return np.where(self._rows.alive[slots] != 0, self._degree[slots], np.int64(0))
+
+    def explain(self) -> list[str]:
+        """What the index says of this check."""
+        return list(self._set.index.explain(self._number))
+
+    def size_bytes(self) -> int:
+        """Memory held beside the index, which rules share."""
+        return self._degree.nbytes
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        return {"degree": with_slack(self._degree, self._rows.size), "totals": self._totals}
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
+        self._degree, self._totals = arrays["degree"], arrays["totals"]  # type: ignore[assignment]
+
+
+def first(chunks: Iterator[Pairs], limit: int) -> Pairs:
+    """The first rows of a stream of chunks."""
+    taken: list[Pairs] = []
+    for part in chain(chunks):
+        taken.append(part[:limit])
+        limit -= taken[-1].shape[0]
+        if limit <= 0:
+            break
+    return np.concatenate(taken) if taken else no_pairs()

@@ -1,0 +1,123 @@
+"""The result of a check: how each rule stands, and the violations themselves as far as they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.detect.delta import RuleResult, Violation
+from holdstrue.detect.engine import Engine
+from holdstrue.detect.views import Group, Views, numbers_of
+from holdstrue.errors import HoldstrueError
+from holdstrue.plan.bind import own_columns
+from holdstrue.plan.compile import table_of
+
+
+@dataclass(frozen=True)
+class Report:
+    """How data stands to its rules.
+
+    Examples
+    --------
+    >>> import holdstrue, pyarrow as pa
+    >>> report = holdstrue.check(pa.table({"zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]}), "zip -> city")
+    >>> report.ok, report.results[0].counts.pairs, list(report)
+    (False, 1, [Violation(rule='zip -> city', t=0, s=1)])
+    """
+
+    results: tuple[RuleResult, ...]
+    rows: Mapping[str, int]
+    limit: int | None
+    _engine: Engine = field(repr=False)
+    _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @staticmethod
+    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None) -> Report:
+        """The report of an engine as it stands."""
+        views = Views(engine, dict(keys))
+        results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
+        rows = {name: table.rows.living for name, table in engine.tables.items()}
+        return Report(results, rows, limit, engine, dict(keys))
+
+    @property
+    def ok(self) -> bool:
+        """Whether no rule of severity error is violated beyond its tolerance."""
+        return not any(r.status == "violated" and r.rule.severity == "error" for r in self.results)
+
+    @property
+    def total(self) -> int:
+        """Violations in all."""
+        return sum(result.counts.open for result in self.results)
+
+    def __iter__(self) -> Iterator[Violation]:
+        return self.violations(limit=self.limit)
+
+    def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
+        """Violations by key, of one rule or of all, made as they are read."""
+        rules = [result.rule for result in self.results]
+        return self._views().violations(numbers_of(rules, rule), limit)
+
+    def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
+        """Violating groups of a key, FD or CFD."""
+        return self._views().groups(numbers_of([result.rule for result in self.results], rule)[0], limit)
+
+    def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
+        """The first violations of a rule, each with its rows' key and the columns the rule reads."""
+        table = table_of(result.rule, self._engine.plan.main)
+        columns = list(dict.fromkeys((*self._keys.get(table, ()), *own_columns(result.rule))))
+        rows = self._engine.tables[table].rows
+        views = self._views()
+        found: list[tuple[Violation, list[dict[str, Any]]]] = []
+        number = [r.rule.name for r in self.results].index(result.rule.name)
+        for detector in self._engine.detectors:
+            if detector.check.rule != number or len(found) >= limit:
+                continue
+            for slots in detector.violations():
+                part = slots[: limit - len(found)]
+                for violation, pair in zip(views.name(detector, part), part, strict=True):
+                    keys = views.keys(table, pair)
+                    pair = pair if keys[0] == violation.t else pair[::-1]
+                    found.append((violation, rows.take(np.asarray(pair), columns).to_pylist()))
+                if len(found) >= limit:
+                    break
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; `violations` stops at the limit, counts never do."""
+        listed = [violation.to_dict() for violation in self]
+        return {
+            "rules": [result.to_dict() for result in self.results],
+            "violations": listed,
+            "truncated": len(listed) < self.total,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """The listed violations as a table of rule, t and s (keys as text where they have several columns)."""
+        violations = list(self)
+        return pa.table({
+            "rule": pa.array([v.rule for v in violations], pa.string()),
+            "t": _column([v.t for v in violations]),
+            "s": _column([v.s for v in violations]),
+        })
+
+    def raise_if_violated(self) -> None:
+        """Raise when a rule of severity error is violated, for use in pipelines."""
+        broken = [r for r in self.results if r.status == "violated" and r.rule.severity == "error"]
+        if broken:
+            said = "; ".join(f"{r.rule.name}: {r.counts.open} violations" for r in broken)
+            raise HoldstrueError(f"{len(broken)} rules are violated: {said}")
+
+    def _views(self) -> Views:
+        return Views(self._engine, dict(self._keys))
+
+    def __repr__(self) -> str:
+        broken = sum(result.status == "violated" for result in self.results)
+        return f"Report({len(self.results)} rules, {broken} violated, {self.total} violations)"
+
+
+def _column(values: list[Any]) -> pa.Array:
+    return pa.array([str(list(v)) for v in values] if any(isinstance(v, tuple) for v in values) else values)

@@ -1,0 +1,126 @@
+"""A batch of changes against the rows there are: what goes, what comes, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
+from holdstrue.detect.engine import Incoming
+from holdstrue.errors import ChangeError
+from holdstrue.index.numbering import U64, Numbering
+from holdstrue.index.rows import Rows
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+OnConflict: TypeAlias = Literal["error", "upsert", "ignore"]
+Digest: TypeAlias = Callable[[pa.Table], tuple[U64, U64]]
+
+
+def resolve(
+    changes: Changes, rows: Rows, key: Sequence[str], digest: Digest, on_conflict: OnConflict = "error"
+) -> Incoming:
+    """Net the changes of each key and find the row versions they replace; nothing is changed yet.
+
+    Complexity: O(changes).
+    """
+    table = _fit(changes, rows.schema, key)
+    hi, lo = digest(table)
+    slots = rows.find(hi, lo)
+    final = _net(changes, table, key, slots, hi, lo, on_conflict)
+    came = final[:, 1] >= 0
+    image = final[came, 1]
+    went = final[final[:, 0] >= 0, 0].astype(np.int32)
+    position = final[final[:, 0] >= 0, 2]
+    order = np.argsort(went, kind="stable")
+    whole = image.size == table.num_rows and bool((image == np.arange(image.size)).all())
+    return Incoming(
+        values=table if whole else table.take(pa.array(image)),
+        old=went[order],
+        updates=final[came, 0].astype(np.int32),
+        keys=(hi[image], lo[image]),
+        old_keys=(hi[position][order], lo[position][order]),
+    )
+
+
+def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
+    """The kept columns in order; a change other than a delete must have all of them."""
+    table = changes.rows
+    missing = [name for name in schema.names if name not in table.column_names]
+    for name in missing:
+        writes = np.flatnonzero(changes.ops != DELETE)
+        if name in key or writes.size:
+            where = changes.place(int(writes[0])) if writes.size else "the changes"
+            raise ChangeError(
+                f"{where}: no column {name!r}",
+                hint=f"give every column the rules read ({', '.join(schema.names)}); only deletes may hold the key alone",
+            )
+        table = table.append_column(schema.field(name), pa.nulls(table.num_rows, schema.field(name).type))
+    table = table.select(schema.names)
+    if table.schema.types != schema.types:
+        try:
+            table = table.cast(schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ChangeError(f"the changes do not have the table's types: {error}",
+                              hint=f"the table has {', '.join(f'{f.name} {f.type}' for f in schema)}") from error
+    for name in key:
+        column = table.column(name)
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise ChangeError(f"{changes.place(row)}: the key column {name!r} is NULL",
+                              hint="every row needs a key to be told from the others")
+    return table
+
+
+def _net(
+    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, hi: U64, lo: U64, on_conflict: OnConflict
+) -> I64:
+    """Per key that changes: (slot that goes or -1, row with the new image or -1, row that names the key)."""
+    ops = changes.ops
+    numbers = Numbering()
+    number = numbers.assign(hi, lo, np.ones(hi.size, dtype=np.bool_))
+    if len(numbers) == hi.size:
+        exists = slots >= 0
+        clash = (exists & (ops == INSERT)) | (~exists & ((ops == UPDATE) | (ops == DELETE)))
+        keep = np.ones(hi.size, dtype=np.bool_)
+        if clash.any():
+            if on_conflict == "error":
+                raise _conflict(changes, table, key, int(np.flatnonzero(clash)[0]), exists=bool(exists[clash.argmax()]))
+            keep = ~clash if on_conflict == "ignore" else ~(clash & (ops == DELETE))
+        position = np.arange(hi.size, dtype=np.int64)
+        image = np.where(ops == DELETE, np.int64(-1), position)
+        return np.stack((slots.astype(np.int64), image, position), axis=1)[keep]
+    return _net_in_order(changes, table, key, slots, number, on_conflict)
+
+
+def _net_in_order(
+    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, number: I32, on_conflict: OnConflict
+) -> I64:
+    """The same where a key changes more than once: its changes are followed one after the other."""
+    now: dict[int, list[int]] = {}
+    for i, (which, op) in enumerate(zip(number.tolist(), changes.ops.tolist(), strict=True)):
+        # slot at the start, current image (-2: the stored row), a row that names the key
+        state = now.setdefault(which, [int(slots[i]), -2 if slots[i] >= 0 else -1, i])
+        exists = state[1] != -1
+        fits = op == UPSERT or exists == (op != INSERT)
+        if not fits:
+            if on_conflict == "error":
+                raise _conflict(changes, table, key, i, exists=exists)
+            if on_conflict == "ignore" or op == DELETE:
+                continue
+        state[1] = -1 if op == DELETE else i
+    rows = [(slot, image, at) for slot, image, at in now.values() if image != -2 and not (slot < 0 and image < 0)]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def _conflict(changes: Changes, table: pa.Table, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
+    shown = ", ".join(f"{name}={table.column(name)[row].as_py()!r}" for name in key)
+    said = "exists already" if exists else "does not exist"
+    return ChangeError(
+        f"{changes.place(row)}: {OP_NAMES[changes.ops[row]]} of {shown}, which {said}; nothing was applied",
+        hint="--on-conflict upsert makes it fit (insert or update as needed), --on-conflict ignore skips such rows",
+    )

@@ -1,0 +1,90 @@
+"""Rules on single rows: one-row denial constraints, constant CFDs, NOT NULL (paper 002, Algorithm 6).
+
+Memory: 4 bytes a violating row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.detect.batch import Batch, Outcome
+from holdstrue.index.numbering import Snapshot
+from holdstrue.index.rows import Rows
+from holdstrue.plan.checks import RowCheck
+from holdstrue.plan.filter import holds
+
+I32 = NDArray[np.int32]
+
+
+class RowDetector:
+    """The slots of violating rows, ascending; slots of rows removed since are skipped when read."""
+
+    width = 1
+
+    def __init__(self, check: RowCheck, rows: Rows) -> None:
+        self.check = check
+        self._rows = rows
+        self._found: list[I32] = []
+        self._sorted = np.empty(0, dtype=np.int32)
+        self.pairs = 0
+        self.groups = 0
+        self.rows = 0
+
+    def apply(self, batch: Batch, limit: int) -> Outcome:
+        """Judge the new rows, forget the old ones. Complexity: O(batch * log violations)."""
+        went = self._violates(batch.old)
+        came = holds(self.check.broken, batch.incoming.column, batch.new.size)
+        self._remember(batch.new[came])
+        self.rows += int(came.sum()) - int(went.sum())
+        still = self._violates(batch.old_twin)
+        before = self._violates(batch.new_twin)
+        added, removed = batch.new[came & ~before], batch.old[went & ~still]
+        return Outcome(added.size, removed.size, added[:limit, None], removed[:limit, None])
+
+    def _remember(self, slots: I32) -> None:
+        if slots.size:
+            self._found.append(slots)
+
+    def _slots(self) -> I32:
+        if self._found:
+            self._sorted = np.concatenate((self._sorted, *self._found))
+            self._found = []
+        return self._sorted
+
+    def _violates(self, slots: I32) -> NDArray[np.bool_]:
+        known = self._slots()
+        if not known.size or not slots.size:
+            return np.zeros(slots.size, dtype=np.bool_)
+        place = np.minimum(np.searchsorted(known, slots), known.size - 1)
+        return known[place] == slots
+
+    def violating(self) -> I32:
+        """Slots of the violating rows. Complexity: O(violating rows, removed ones since the last rebuild included)."""
+        slots = self._slots()
+        return slots[self._rows.alive[slots] != 0]
+
+    def violations(self) -> Iterator[NDArray[np.int32]]:
+        """Chunks of violating rows."""
+        slots = self.violating()
+        if slots.size:
+            yield slots[:, None]
+
+    def degrees(self, slots: I32) -> NDArray[np.int64]:
+        """How many violations each row is in: one or none."""
+        return (self._violates(slots) & (self._rows.alive[slots] != 0)).astype(np.int64)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self._slots().nbytes
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        return {"slots": self.violating(), "rows": np.array([self.rows], dtype=np.int64)}
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
+        self._sorted = arrays["slots"]  # type: ignore[assignment]
+        self.rows = int(arrays["rows"][0])  # type: ignore[call-overload]

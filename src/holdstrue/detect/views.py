@@ -1,0 +1,172 @@
+"""Reading an engine for people: rules' counts, violations by key, groups, worst offenders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.detect.batch import Outcome
+from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation
+from holdstrue.detect.engine import Detector, Engine
+from holdstrue.detect.group import GroupDetector
+from holdstrue.detect.pair import PairDetector
+from holdstrue.plan.compile import table_of
+from holdstrue.rules.model import Rule
+
+I32 = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that agree on a rule's left side and differ on its right: one set of keys a right-hand value."""
+
+    rule: str
+    values: dict[str, Any]
+    sides: tuple[tuple[Key, ...], ...]
+
+
+class Views:
+    """What can be asked of an engine; every answer is exact and lists are made only as far as they are read."""
+
+    def __init__(self, engine: Engine, keys: dict[str, tuple[str, ...]]) -> None:
+        self._engine = engine
+        self._keys = keys
+
+    def _of(self, rule: int) -> list[Detector]:
+        return [detector for detector in self._engine.detectors if detector.check.rule == rule]
+
+    def counts(self, rule: int) -> RuleCounts:
+        """How a rule stands. Complexity: O(1); O(violating rows) for a CFD with violations of both kinds."""
+        detectors = self._of(rule)
+        rows = sum(detector.rows for detector in detectors)
+        if sum(detector.rows > 0 for detector in detectors) > 1:
+            rows = np.unique(np.concatenate([detector.violating() for detector in detectors])).size
+        pairs = sum(detector.pairs for detector in detectors)
+        groups = sum(detector.groups for detector in detectors)
+        single = sum(detector.rows for detector in detectors if detector.width == 1)
+        return RuleCounts(rows, pairs, groups, pairs + single)
+
+    def result(self, number: int, rule: Rule) -> RuleResult:
+        """A rule with its counts and status."""
+        counts = self.counts(number)
+        table = self._engine.tables[table_of(rule, self._engine.plan.main)]
+        return RuleResult(rule, rule.text, counts, status_of(rule, counts, table.rows.living))
+
+    def violations(self, rules: Sequence[int], limit: int | None) -> Iterator[Violation]:
+        """Violations rule by rule, by key."""
+        left = limit
+        for number in rules:
+            for detector in self._of(number):
+                for slots in detector.violations():
+                    part = slots if left is None else slots[:left]
+                    yield from self.name(detector, part)
+                    if left is not None:
+                        left -= part.shape[0]
+                        if left <= 0:
+                            return
+
+    def name(self, detector: Detector, slots: I32) -> list[Violation]:
+        """Violations by slot into violations by key."""
+        rule = self._engine.plan.rules.rules[detector.check.rule].name
+        table = detector.check.table
+        t = self.keys(table, slots[:, 0])
+        if detector.width == 1:
+            return [Violation(rule, key) for key in t]
+        s = self.keys(table, slots[:, 1])
+        if isinstance(detector, GroupDetector) or (isinstance(detector, PairDetector) and detector.check.symmetric):
+            return [Violation(rule, *sorted_pair(a, b)) for a, b in zip(t, s, strict=True)]
+        return [Violation(rule, a, b) for a, b in zip(t, s, strict=True)]
+
+    def keys(self, table: str, slots: I32) -> list[Key]:
+        """Keys of row versions; their numbers where the table has no key."""
+        names = self._keys.get(table, ())
+        if not names:
+            return [int(slot) for slot in slots]
+        columns = [column.to_pylist() for column in self._engine.tables[table].rows.take(slots, names).columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def listed(self, outcomes: list[Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
+        """Added and removed violations of a batch, each up to the limit."""
+        both: list[tuple[Violation, ...]] = []
+        for lists in ([o.added_list for o in outcomes], [o.removed_list for o in outcomes]):
+            found: list[Violation] = []
+            for detector, slots in zip(self._engine.detectors, lists, strict=True):
+                if slots.shape[0] and len(found) < limit:
+                    found.extend(self.name(detector, slots[: limit - len(found)]))
+            both.append(tuple(found))
+        return both[0], both[1]
+
+    def steps(self, outcomes: list[Outcome]) -> dict[str, Step]:
+        """Counts of a batch by rule."""
+        steps = {}
+        for number, rule in enumerate(self._engine.plan.rules):
+            own = [o for o, d in zip(outcomes, self._engine.detectors, strict=True) if d.check.rule == number]
+            steps[rule.name] = Step(sum(o.added for o in own), sum(o.removed for o in own), self.counts(number).open)
+        return steps
+
+    def groups(self, rule: int, limit: int | None) -> Iterator[Group]:
+        """Violating groups of a key, FD or CFD."""
+        name = self._engine.plan.rules.rules[rule].name
+        for detector in self._of(rule):
+            if not isinstance(detector, GroupDetector):
+                continue
+            check = detector.check
+            for group in detector.violating_groups()[:limit]:
+                sides = detector.conflicting(int(group))
+                values = self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs).to_pylist()[0]
+                yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides))
+
+    def by_rule(self, table: str, slot: int) -> dict[str, int]:
+        """Violations of one row, by rule; rules it does not violate are left out. Complexity: O(rules)."""
+        found: dict[str, int] = {}
+        for detector in self._engine.detectors:
+            if detector.check.table == table:
+                degree = int(detector.degrees(np.array([slot], dtype=np.int32))[0])
+                if degree:
+                    rule = self._engine.plan.rules.rules[detector.check.rule].name
+                    found[rule] = found.get(rule, 0) + degree
+        return found
+
+    def offenders(self, table: str, limit: int) -> list[Offender]:
+        """The rows in most violations, worst first. Complexity: O(violating rows)."""
+        own = [detector for detector in self._engine.detectors if detector.check.table == table]
+        found = [detector.violating() for detector in own]
+        slots = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int32)
+        total = np.zeros(slots.size, dtype=np.int64)
+        for detector in own:
+            total += detector.degrees(slots)
+        worst = np.lexsort((slots, -total))[:limit]
+        keys = self.keys(table, slots[worst])
+        return [
+            Offender(key, int(total[at]), self.by_rule(table, int(slots[at])))
+            for key, at in zip(keys, worst, strict=True)
+        ]
+
+
+def sorted_pair(a: Key, b: Key) -> tuple[Key, Key]:
+    """The smaller key first; keys that hold NaN or differ in kind keep their order by text."""
+    try:
+        return (a, b) if a <= b else (b, a)
+    except TypeError:
+        return (a, b) if str(a) <= str(b) else (b, a)
+
+
+def status_of(rule: Rule, counts: RuleCounts, rows: int) -> str:
+    """`ok`, `violated`, or `tolerated` when the violating rows stay within the rule's tolerance."""
+    if counts.open == 0:
+        return "ok"
+    tolerance = rule.tolerance
+    if tolerance is not None:
+        allowed = tolerance.count if tolerance.count is not None else (tolerance.share or 0.0) * rows
+        if counts.rows <= allowed:
+            return "tolerated"
+    return "violated"
+
+
+def numbers_of(rules: Iterable[Rule], name: str | None) -> list[int]:
+    """Positions of all rules, or of the one with this name."""
+    return [i for i, rule in enumerate(rules) if name is None or rule.name == name]

@@ -1,0 +1,43 @@
+"""Arrays that grow, and how they are written to and read from a state."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+GROWTH = 1.5
+"""A grown array has this much room: copying stays below two writes a row at two thirds mean filling."""
+
+SLACK = 16
+"""Snapshots keep room for a sixteenth more rows, so that an opened index takes changes without being copied."""
+
+
+def room(array: Array, needed: int, *, fill: int | None = None, axis: int = 0) -> Array:
+    """`array` itself when it holds `needed` entries along `axis`, else a larger copy (new entries = `fill`)."""
+    size = array.shape[axis]
+    if needed <= size:
+        return array
+    shape = list(array.shape)
+    shape[axis] = max(needed, int(size * GROWTH) + 16)
+    larger = np.empty(shape, dtype=array.dtype)
+    if fill is not None:
+        larger[(slice(None),) * axis + (slice(size, None),)] = fill
+    larger[(slice(None),) * axis + (slice(0, size),)] = array
+    return larger  # type: ignore[return-value]
+
+
+def with_slack(array: Array, used: int, *, fill: int = 0, axis: int = 0) -> Array:
+    """The first `used` entries and some room, for a snapshot."""
+    wanted = used + used // SLACK + 1024
+    before = (slice(None),) * axis
+    if array.shape[axis] >= wanted:
+        return array[(*before, slice(0, wanted))]  # type: ignore[return-value]
+    shape = list(array.shape)
+    shape[axis] = wanted
+    padded = np.full(shape, fill, dtype=array.dtype)
+    padded[(*before, slice(0, used))] = array[(*before, slice(0, used))]
+    return padded  # type: ignore[return-value]

@@ -1,0 +1,168 @@
+"""Row versions of one table by slot: which live, their key, their values, and the codes rules compare.
+
+A slot is never reused: an update removes the old version and appends the new one, so that a batch
+can still look at the versions it removed. Memory: the needed columns as Arrow, 5 bytes a row, 8 a
+row and code column, and the key's numbering (31 to 41 bytes a row).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.index.arrays import room, with_slack
+from holdstrue.index.numbering import U64, Mask, Numbering, Snapshot, nested, unnested
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+
+MOST_PARTS = 32
+"""Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""
+
+
+class Rows:
+    """The versions of a table's rows.
+
+    Parameters
+    ----------
+    schema
+        The columns that are kept: the key and what the rules read.
+    keyed
+        Whether rows are found by key; without it rows are only appended.
+    code_columns
+        How many columns of codes are kept by slot.
+    """
+
+    def __init__(self, schema: pa.Schema, *, keyed: bool, code_columns: int = 0) -> None:
+        self.schema = schema
+        self.size = 0
+        self.living = 0
+        self._keyed = keyed
+        self._numbers = Numbering()
+        self._current = np.full(64, -1, dtype=np.int32)
+        self._alive = np.zeros(64, dtype=np.uint8)
+        self._codes = np.zeros((code_columns, 64), dtype=np.int64)
+        self._twin = np.empty(64, dtype=np.int32)
+        self._parts: list[pa.Table] = []
+        self._starts: list[int] = []
+
+    @property
+    def alive(self) -> U8:
+        """By slot: 1 for living row versions, 0 for removed ones."""
+        return self._alive
+
+    @property
+    def twin(self) -> I32:
+        """Scratch by slot: the other version of a row that the batch at hand updates."""
+        return self._twin
+
+    @property
+    def codes(self) -> I64:
+        """`codes[column, slot]`."""
+        return self._codes
+
+    def find(self, hi: U64, lo: U64) -> I32:
+        """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
+        numbers = self._numbers.find(hi, lo, np.ones(hi.size, dtype=np.bool_))
+        known = numbers >= 0
+        slots = np.full(hi.size, -1, dtype=np.int32)
+        slots[known] = self._current[numbers[known]]
+        return slots
+
+    def append(self, values: pa.Table, keys: tuple[U64, U64] | None, codes: Sequence[I64]) -> I32:
+        """Add living rows at the end; returns their slots. Complexity: O(rows) amortised."""
+        first, end = self.size, self.size + values.num_rows
+        self._alive = room(self._alive, end, fill=0)
+        self._twin = room(self._twin, end)
+        self._codes = room(self._codes, end, axis=1)
+        for column, added in enumerate(codes):
+            self._codes[column, first:end] = added
+        slots = np.arange(first, end, dtype=np.int32)
+        self._alive[first:end] = 1
+        if keys is not None and self._keyed:
+            numbers = self._numbers.assign(*keys, np.ones(slots.size, dtype=np.bool_))
+            self._current = room(self._current, len(self._numbers), fill=-1)
+            self._current[numbers] = slots
+        self._keep(values, first)
+        self.size = end
+        self.living += slots.size
+        return slots
+
+    def remove(self, slots: I32, keys: tuple[U64, U64] | None) -> None:
+        """End the life of rows; `keys` are theirs. Complexity: O(rows)."""
+        self._alive[slots] = 0
+        self.living -= slots.size
+        if keys is not None:
+            self._current[self._numbers.find(*keys, np.ones(slots.size, dtype=np.bool_))] = -1
+
+    def _keep(self, values: pa.Table, first: int) -> None:
+        if values.num_rows == 0:
+            return
+        self._parts.append(values)
+        self._starts.append(first)
+        while len(self._parts) > 1 and (
+            self._parts[-2].num_rows <= self._parts[-1].num_rows and len(self._parts) > MOST_PARTS // 2
+            or len(self._parts) > MOST_PARTS
+        ):
+            self._parts[-2:] = [pa.concat_tables(self._parts[-2:]).combine_chunks()]
+            del self._starts[-1]
+
+    def take(self, slots: NDArray[np.integer], columns: Sequence[str] | None = None) -> pa.Table:
+        """Values of row versions, living or not, in the order given. Complexity: O(rows taken)."""
+        names = list(self.schema.names if columns is None else columns)
+        if not slots.size:
+            return pa.schema([self.schema.field(name) for name in names]).empty_table()
+        part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
+        used = np.unique(part)
+        taken = [
+            self._parts[p].select(names).take(pa.array(slots[part == p] - self._starts[p])) for p in used
+        ]
+        if len(used) == 1:
+            return taken[0]
+        place = np.argsort(np.concatenate([np.flatnonzero(part == p) for p in used]), kind="stable")
+        return pa.concat_tables(taken).take(pa.array(place))
+
+    def living_slots(self) -> I32:
+        """Slots of all living rows, ascending. Complexity: O(slots)."""
+        return np.flatnonzero(self._alive[: self.size]).astype(np.int32)
+
+    def values(self) -> pa.Table:
+        """All row versions by slot, as one table."""
+        if not self._parts:
+            return self.schema.empty_table()
+        return pa.concat_tables(self._parts)
+
+    def size_bytes(self) -> int:
+        """Memory held beside the values themselves."""
+        arrays = (self._current, self._alive, self._codes, self._twin)
+        return self._numbers.size_bytes() + sum(array.nbytes for array in arrays)
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state (the values are kept apart)."""
+        arrays: Snapshot = nested("numbers", self._numbers.snapshot())
+        return arrays | {
+            "current": with_slack(self._current, len(self._numbers), fill=-1),
+            "alive": with_slack(self._alive, self.size),
+            "codes": with_slack(self._codes, self.size, axis=1),
+            "counts": np.array([self.size, self.living], dtype=np.int64),
+        }
+
+    def restore(self, arrays: Snapshot, values: pa.Table) -> None:
+        """Take over the arrays of a snapshot and the values that belong to it."""
+        self._numbers.restore(unnested("numbers", arrays))
+        self._current, self._alive, self._codes = arrays["current"], arrays["alive"], arrays["codes"]  # type: ignore[assignment]
+        self.size, self.living = (int(number) for number in arrays["counts"])  # type: ignore[call-overload]
+        self._twin = np.empty(self._alive.size, dtype=np.int32)
+        self._parts, self._starts = ([values], [0]) if values.num_rows else ([], [])
+
+
+def no_rows() -> I32:
+    """An empty array of slots."""
+    return np.empty(0, dtype=np.int32)
+
+
+__all__ = ["Mask", "Rows", "no_rows"]

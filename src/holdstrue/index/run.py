@@ -1,0 +1,108 @@
+"""One immutable sorted run of rows, with a chain, blocks and fences for each group (see `kernels.runs`).
+
+Memory: 20 bytes a row, 0.5 for fences and 12 a distinct group of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.kernels import runs as kernels
+from holdstrue.kernels.sorting import argsort
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+
+CHUNK = 1 << 16
+"""Hits a chunk: 1 MB of output stays in the second-level cache."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows of one side of a rule, by group and first attribute."""
+
+    groups: I32
+    starts: I32
+    splits: I32
+    a: I64
+    b: I64
+    slots: I32
+    fence_low: I64
+    fence_high: I64
+    wall_low: I64
+    wall_high: I64
+    rising: bool
+
+    def __len__(self) -> int:
+        return self.slots.size
+
+    @staticmethod
+    def build(group: I32, a: I64, b: I64, slots: I32, *, rising: bool, chains: bool = True) -> Run:
+        """Sort rows into a run; `rising` tells in which direction clean rows go together.
+
+        Complexity: O(n log n).
+        """
+        order = argsort(group, a, b if rising else ~b)
+        group, a, b, slots = group[order], a[order], b[order], slots[order]
+        first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if group.size else group[:0]
+        starts = np.append(first, group.size).astype(np.int32)
+        splits = starts[:-1].copy()
+        if chains and group.size >= kernels.MIN_CHAIN:
+            place = np.empty(group.size, dtype=np.int32)
+            largest = int(np.diff(starts).max())
+            kernels.place_chains(
+                starts, b, rising, splits, place, np.empty(group.size, dtype=np.bool_),
+                np.empty(largest, dtype=np.int32), np.empty(largest, dtype=np.int32),
+            )
+            a, b, slots = a[place], b[place], slots[place]
+        blocks = -(-a.size // kernels.BLOCK)
+        walls = -(-blocks // kernels.BLOCK)
+        fence_low, fence_high = np.empty(blocks, dtype=np.int64), np.empty(blocks, dtype=np.int64)
+        wall_low, wall_high = np.empty(walls, dtype=np.int64), np.empty(walls, dtype=np.int64)
+        kernels.fences(b, fence_low, fence_high)
+        kernels.extrema(fence_low, fence_high, wall_low, wall_high)
+        groups = np.ascontiguousarray(group[first], dtype=np.int32)
+        return Run(groups, starts, splits, a, b, slots, fence_low, fence_high, wall_low, wall_high, rising)
+
+    def probe(self, query_group: I32, query: I64, alive: U8) -> Iterator[tuple[I64, I32]]:
+        """Chunks of (position of the query, slot) for the rows inside each query's two intervals.
+
+        Complexity: O(log n + answers) a query on clean data.
+        """
+        cursor = np.array([0, -1], dtype=np.int64)
+        room = min(CHUNK, max(256, 4 * query_group.size))
+        while cursor[0] < query_group.size:
+            out_query = np.empty(room, dtype=np.int64)
+            out_slot = np.empty(room, dtype=np.int32)
+            found = kernels.probe_run(
+                self.groups, self.starts, self.splits, self.a, self.b, self.slots, self.fence_low,
+                self.fence_high, self.wall_low, self.wall_high, self.rising, query_group, query, alive,
+                cursor, out_query, out_slot,
+            )
+            if found:
+                yield out_query[:found], out_slot[:found]
+            room = CHUNK
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        arrays = (self.groups, self.starts, self.splits, self.a, self.b, self.slots, self.fence_low,
+                  self.fence_high, self.wall_low, self.wall_high)
+        return sum(array.nbytes for array in arrays)
+
+    def snapshot(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays that make up the run."""
+        names = ("groups", "starts", "splits", "a", "b", "slots", "fence_low", "fence_high", "wall_low", "wall_high")
+        arrays: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in names}
+        arrays["rising"] = np.array([self.rising], dtype=np.int64)
+        return arrays
+
+    @staticmethod
+    def restore(arrays: dict[str, NDArray[np.generic]]) -> Run:
+        """The run of a snapshot."""
+        rising = bool(arrays["rising"][0])
+        return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""Changelogs of table formats: rows that left and rows that came, in numbered commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Places
+from holdstrue.errors import ChangeError
+from holdstrue.io.feeds.matching import number_rows
+from holdstrue.io.feeds.target import Target, read_words
+
+CAME, CAME_AFTER, LEFT, LEFT_BEFORE = range(4)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table format writes its changelog."""
+
+    name: str
+    kind_column: str
+    order_column: str
+    other_columns: tuple[str, ...]
+    words: dict[str, int]
+
+
+def changelog_changes(table: pa.Table, places: Places, target: Target, layout: Layout) -> Changes:
+    """The changes of a changelog, ordered by commit.
+
+    A commit is one step from a state of the table to the next and says nothing about order inside
+    it. So, inside a commit, a row that left and one that came with the same key are an update; a row
+    that left alone is a delete, also where an update changed its key; a row that came alone is an
+    insert, unless the feed was written without before images.
+
+    Runtime complexity: O(n) and a sort by commit.
+    """
+    for name in (layout.kind_column, layout.order_column):
+        if name not in table.column_names:
+            raise ChangeError(
+                f"{places.sources[0].name} has no column {name!r}, so it is not a changelog of {layout.name}",
+                hint=f"keep {layout.kind_column} and {layout.order_column} when you write the feed",
+            )
+    kinds = table.column(layout.kind_column)
+    roles = read_words(kinds, layout.words, layout.kind_column, places, "change type")
+    commits = _commits(table, places, layout)
+    order = np.argsort(commits, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        table, places = table.take(pa.array(order)), places.take(order)
+        roles, commits = roles[order], commits[order]
+    target = target.without(layout.kind_column).without(layout.order_column)
+    metadata = {layout.kind_column, layout.order_column, *layout.other_columns}
+    rows = table.select([name for name in table.column_names if name not in metadata or target.has(name)])
+    changes = target.changes(rows, np.zeros(len(roles), np.uint8), places)
+    if not len(changes):
+        return changes
+    keep, ops = _resolved(roles, commits, changes, target)
+    kept = np.flatnonzero(keep)
+    rows = changes.rows if len(kept) == len(ops) else changes.rows.take(pa.array(kept))
+    return Changes(rows, ops[kept], places.take(kept))
+
+
+def _commits(table: pa.Table, places: Places, layout: Layout) -> NDArray[np.int64]:
+    column = table.column(layout.order_column)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ChangeError(
+            f"{places.place(row)}: no value in {layout.order_column}",
+            hint="changes are applied in the order of that column",
+        )
+    if not (pa.types.is_integer(column.type) or len(column) == 0):
+        raise ChangeError(
+            f"{places.place(0)}: {layout.order_column} holds {column[0].as_py()!r}, expected a whole number"
+        )
+    return np.asarray(column.to_numpy() if len(column) else [], np.int64)
+
+
+def _resolved(
+    roles: NDArray[np.uint8], commits: NDArray[np.int64], changes: Changes, target: Target
+) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Which rows are changes of their own, and which."""
+    keys = [changes.rows.column(name) for name in target.key]
+    commit = np.cumsum(np.diff(commits, prepend=commits[0]) != 0)
+    who = number_rows([pa.chunked_array([commit]), *keys])
+    left = (roles == LEFT) | (roles == LEFT_BEFORE)
+    has_left = np.zeros(int(who.max()) + 1, bool)
+    has_left[who[left]] = True
+    has_come = np.zeros_like(has_left)
+    has_come[who[~left]] = True
+    has_before = np.zeros(int(commit[-1]) + 1, bool)
+    has_before[commit[roles == LEFT_BEFORE]] = True
+
+    ops = np.full(len(roles), INSERT, np.uint8)
+    ops[has_left[who] | ((roles == CAME_AFTER) & ~has_before[commit])] = UPDATE
+    ops[left] = DELETE
+    return ~(left & has_come[who]), ops

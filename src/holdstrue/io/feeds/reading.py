@@ -1,0 +1,145 @@
+"""Read a batch of changes from any feed, telling the feed by what it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes, Places
+from holdstrue.errors import ChangeError, DataError
+from holdstrue.io.feeds.append import append_changes
+from holdstrue.io.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened, unwrapped
+from holdstrue.io.feeds.delta import delta_changes
+from holdstrue.io.feeds.events import Events
+from holdstrue.io.feeds.iceberg import iceberg_changes
+from holdstrue.io.feeds.ops import find_op_column, ops_changes
+from holdstrue.io.feeds.target import Target
+from holdstrue.io.files import Options, format_of
+from holdstrue.io.read import load, paths_of
+
+FEEDS = ("auto", "append", "ops", "debezium", "delta", "iceberg")
+
+
+def read_changes(
+    source: Any,
+    *,
+    key: Sequence[str],
+    schema: pa.Schema | None = None,
+    feed: str = "auto",
+    op_column: str | None = None,
+    extra: Literal["error", "ignore"] = "error",
+    encoding: str = "utf8",
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    null_values: Sequence[str] = ("",),
+) -> Changes:
+    """Read one batch of changes, in the order in which they happened.
+
+    Parameters
+    ----------
+    source
+        Anything `read_table` reads.
+    key
+        The columns that name a row of the table; every change must have them.
+    schema
+        The columns and types of the table. Values are brought to these types, or the error names
+        the row; so does it for a column the table does not have, unless `extra` is "ignore".
+    feed
+        append (rows are inserts), ops (a column says what is done), debezium, delta, iceberg, or
+        auto: told by the names of the columns. A column of the table itself is always data.
+    op_column
+        The column of operations in an ops feed, if its name is not one of the usual ones.
+    extra
+        Whether columns the table does not have are an error or are left out.
+    encoding, format, delimiter, null_values
+        As in `read_table`.
+
+    Examples
+    --------
+    >>> rows = pa.table({"op": ["c", "d"], "id": [1, 2], "zip": ["10001", None]})
+    >>> changes = read_changes(rows, key=["id"])
+    >>> changes.ops.tolist(), changes.rows.column_names, changes.place(1)
+    ([0, 2], ['id', 'zip'], 'row 2 of the table')
+    """
+    if feed not in FEEDS:
+        raise ChangeError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}")
+    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra)
+    options = Options(None, schema, encoding, delimiter, tuple(null_values))
+    try:
+        paths = paths_of(source)
+        formats = {format_of(path, format) for path in paths}
+        if feed in ("auto", "debezium") and (events := _events(source, paths, formats, encoding)):
+            first = next((payload for _, value in events if (payload := unwrapped(value)) is not None), None)
+            if first is None:  # an empty file, or nothing but tombstones
+                return target.empty(Places(events.sources))
+            if feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+                return debezium_events(events, target)
+        # Text takes its types while it is read; others when it is known which columns are the rows'.
+        untyped = isinstance(source, list | tuple) if not paths else formats <= {"csv", "tsv", "json"}
+        forced = target.without(op_column or "").schema if untyped else None
+        loaded = load(paths or source, replace(options, schema=forced), format)
+        if feed == "auto":
+            feed = recognise(loaded.table, target, op_column)
+        return _as_feed(feed, loaded.table, loaded.places, target, op_column)
+    except ChangeError:
+        raise
+    except DataError as error:
+        raise ChangeError(error.message, hint=error.hint) from error
+
+
+def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> str:
+    """The feed that a table looks like, by the names that are not columns of the target.
+
+    >>> recognise(pa.table({"id": [1], "_change_type": ["insert"], "_commit_version": [4]}), Target(("id",)))
+    'delta'
+    """
+    if op_column is not None:
+        return "ops"
+    names = [name for name in table.column_names if not target.has(name)]
+    if "_change_type" in names:
+        return "iceberg" if "_change_ordinal" in names else "delta"
+    if is_flattened(names) or (is_envelope(table.column_names) and _has_struct_images(table, target)):
+        return "debezium"
+    return "append" if find_op_column(table, target) is None else "ops"
+
+
+def _as_feed(feed: str, table: pa.Table, places: Places, target: Target, op_column: str | None) -> Changes:
+    match feed:
+        case "ops":
+            return ops_changes(table, places, target, op_column)
+        case "debezium":
+            return debezium_table(table, places, target)
+        case "delta":
+            return delta_changes(table, places, target)
+        case "iceberg":
+            return iceberg_changes(table, places, target)
+        case _:
+            return append_changes(table, places, target)
+
+
+def _events(source: Any, paths: list[Path], formats: set[str], encoding: str) -> Events | None:
+    """The source as JSON values, or None where it is not JSON."""
+    if paths:
+        return Events.of_files(paths, encoding) if formats == {"json"} else None
+    if isinstance(source, list | tuple) and all(isinstance(value, Mapping | None) for value in source):
+        return Events.of_records(source)
+    return None
+
+
+def _is_debezium(first: Any, target: Target) -> bool:
+    if not isinstance(first, Mapping):
+        return False
+    if is_flattened(name for name in first if not target.has(name)):
+        return True
+    images = [first.get(side) for side in ("before", "after") if not target.has(side)]
+    held = any(isinstance(image, Mapping) for image in images)
+    return is_envelope(first) and (held or first.get("op") == "t")
+
+
+def _has_struct_images(table: pa.Table, target: Target) -> bool:
+    sides = [name for name in ("before", "after", "payload") if name in table.column_names]
+    return any(pa.types.is_struct(table.schema.field(name).type) and not target.has(name) for name in sides)

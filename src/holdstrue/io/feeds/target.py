@@ -1,0 +1,125 @@
+"""The table that changes are for, and the checks that every feed ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdstrue.data.changes import Changes, Places
+from holdstrue.errors import ChangeError
+from holdstrue.io.files import spelling_hint
+from holdstrue.io.fit import fit_column
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is known of the table: its key, its columns and what to do with columns it does not have."""
+
+    key: tuple[str, ...]
+    schema: pa.Schema | None = None
+    extra: Literal["error", "ignore"] = "error"
+
+    def has(self, name: str) -> bool:
+        """Whether the table is known to have a column, which is then data and not about the change."""
+        return name in self.names
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns the table is known to have."""
+        return frozenset() if self.schema is None else frozenset(self.schema.names)
+
+    def without(self, name: str) -> Target:
+        """The target when `name` is not one of its columns after all."""
+        if self.schema is None or name not in self.schema.names:
+            return self
+        return Target(self.key, pa.schema([f for f in self.schema if f.name != name]), self.extra)
+
+    def empty(self, places: Places) -> Changes:
+        """No changes."""
+        rows = pa.table({name: pa.nulls(0) for name in self.key})
+        if self.schema is not None:
+            rows = self.schema.empty_table()
+        return Changes(rows, np.zeros(0, np.uint8), places)
+
+    def changes(self, rows: pa.Table, ops: NDArray[np.uint8], places: Places) -> Changes:
+        """The changes with columns and types of the table, or an error that names the row.
+
+        Runtime complexity: O(rows x columns), column by column.
+        """
+        present = rows.column_names
+        for name in self.key:
+            if name not in present:
+                raise ChangeError(
+                    f"the changes in {places.sources[0].name} have no key column {name!r}",
+                    hint=spelling_hint(name, present),
+                )
+        rows = self._typed(rows, places)
+        for name in self.key:
+            column = rows.column(name)
+            if column.null_count:
+                row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+                raise ChangeError(
+                    f"{places.place(row)}: no value in key column {name!r}",
+                    hint="every change must carry the whole key of its row",
+                )
+        return Changes(rows, ops, places)
+
+    def _typed(self, rows: pa.Table, places: Places) -> pa.Table:
+        if self.schema is None or rows.schema.equals(self.schema):
+            return rows
+        present = rows.column_names
+        for name in present:
+            if name not in self.names and self.extra == "error":
+                raise ChangeError(
+                    f"{places.place(_first_filled(rows.column(name)))}: unknown column {name!r}"
+                    if rows.num_rows else f"{places.sources[0].name}: unknown column {name!r}",
+                    hint=spelling_hint(name, self.schema.names),
+                )  # fmt: skip
+        names = [name for name in self.schema.names if name in present]
+        columns = []
+        for name in names:
+            column, type_ = rows.column(name), self.schema.field(name).type
+            if column.type != type_ and not pa.types.is_null(type_):
+                column = fit_column(column, type_, name=name, place=places.place, error=ChangeError)
+            columns.append(column)
+        return pa.table(columns, names=names)
+
+
+def read_words(
+    column: Any, words: dict[str, int], name: str, places: Places, what: str = "operation"
+) -> NDArray[np.uint8]:
+    """The codes of a column of words, in any case, or an error for the first row that has none of them."""
+    codes = match_words(column, words)
+    if codes is None or codes.min(initial=0) < 0:
+        row = 0 if codes is None else int(np.argmin(codes))
+        value = column[row].as_py()
+        met = f"no {what}" if value is None else f"unknown {what} {value!r}"
+        raise ChangeError(
+            f"{places.place(row)}: {met} in column {name!r}", hint=f"one of {', '.join(words)}"
+        )
+    return codes.astype(np.uint8)
+
+
+def match_words(column: Any, words: dict[str, int]) -> NDArray[np.int16] | None:
+    """The codes of a column of words, -1 where it has none of them; None where it holds no text."""
+    if pa.types.is_null(column.type):
+        return np.full(len(column), -1, np.int16)
+    try:
+        text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    except pa.ArrowNotImplementedError:
+        return None
+    found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(words))), len(words))
+    codes: NDArray[np.int16] = np.array([*words.values(), -1], np.int16)
+    numbers: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    return codes[numbers]
+
+
+def _first_filled(column: Any) -> int:
+    filled = np.flatnonzero(column.is_valid().to_numpy())
+    return int(filled[0]) if len(filled) else 0

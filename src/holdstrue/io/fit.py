@@ -1,0 +1,230 @@
+"""Bring columns to the types they should have, or name the first row whose value does not fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdstrue.errors import DataError
+
+# What one kind of value may be read as. Numbers may change form where no digit is lost; text stands
+# for what JSON has no literal for. Text for a number and a number for text are changed types.
+_ALLOWED = frozenset({
+    ("int", "float"), ("int", "decimal"), ("float", "int"), ("float", "decimal"),
+    ("decimal", "int"), ("decimal", "float"),
+    ("text", "date"), ("text", "time"), ("text", "timestamp"), ("text", "instant"),
+    ("text", "decimal"), ("text", "bytes"), ("bytes", "text"),
+    ("date", "timestamp"), ("timestamp", "date"),
+})  # fmt: skip
+
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "decimal": "a decimal number",
+    "bool": "true or false",
+    "text": "text",
+    "bytes": "bytes",
+    "date": "a date like 2024-01-31",
+    "time": "a time like 13:45:00",
+    "timestamp": "a date and time without zone like 2024-01-31 13:45:00",
+    "instant": "a date and time with zone like 2024-01-31T13:45:00Z",
+}
+
+
+def kind(type_: pa.DataType) -> str:
+    """The family of a type: int, float, text, timestamp (without zone), instant (with zone), and so on.
+
+    >>> kind(pa.int16()), kind(pa.timestamp("us", "UTC")), kind(pa.list_(pa.int8()))
+    ('int', 'instant', 'other')
+    """
+    types = pa.types
+    if types.is_timestamp(type_):
+        return "timestamp" if type_.tz is None else "instant"
+    families = (
+        (types.is_integer, "int"), (types.is_floating, "float"), (types.is_decimal, "decimal"),
+        (types.is_boolean, "bool"), (types.is_null, "null"), (types.is_date, "date"), (types.is_time, "time"),
+        (is_text, "text"), (is_bytes, "bytes"),
+    )  # fmt: skip
+    return next((name for test, name in families if test(type_)), "other")
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether values are unicode strings."""
+    return bool(
+        pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+    )
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Whether values are byte strings."""
+    types = pa.types
+    return bool(
+        types.is_binary(type_) or types.is_large_binary(type_) or types.is_binary_view(type_)
+        or types.is_fixed_size_binary(type_)
+    )  # fmt: skip
+
+
+def expected(type_: pa.DataType) -> str:
+    """What a value of a type should look like, in words.
+
+    >>> expected(pa.date32())
+    'a date like 2024-01-31 (date32[day])'
+    """
+    words = _EXPECTED.get(kind(type_))
+    return str(type_) if words is None else f"{words} ({type_})"
+
+
+def fit_column(
+    column: Any,
+    type_: pa.DataType,
+    *,
+    name: str,
+    place: Callable[[int], str],
+    error: type[DataError] = DataError,
+) -> Any:
+    """The column as `type_`, or an `error` that names the first row whose value does not fit.
+
+    Runtime complexity: O(n), and O(n log n) when a value does not fit.
+
+    Examples
+    --------
+    >>> fit_column(pa.array(["2024-01-31"]), pa.date32(), name="day", place=str).type
+    DataType(date32[day])
+    >>> fit_column(pa.array([1.0, 2.5]), pa.int64(), name="age", place=lambda i: f"row {i + 1}")
+    Traceback (most recent call last):
+    holdstrue.errors.DataError: row 2: column 'age' holds 2.5, expected a whole number (int64)
+    """
+    if column.type == type_:
+        return column
+    try:
+        return _convert(column, type_)
+    except _FAILED:
+        row = _first_failure(column, type_)
+        value = column[row].as_py()
+        hint = None
+        if (kind(column.type), kind(type_)) not in _ALLOWED and kind(column.type) != kind(type_):
+            hint = f"the column is {column.type} here and {type_} in the table"
+        raise error(misfit(place(row), name, value, type_), hint=hint) from None
+
+
+def misfit(place: str, name: str, value: object, type_: pa.DataType) -> str:
+    """The message for a value that is not of its column's type."""
+    return f"{place}: column {name!r} holds {value!r}, expected {expected(type_)}"
+
+
+def plain_column(column: Any) -> Any:
+    """The column with its values laid out plainly: dictionaries and runs decoded, views as strings.
+
+    >>> plain_column(pa.chunked_array([["a", "b", "a"]]).dictionary_encode()).type
+    DataType(string)
+    """
+    type_ = column.type
+    if pa.types.is_dictionary(type_):
+        return _decoded(column)
+    if pa.types.is_run_end_encoded(type_):
+        return plain_column(pc.run_end_decode(column))
+    if pa.types.is_string_view(type_):
+        return _narrow(column, pa.string(), pa.large_string())
+    if pa.types.is_binary_view(type_):
+        return _narrow(column, pa.binary(), pa.large_binary())
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_column(pc.cast(column, type_.storage_type))
+    return column
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """The table with every column laid out plainly (see `plain_column`)."""
+    if all(_is_plain(type_) for type_ in table.schema.types):
+        return table
+    return pa.table([plain_column(column) for column in table.columns], names=table.column_names)
+
+
+def parse_temporal(column: Any) -> Any:
+    """Text as dates or timestamps if every value is one, else the column as it is.
+
+    The same reading as that of CSV: days as dates, times with a zone as UTC, microseconds unless
+    nanoseconds are given.
+
+    >>> parse_temporal(pa.chunked_array([["2024-01-31T10:00:00Z"]])).type
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    if column.null_count == len(column):
+        return column
+    for type_ in (pa.date32(), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC"),
+                  pa.timestamp("ns", "UTC")):  # fmt: skip
+        try:
+            return pc.cast(column, type_)
+        except _FAILED:
+            continue
+    return column
+
+
+_NOT_PLAIN = (pa.DictionaryType, pa.RunEndEncodedType, pa.BaseExtensionType)
+_FAILED = (pa.ArrowException, ValueError, OverflowError, TypeError)
+
+
+def _decoded(column: Any) -> Any:
+    """A dictionary-encoded column by its values (Arrow's cast does not know all value types)."""
+    if isinstance(column, pa.Array):
+        return plain_column(column.dictionary).take(column.indices)
+    chunks = [_decoded(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks or [plain_column(pa.array([], column.type.value_type))])
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    return not isinstance(type_, _NOT_PLAIN) and type_ not in (pa.string_view(), pa.binary_view())
+
+
+def _narrow(column: Any, small: pa.DataType, large: pa.DataType) -> Any:
+    """A view column as `small`, or as `large` where a chunk holds over 2 GB of text."""
+    try:
+        return pc.cast(column, small)
+    except pa.ArrowInvalid:
+        return pc.cast(column, large)
+
+
+def _convert(column: Any, type_: pa.DataType) -> Any:
+    """Cast without losing anything, or raise one of `_FAILED`."""
+    if pa.types.is_dictionary(column.type):
+        column = plain_column(column)
+    have, want = kind(column.type), kind(type_)
+    if have == "null" or column.null_count == len(column):
+        return pa.nulls(len(column), type_) if isinstance(column, pa.Array) else pa.chunked_array(
+            [pa.nulls(len(column), type_)], type=type_)  # fmt: skip
+    if have != want and (have, want) not in _ALLOWED:
+        raise ValueError(f"{have} is not {want}")
+    if (have, want) == ("text", "time"):
+        return _parse_times(column, type_)
+    if (have, want) == ("int", "decimal"):
+        # Arrow wants room for every int64 before it looks at the values; their digits fit or not.
+        column = pc.cast(column, pa.string())
+    fitted = pc.cast(column, type_)
+    if (have, want) in {("float", "decimal"), ("timestamp", "date")} and not pc.all(
+        pc.equal(pc.cast(fitted, column.type), column)
+    ).as_py():
+        raise ValueError("digits would be lost")
+    return fitted
+
+
+def _parse_times(column: Any, type_: pa.DataType) -> Any:
+    """Times of day from text, which Arrow's cast does not read."""
+    times = [None if text is None else dt.time.fromisoformat(text) for text in column.to_pylist()]
+    parsed = pc.cast(pa.array(times, pa.time64("us")), type_)
+    return parsed if isinstance(column, pa.Array) else pa.chunked_array([parsed], type=type_)
+
+
+def _first_failure(column: Any, type_: pa.DataType) -> int:
+    """The first row whose value cannot be converted: the shortest prefix that fails, by halving."""
+    low, high = 0, len(column)  # the prefix of `low` rows converts, that of `high` rows does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _convert(column.slice(low, middle - low), type_)
+            low = middle
+        except _FAILED:
+            high = middle
+    return low

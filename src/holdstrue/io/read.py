@@ -1,0 +1,287 @@
+"""Read a table from whatever holds it: files, Arrow, data frames or records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.data.changes import Places, Source
+from holdstrue.errors import DataError
+from holdstrue.io.files import Options, expand, format_of, one_format
+from holdstrue.io.fit import fit_column, plain_table
+from holdstrue.io.records import records_table
+
+_UNTYPED = frozenset({"csv", "tsv"})
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table with the place of each of its rows."""
+
+    table: pa.Table
+    places: Places
+
+
+def read_table(
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    encoding: str = "utf8",
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    null_values: Sequence[str] = ("",),
+) -> pa.Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    source
+        A path, a glob pattern or a directory; a list of paths; a pyarrow Table, RecordBatch,
+        RecordBatchReader or Dataset; anything with the Arrow C interface (pandas, polars, DuckDB);
+        a dict of columns or a list of dicts.
+    columns
+        Read only these, in this order.
+    schema
+        Types for the columns it names; a value that does not fit is an error that names its row.
+        A column of type null is read as what it holds.
+    encoding
+        Of CSV and JSON files.
+    format
+        csv, tsv, parquet, arrow or json, where the name of the file does not tell.
+    delimiter
+        Of CSV files: a comma, or a tab for .tsv, unless given.
+    null_values
+        Cells of a CSV file that mean NULL when they are not quoted.
+
+    Returns
+    -------
+    pa.Table
+        With unique column names; dictionary-encoded columns are decoded.
+
+    Examples
+    --------
+    >>> read_table([{"id": 1, "zip": "10001"}, {"id": 2}], columns=["zip"]).to_pydict()
+    {'zip': ['10001', None]}
+    """
+    options = Options(
+        None if columns is None else tuple(columns), schema, encoding, delimiter, tuple(null_values)
+    )
+    return load(source, options, format).table
+
+
+def schema_of(
+    source: Any,
+    *,
+    encoding: str = "utf8",
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+) -> pa.Schema:
+    """The names and types of a source, without reading all of it where that can be avoided.
+
+    Parquet and Arrow files say it; for CSV the first megabyte of the first file is looked at, so a
+    later value may still widen a type; JSON is read.
+
+    >>> schema_of(pa.table({"id": [1]})).names
+    ['id']
+    """
+    options = Options(encoding=encoding, delimiter=delimiter)
+    if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
+        schema = source.schema
+    elif paths := paths_of(source):
+        schema = _file_schema(paths[0], options, format_of(paths[0], format))
+    else:
+        schema = load(source, options, format).table.schema
+    return plain_table(schema.empty_table()).schema
+
+
+def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
+    """Read a table and keep where each row came from; `name` is what to call an object in memory."""
+    paths = paths_of(source)
+    if paths:
+        return _load_files(paths, options, one_format(paths, format))
+    table, kind = _table_of(source, options)
+    name = name or kind
+    places = Places((Source(name, table.num_rows),))
+    names = options.selected(table.column_names, name)
+    wanted = table if options.columns is None else table.select(names)
+    return Loaded(_fitted(plain_table(wanted), options, places), places)
+
+
+def paths_of(source: Any) -> list[Path]:
+    """The files that a source names; none where it is an object in memory."""
+    if isinstance(source, str | os.PathLike):
+        return expand(source)
+    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
+        return [path for item in source for path in expand(item)]
+    return []
+
+
+def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
+    """The table that an object in memory holds, and what to call it."""
+    if isinstance(source, pa.Table):
+        return source, "the table"
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source]), "the batch"
+    if isinstance(source, Mapping):
+        return _table_of_columns(source), "the columns"
+    if isinstance(source, list | tuple):
+        if not all(isinstance(record, Mapping) for record in source):
+            raise _unreadable(source)
+        if not source and options.schema is not None:
+            return options.schema.empty_table(), "the records"
+        return records_table(source, schema=options.schema), "the records"
+    if hasattr(source, "to_table") and hasattr(source, "scanner"):  # a pyarrow Dataset
+        names = options.selected(source.schema.names, "the dataset")
+        return source.to_table(columns=names), "the dataset"
+    try:
+        return _table_of_frame(source), "the data frame"
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        detail = str(error).splitlines()[0]
+        raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
+
+
+def _table_of_frame(source: Any) -> pa.Table:
+    if hasattr(source, "__arrow_c_stream__"):
+        table = pa.table(source)
+    elif hasattr(source, "__arrow_c_array__"):
+        table = pa.Table.from_batches([pa.record_batch(source)])
+    elif hasattr(source, "iloc") and hasattr(source, "columns"):  # pandas before the Arrow interface
+        table = pa.Table.from_pandas(source, preserve_index=False)
+    elif hasattr(source, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        table = from_dataframe(source)
+    else:
+        raise _unreadable(source)
+    # pandas sends along an index that is not a plain count; it is not a column of the data.
+    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+
+
+def _table_of_columns(source: Mapping[str, Any]) -> pa.Table:
+    try:
+        return pa.table(dict(source))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        hint = "give a list of values for each name, all of one length"
+        raise DataError(f"cannot read the columns: {error}", hint=hint) from error
+
+
+def _unreadable(source: Any) -> DataError:
+    return DataError(
+        f"cannot read a table from {type(source).__name__}",
+        hint="give a path, a pyarrow table, a pandas or polars data frame, or a list of dicts",
+    )
+
+
+def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
+    if options.schema is None or table.schema.equals(options.schema):
+        return table
+    for i, name in enumerate(table.column_names):
+        type_ = options.type_of(name)
+        if type_ is not None and table.column(i).type != type_:
+            column = fit_column(table.column(i), type_, name=name, place=places.place)
+            table = table.set_column(i, name, column)
+    return table
+
+
+def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
+    tables = [_read_file(path, options, format_) for path in paths]
+    places = Places(tuple(Source(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
+    if len(tables) == 1:
+        return Loaded(tables[0], places)
+    if format_ != "json":  # in JSON a name that is not there means NULL
+        _require_same_columns(paths, tables)
+    clash = _clash(tables)
+    if clash is not None and format_ in _UNTYPED and clash not in _forced(options):
+        # What one file shows as numbers another shows as text: in one file it would all be text.
+        fields = [] if options.schema is None else list(options.schema)
+        text = pa.schema([f for f in fields if f.name != clash] + [pa.field(clash, pa.string())])
+        return _load_files(paths, replace(options, schema=text), format_)
+    if clash is not None:
+        raise _clash_error(paths, tables, clash)
+    try:
+        return Loaded(pa.concat_tables(tables, promote_options="permissive"), places)
+    except pa.ArrowException as error:
+        hint = "give a schema that holds the values of all files"
+        raise DataError(f"the files do not go together: {error}", hint=hint) from error
+
+
+def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
+    if format_ == "parquet":
+        from holdstrue.io.columnar import read_parquet
+
+        table = read_parquet(path, options)
+    elif format_ == "arrow":
+        from holdstrue.io.columnar import read_arrow
+
+        table = read_arrow(path, options)
+    elif format_ == "json":
+        from holdstrue.io.jsonlines import read_json
+
+        return read_json(path, options)
+    else:
+        from holdstrue.io.delimited import read_csv
+
+        return read_csv(path, _delimited(options, format_))
+    return _fitted(plain_table(table), options, Places((Source(str(path), table.num_rows),)))
+
+
+def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:
+    if format_ == "parquet":
+        from holdstrue.io.columnar import parquet_schema
+
+        return parquet_schema(path)
+    if format_ == "arrow":
+        from holdstrue.io.columnar import arrow_schema
+
+        return arrow_schema(path)
+    if format_ == "json":
+        from holdstrue.io.jsonlines import json_schema
+
+        return json_schema(path, options)
+    from holdstrue.io.delimited import csv_schema
+
+    return csv_schema(path, _delimited(options, format_))
+
+
+def _delimited(options: Options, format_: str) -> Options:
+    return replace(options, delimiter="\t") if format_ == "tsv" and options.delimiter is None else options
+
+
+def _forced(options: Options) -> set[str]:
+    return set() if options.schema is None else set(options.schema.names)
+
+
+def _require_same_columns(paths: list[Path], tables: list[pa.Table]) -> None:
+    first = tables[0].column_names
+    for path, table in zip(paths, tables, strict=True):
+        for name in sorted(set(first) ^ set(table.column_names)):
+            has, lacks = (paths[0], path) if name in first else (path, paths[0])
+            hint = "read files that have the same columns"
+            raise DataError(f"{lacks} has no column {name!r}, {has} has", hint=hint)
+
+
+def _clash(tables: list[pa.Table]) -> str | None:
+    """The first column whose types in the files have nothing in common."""
+    names: dict[str, None] = {name: None for table in tables for name in table.column_names}
+    for name in names:
+        schemas = [pa.schema([t.schema.field(name)]) for t in tables if name in t.column_names]
+        try:
+            pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException:
+            return name
+    return None
+
+
+def _clash_error(paths: list[Path], tables: list[pa.Table], name: str) -> DataError:
+    found: dict[pa.DataType, Path] = {}
+    for path, table in zip(paths, tables, strict=True):
+        if name in table.column_names and not pa.types.is_null(table.schema.field(name).type):
+            found.setdefault(table.schema.field(name).type, path)
+    shown = ", ".join(f"{type_} in {path}" for type_, path in found.items())
+    return DataError(f"column {name!r} has several types: {shown}", hint="give the column one type")

@@ -1,0 +1,122 @@
+"""Turn a list of records (dicts) into a table, with the row named where a value does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.errors import DataError
+from holdstrue.io.fit import fit_column, is_text, kind, parse_temporal
+
+
+def records_table(
+    records: Sequence[Mapping[str, Any]],
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    place: Callable[[int], str] = lambda i: f"record {i + 1}",
+    temporal: bool = False,
+    error: type[DataError] = DataError,
+) -> pa.Table:
+    """A table with one row a record and a column for every name that occurs, in order of appearance.
+
+    Parameters
+    ----------
+    records
+        The rows; a name that a record lacks is NULL there.
+    columns
+        Only these names (those that occur).
+    schema
+        The types of the columns it names; others are inferred.
+    place
+        How to name row i in a message.
+    temporal
+        Whether text columns that hold only dates or times become such (for JSON, which has no literal).
+    error
+        What to raise.
+
+    Examples
+    --------
+    >>> records_table([{"id": 1}, {"id": 2, "zip": "10001"}]).to_pydict()
+    {'id': [1, 2], 'zip': [None, '10001']}
+    >>> records_table([{"id": 1}, {"id": "x"}])
+    Traceback (most recent call last):
+    holdstrue.errors.DataError: record 2: column 'id' holds 'x', but record 1 holds 1
+    hint: give the column one type
+    """
+    names: dict[str, None] = {}
+    for record in records:
+        names.update(dict.fromkeys(record))
+    wanted = list(names) if columns is None else [name for name in columns if name in names]
+    arrays = []
+    for name in wanted:
+        values = [record.get(name) for record in records]
+        type_ = schema.field(name).type if schema is not None and name in schema.names else None
+        if type_ is not None and kind(type_) != "null":
+            arrays.append(_typed(values, type_, name, place, error))
+            continue
+        array = _inferred(values, name, place, error)
+        arrays.append(parse_temporal(array) if temporal and is_text(array.type) else array)
+    return pa.table(arrays, names=wanted)
+
+
+def _typed(
+    values: list[Any], type_: pa.DataType, name: str, place: Callable[[int], str], error: type[DataError]
+) -> Any:
+    """Values as a known type; a column of several Python types is converted value by value."""
+    try:
+        array = pa.array(values)
+    except _REFUSED:
+        parts = [
+            fit_column(_alone(value), type_, name=name, place=lambda _, i=i: place(i), error=error)  # type: ignore[misc]
+            for i, value in enumerate(values)
+        ]
+        return pa.concat_arrays(parts)
+    return fit_column(array, type_, name=name, place=place, error=error)
+
+
+def _inferred(
+    values: list[Any], name: str, place: Callable[[int], str], error: type[DataError]
+) -> Any:
+    """Values as the type they suggest; whole numbers beyond 64 bits as decimals, which stay exact."""
+    try:
+        return pa.array(values)
+    except _REFUSED:
+        pass
+    if all(value is None or type(value) is int for value in values):
+        try:
+            return pa.array(values, pa.decimal128(38, 0))
+        except _REFUSED:
+            row = next(i for i, value in enumerate(values) if value is not None and abs(value) >= 10**38)
+            raise error(
+                f"{place(row)}: column {name!r} holds {values[row]}, which has over 38 digits",
+                hint="give it as text",
+            ) from None
+    first = next(i for i, value in enumerate(values) if value is not None)
+    row = next(
+        (i for i in range(first + 1, len(values)) if not _together(values[first], values[i])), first
+    )
+    raise error(
+        f"{place(row)}: column {name!r} holds {values[row]!r}, but {place(first)} holds {values[first]!r}",
+        hint="give the column one type",
+    )
+
+
+def _together(one: Any, other: Any) -> bool:
+    try:
+        pa.array([one, other])
+    except _REFUSED:
+        return False
+    return True
+
+
+def _alone(value: Any) -> Any:
+    try:
+        return pa.array([value])
+    except _REFUSED:
+        return pa.array([repr(value)] if not isinstance(value, int) else [str(value)])
+
+
+_REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)

@@ -1,0 +1,295 @@
+"""The state directory: immutable checksummed runs, numbered manifests, one atomic commit a batch.
+
+A manifest names every file of its version. Files are written under fresh names first, then the
+manifest `v + 1` is created in one step that fails if it exists; so a crash leaves version v or
+v + 1, never between, and what a lost attempt wrote is never named. Everything is data: Arrow IPC
+and JSON.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.errors import StateError
+from holdstrue.kernels.digest import checksum
+
+FORMAT = 1
+KEPT_MANIFESTS = 2
+"""The newest manifest and the one before it, for readers that opened just before a commit."""
+
+Arrays = dict[str, NDArray[np.generic]]
+_MANIFEST = "manifest-{:012d}.json"
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """An immutable file as a manifest names it."""
+
+    name: str
+    size: int
+    checksum: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"name": self.name, "bytes": self.size, "checksum": self.checksum}
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> RunFile:
+        """From plain JSON data."""
+        return RunFile(str(data["name"]), int(data["bytes"]), str(data["checksum"]))
+
+
+class Store:
+    """Files and manifests of one state directory."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock: int | None = None
+        self._verifying: list[Future[None]] = []
+        self._pool: ThreadPoolExecutor | None = None
+
+    # --- writers -------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the directory, which must be absent or empty."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise StateError(f"{self.path} exists and is not an empty directory",
+                             hint="choose another place, or remove it")
+        (self.path / "runs").mkdir(parents=True, exist_ok=True)
+
+    def lock(self) -> None:
+        """Become the one writer; the lock ends with the process, however it ends."""
+        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise StateError(f"{self.path} is being written by another process",
+                             hint="wait for it, or open the state read-only") from error
+        self._lock = handle
+
+    def close(self) -> None:
+        """Let go of the lock and wait for pending checks of files."""
+        try:
+            self.verified()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def write_tables(self, kind: str, version: int, tables: Sequence[pa.Table]) -> RunFile:
+        """Write tables one after the other as IPC streams in one file."""
+        name = f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+        with pa.OSFile(str(self._run(name)), "wb") as sink:
+            for table in tables:
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+        return self._seal(name)
+
+    def write_arrays(self, kind: str, version: int, arrays: Arrays) -> RunFile:
+        """Write named arrays as one Arrow record batch of one row, a list a column, so that it can be mapped."""
+        name = f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+        fields, columns = [], []
+        for key, array in arrays.items():
+            flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+            offsets = pa.array([0, len(flat)], type=pa.int64())
+            columns.append(pa.LargeListArray.from_arrays(offsets, flat))
+            shape = ",".join(str(size) for size in array.shape)
+            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape}))
+        schema = pa.schema(fields)
+        with pa.OSFile(str(self._run(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+        return self._seal(name)
+
+    def commit(self, version: int, content: Mapping[str, Any]) -> None:
+        """Create manifest `version` in one step; fails when it exists."""
+        body = dict(content) | {"format": FORMAT, "version": version}
+        text = json.dumps(body | {"checksum": _sum(body)}, indent=1)
+        temporary = self.path / f".manifest-{uuid.uuid4().hex}.tmp"
+        temporary.write_text(text, encoding="utf-8")
+        _sync(temporary)
+        try:
+            os.link(temporary, self.path / _MANIFEST.format(version))
+        except FileExistsError as error:
+            raise StateError(f"{self.path} already has version {version}",
+                             hint="another writer committed first: open the state again") from error
+        finally:
+            temporary.unlink()
+        _sync(self.path)
+
+    def collect(self) -> list[str]:
+        """Remove old manifests and every file that no kept manifest names; returns what was removed."""
+        manifests = self._manifests()
+        removed = [path.name for path in manifests[:-KEPT_MANIFESTS]]
+        for path in manifests[:-KEPT_MANIFESTS]:
+            path.unlink()
+        named = {
+            file.name for path in manifests[-KEPT_MANIFESTS:] for file in files_of(self._read(path))
+        }
+        for path in (self.path / "runs").iterdir():
+            if path.name not in named:
+                path.unlink()
+                removed.append(path.name)
+        for path in self.path.glob(".manifest-*.tmp"):
+            path.unlink()
+            removed.append(path.name)
+        return removed
+
+    def _run(self, name: str) -> Path:
+        return self.path / "runs" / name
+
+    def _seal(self, name: str) -> RunFile:
+        path = self._run(name)
+        _sync(path)
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            return RunFile(name, len(mapped), _checksum(mapped))
+
+    # --- readers -------------------------------------------------------------------------------
+
+    def manifest(self) -> dict[str, Any]:
+        """The newest manifest. Complexity: O(its size)."""
+        if not self.path.is_dir():
+            raise StateError(f"no state directory at {self.path}", hint="make one with: holdstrue init STATE --rules FILE --key COLS")
+        manifests = self._manifests()
+        if not manifests:
+            raise StateError(f"{self.path} is not a state directory: it holds no manifest",
+                             hint="make one with: holdstrue init STATE --rules FILE --key COLS")
+        return self._read(manifests[-1])
+
+    def _manifests(self) -> list[Path]:
+        return sorted(self.path.glob("manifest-*.json"))
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            told = body.pop("checksum")
+        except (ValueError, KeyError, AttributeError) as error:
+            raise _damaged(path, "it cannot be read") from error
+        if told != _sum(body):
+            raise _damaged(path, "its checksum does not match")
+        if body["format"] != FORMAT:
+            raise StateError(f"{path} has format {body['format']}, this version reads {FORMAT}",
+                             hint="use the version of holdstrue that wrote it")
+        return body
+
+    def read_tables(self, file: RunFile) -> list[pa.Table]:
+        """The tables of a run, checked before they are used."""
+        path = self._checked(file)
+        data = path.read_bytes()
+        if _checksum(bytearray(data)) != file.checksum:
+            raise _damaged(path, "its checksum does not match")
+        source = pa.BufferReader(data)
+        tables = []
+        while source.tell() < len(data):
+            tables.append(pa.ipc.open_stream(source).read_all())
+        return tables
+
+    def map_tables(self, file: RunFile) -> list[pa.Table]:
+        """The tables of a run, mapped into memory; the file is checked meanwhile (see `verified`)."""
+        mapped = self._map(file)
+        source = pa.BufferReader(pa.py_buffer(mapped))
+        tables = []
+        while source.tell() < file.size:
+            tables.append(pa.ipc.open_stream(source).read_all())
+        return tables
+
+    def map_arrays(self, file: RunFile) -> Arrays:
+        """The arrays of a run, mapped copy-on-write: writing to them changes memory, never the file."""
+        mapped = self._map(file)
+        buffer = pa.py_buffer(mapped)
+        try:
+            batch = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
+        except pa.ArrowInvalid as error:
+            raise _damaged(self._run(file.name), str(error)) from error
+        arrays: Arrays = {}
+        for at, field in enumerate(batch.schema):
+            values = batch.column(at).values
+            shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
+            dtype = np.dtype(values.type.to_pandas_dtype())
+            if len(values) == 0:
+                arrays[field.name] = np.empty(shape, dtype=dtype)
+                continue
+            offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
+            flat = np.frombuffer(mapped, dtype=dtype, count=len(values), offset=offset)
+            arrays[field.name] = flat.reshape(shape)
+        return arrays
+
+    def _map(self, file: RunFile) -> mmap.mmap:
+        path = self._checked(file)
+        with path.open("rb") as handle:
+            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdstrue-verify")
+        self._verifying.append(self._pool.submit(self._verify, file))
+        return mapped
+
+    def _verify(self, file: RunFile) -> None:
+        path = self._run(file.name)
+        with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            if _checksum(mapped) != file.checksum:
+                raise _damaged(path, "its checksum does not match")
+
+    def verified(self) -> None:
+        """Wait until every mapped file has been read and its checksum compared; raises for a damaged one."""
+        pending, self._verifying = self._verifying, []
+        for future in pending:
+            future.result()
+
+    def _checked(self, file: RunFile) -> Path:
+        path = self._run(file.name)
+        if not path.is_file():
+            raise _damaged(path, "it is missing")
+        size = path.stat().st_size
+        if size != file.size:
+            raise _damaged(path, f"it has {size} bytes instead of {file.size}")
+        return path
+
+
+def files_of(manifest: Mapping[str, Any]) -> list[RunFile]:
+    """Every file a manifest names."""
+    base = manifest.get("base") or {}
+    return [RunFile.of(data) for data in (*base.values(), *manifest.get("log", ()))]
+
+
+def _checksum(data: mmap.mmap | bytearray) -> str:
+    whole = len(data) - len(data) % 8
+    words = np.frombuffer(data, dtype=np.uint64, count=whole // 8)
+    tail = np.zeros(1, dtype=np.uint64)
+    tail.view(np.uint8)[: len(data) - whole] = np.frombuffer(data, dtype=np.uint8, offset=whole)
+    total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
+    del words
+    return f"{int(total):016x}"
+
+
+def _sum(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _damaged(path: Path, why: str) -> StateError:
+    return StateError(f"{path} is damaged: {why}", hint="restore the state directory from a copy, or make it anew with: holdstrue init")

@@ -1,0 +1,102 @@
+"""An exact hash table from pairs of 64-bit words to dense numbers 0, 1, 2, ...
+
+Open addressing with linear probing. A table cell holds a number and 32 bits of its key's hash, so
+that a probe reads the keys themselves only when the hash bits agree. Cells hold `number + 1` in the
+upper half and the tag in the lower; 0 is empty. Numbers are never taken back: an entry whose count
+falls to zero stays until its owner rebuilds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.kernels.digest import mix
+from holdstrue.kernels.jit import inline, kernel
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+_TAG = np.uint64(0xFFFFFFFF)
+_S32 = np.uint64(32)
+_K = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inline
+def _hash(hi: np.uint64, lo: np.uint64) -> np.uint64:
+    return mix(lo ^ (hi * _K))
+
+
+@kernel
+def find_or_add(
+    cells: U64, key_hi: U64, key_lo: U64, used: int, hi: U64, lo: U64, member: NDArray[np.bool_], out: I32
+) -> int:
+    """Number the keys `(hi[i], lo[i])` of members, adding new ones; `out[i]` is -1 for non-members.
+
+    The caller has made room for `hi.size` new keys. Returns how many keys are known now.
+    Complexity: O(n) expected.
+    """
+    mask = np.uint64(cells.size - 1)
+    for i in range(hi.size):
+        if not member[i]:
+            out[i] = -1
+            continue
+        a = hi[i]
+        b = lo[i]
+        h = _hash(a, b)
+        tag = h & _TAG
+        at = (h >> _S32) & mask
+        while True:
+            cell = cells[at]
+            if cell == 0:
+                key_hi[used] = a
+                key_lo[used] = b
+                cells[at] = (np.uint64(used + 1) << _S32) | tag
+                out[i] = used
+                used += 1
+                break
+            if cell & _TAG == tag:
+                number = np.int64(cell >> _S32) - 1
+                if key_lo[number] == b and key_hi[number] == a:
+                    out[i] = number
+                    break
+            at = (at + np.uint64(1)) & mask
+    return used
+
+
+@kernel
+def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: NDArray[np.bool_], out: I32) -> None:
+    """Like `find_or_add`, but unknown keys get -1 and nothing is added. Complexity: O(n) expected."""
+    mask = np.uint64(cells.size - 1)
+    for i in range(hi.size):
+        out[i] = -1
+        if not member[i]:
+            continue
+        a = hi[i]
+        b = lo[i]
+        h = _hash(a, b)
+        tag = h & _TAG
+        at = (h >> _S32) & mask
+        while True:
+            cell = cells[at]
+            if cell == 0:
+                break
+            if cell & _TAG == tag:
+                number = np.int64(cell >> _S32) - 1
+                if key_lo[number] == b and key_hi[number] == a:
+                    out[i] = number
+                    break
+            at = (at + np.uint64(1)) & mask
+
+
+@kernel
+def rehash(cells: U64, key_hi: U64, key_lo: U64, used: int) -> None:
+    """Fill an empty, larger table with the keys already numbered. Complexity: O(used)."""
+    mask = np.uint64(cells.size - 1)
+    for number in range(used):
+        h = _hash(key_hi[number], key_lo[number])
+        at = (h >> _S32) & mask
+        while cells[at] != 0:
+            at = (at + np.uint64(1)) & mask
+        cells[at] = (np.uint64(number + 1) << _S32) | (h & _TAG)

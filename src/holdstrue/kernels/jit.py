@@ -1,0 +1,27 @@
+"""The one decorator under which every kernel is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def kernel(function: F) -> F:
+    """Compile on first call, without the GIL, and keep the machine code on disk for later processes.
+
+    Compiled code lies beside the module, or in the user's cache directory where that is not
+    writable. Arrays are passed C-contiguous, aligned and writable: any other layout would compile
+    the kernel again.
+    """
+    compiled: F = numba.njit(cache=True, nogil=True)(function)
+    return compiled
+
+
+def inline(function: F) -> F:
+    """Compile a small function that kernels call; it is always inlined by the compiler below."""
+    compiled: F = numba.njit(cache=True, nogil=True, inline="never")(function)
+    return compiled

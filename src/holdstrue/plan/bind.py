@@ -1,0 +1,132 @@
+"""Rules against the columns of their tables: every name must exist and every comparison must make sense."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from holdstrue.data.domain import domain_of, family_of
+from holdstrue.errors import RuleError
+from holdstrue.plan.filter import typed_constant
+from holdstrue.rules.model import (
+    CFD, DC, FD, All, Any, Column, Comparison, Condition, Constant, Inclusion, IsNull, Key, Not, NotNull, Op, Rule,
+)
+
+
+def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
+    """Raise a `RuleError` that underlines the first name or comparison that does not fit."""
+    schema = schemas[table]
+    for column in own_columns(rule):
+        _need(rule, column, table, schema)
+    match rule.body:
+        case Inclusion():
+            _bind_inclusion(rule, rule.body, table, schemas)
+        case DC(predicates):
+            for predicate in predicates:
+                _bind_comparison(rule, schema, predicate.left.name, predicate.op, predicate.right)
+        case CFD(lhs, rhs, tableau):
+            for pattern in tableau:
+                for column, constant in (*zip(lhs, pattern.lhs, strict=True), *zip(rhs, pattern.rhs, strict=True)):
+                    if constant is not None:
+                        _bind_comparison(rule, schema, column, Op.EQ, constant)
+    for comparison in _comparisons(rule.where):
+        right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
+        _bind_comparison(rule, schema, comparison.column, comparison.op, right)
+
+
+def own_columns(rule: Rule) -> tuple[str, ...]:
+    """Columns the rule reads of its own table, in order of appearance."""
+    names: list[str] = []
+    match rule.body:
+        case Key(columns) | NotNull(columns) | Inclusion(_, columns, _, _):
+            names.extend(columns)
+        case FD(lhs, rhs) | CFD(lhs, rhs, _):
+            names.extend((*lhs, *rhs))
+        case DC(predicates):
+            for predicate in predicates:
+                names.append(predicate.left.name)
+                if isinstance(predicate.right, Column):
+                    names.append(predicate.right.name)
+    names.extend(_condition_columns(rule.where))
+    return tuple(dict.fromkeys(names))
+
+
+def _condition_columns(condition: Condition | None) -> Iterator[str]:
+    match condition:
+        case Comparison(column, _, right):
+            yield column
+            if isinstance(right, str):
+                yield right
+        case IsNull(column):
+            yield column
+        case Not(operand):
+            yield from _condition_columns(operand)
+        case All(operands) | Any(operands):
+            for operand in operands:
+                yield from _condition_columns(operand)
+
+
+def _comparisons(condition: Condition | None) -> Iterator[Comparison]:
+    match condition:
+        case Comparison():
+            yield condition
+        case Not(operand):
+            yield from _comparisons(operand)
+        case All(operands) | Any(operands):
+            for operand in operands:
+                yield from _comparisons(operand)
+
+
+def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
+    if column not in schema.names:
+        near = difflib.get_close_matches(column, schema.names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
+        raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
+    if schema.names.count(column) > 1:
+        raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
+    data_type = schema.field(column).type
+    if family_of(data_type) is None:
+        raise error(rule, f"column {column!r} holds {data_type} values, which do not compare", column,
+                    "rules read plain values: numbers, text, dates, times, booleans, bytes")
+
+
+def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:
+    left_type = schema.field(left).type
+    if isinstance(right, Constant):
+        if typed_constant(right.value, left_type, ordered=op.is_order) is None:
+            raise error(rule, f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
+                        left, f"write the constant as a {left_type} value, or cast the column")
+        return
+    right_type = schema.field(right.name).type
+    if domain_of([left_type, right_type], ordered=op.is_order) is None:
+        raise error(rule, f"{left!r} ({left_type}) does not compare with {right.name!r} ({right_type})", left,
+                    "compare values of one kind, or cast one of the columns")
+
+
+def _bind_inclusion(rule: Rule, body: Inclusion, table: str, schemas: Mapping[str, pa.Schema]) -> None:
+    ref = schemas.get(body.ref_table)
+    if ref is None:
+        raise error(rule, f"no table {body.ref_table!r}", body.ref_table,
+                    f"name it with --table {body.ref_table}=PATH (known: {', '.join(schemas)})")
+    for column, ref_column in zip(body.columns, body.ref_columns, strict=True):
+        _need(rule, ref_column, body.ref_table, ref)
+        left_type, right_type = schemas[table].field(column).type, ref.field(ref_column).type
+        if domain_of([left_type, right_type], ordered=False) is None:
+            raise error(rule, f"{column!r} ({left_type}) does not compare with {ref_column!r} ({right_type})", column,
+                        "compare values of one kind, or cast one of the columns")
+
+
+def error(rule: Rule, message: str, name: str, hint: str) -> RuleError:
+    """A `RuleError` of this rule with the place of `name` underlined."""
+    said = f"rule {rule.name!r}: {message}"
+    if isinstance(rule.body, DC):
+        said += "\na denial constraint lists what must never hold together"
+    if rule.source is None:
+        return RuleError(said, hint=hint)
+    start, end = next(
+        (place for place in map(rule.source.span, (f"t.{name}", f"s.{name}", name)) if place != (0, len(rule.source.text))),
+        (0, len(rule.source.text)),
+    )
+    return RuleError(said, text=rule.source.text, start=start, end=end, hint=hint)

@@ -1,0 +1,221 @@
+"""Rules into checks: the steps from what people write to what the detectors run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from holdstrue.data.domain import Domain, domain_of
+from holdstrue.errors import RuleError
+from holdstrue.plan.bind import bind, own_columns
+from holdstrue.plan.checks import Check, GroupCheck, PairCheck, PairTerm, ReferenceCheck, RowCheck
+from holdstrue.rules.model import (
+    CFD, DC, FD, All, Any, Column, Comparison, Condition, Constant, Inclusion, IsNull, Key, NotNull, Op, Pattern,
+    Predicate, Rule, RuleSet,
+)
+
+IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
+Cell: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What must be done for a rule set over tables of known types."""
+
+    rules: RuleSet
+    main: str
+    schemas: Mapping[str, pa.Schema]
+    checks: tuple[Check, ...]
+    domains: Mapping[Cell, tuple[int, Domain]]
+    index: IndexKind = "blocks"
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def domain(self, table: str, column: str) -> Domain:
+        """How a column is coded."""
+        return self.domains[table, column][1]
+
+
+def main_table(rules: RuleSet, others: tuple[str, ...], default: str = "data") -> str:
+    """The name of the table that rules without a table speak of."""
+    if rules.table is not None:
+        return rules.table
+    named = {rule.body.table for rule in rules if isinstance(rule.body, Inclusion) and rule.body.table}
+    named |= {rule.table for rule in rules if rule.table}
+    free = named - set(others)
+    return free.pop() if len(free) == 1 else default
+
+
+def needed_columns(rules: RuleSet, main: str) -> dict[str, tuple[str, ...]]:
+    """Per table the columns that rules read (RANGE: nothing else is read from a file)."""
+    needed: dict[str, dict[str, None]] = {main: {}}
+    for rule in rules:
+        table = table_of(rule, main)
+        needed.setdefault(table, {}).update(dict.fromkeys(own_columns(rule)))
+        if isinstance(rule.body, Inclusion):
+            needed.setdefault(rule.body.ref_table, {}).update(dict.fromkeys(rule.body.ref_columns))
+    return {table: tuple(columns) for table, columns in needed.items()}
+
+
+def table_of(rule: Rule, main: str) -> str:
+    """The table whose rows can violate the rule."""
+    own = rule.body.table if isinstance(rule.body, Inclusion) else None
+    return own or rule.table or main
+
+
+def compile_rules(rules: RuleSet, main: str, schemas: Mapping[str, pa.Schema], index: IndexKind = "blocks") -> Plan:
+    """Bind the rules to their tables, split them into checks, and choose how columns are coded."""
+    checks: list[Check] = []
+    for number, rule in enumerate(rules):
+        table = table_of(rule, main)
+        if table not in schemas:
+            raise RuleError(f"rule {rule.name!r} speaks of table {table!r}, which is not given",
+                            hint=f"name it with --table {table}=PATH (known: {', '.join(schemas)})")
+        bind(rule, table, schemas)
+        checks.extend(_checks(number, rule, table, rules.nulls == "equal", index))
+    return Plan(rules, main, dict(schemas), tuple(checks), _domains(checks, schemas), index,
+                needed_columns(rules, main))
+
+
+def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, index: IndexKind) -> Iterator[Check]:
+    where = rule.where
+    match rule.body:
+        case Key(columns):
+            yield _as_pairs(GroupCheck(number, table, _ordered(columns), (), nulls_equal, where), index)
+        case FD(lhs, rhs):
+            asked = (None,) * len(rhs)
+            yield _as_pairs(GroupCheck(number, table, _ordered(lhs), rhs, nulls_equal, where, asked), index)
+        case CFD():
+            yield from _conditional(number, rule.body, table, nulls_equal, where)
+        case NotNull(columns):
+            yield RowCheck(number, table, _all(where, _any(*(IsNull(column) for column in columns))))
+        case Inclusion():
+            body = rule.body
+            yield ReferenceCheck(number, table, body.columns, body.ref_table, body.ref_columns, where)
+        case DC():
+            yield _denial(number, rule.body, table, where, index)
+
+
+def _ordered(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Equality columns in one order, so that rules that share them share an index."""
+    return tuple(sorted(set(columns)))
+
+
+def _as_pairs(check: GroupCheck, index: IndexKind) -> Check:
+    """A key or an FD with one right-hand column as the denial constraint it is, for the papers' indexes."""
+    if index == "blocks" or len(check.rhs) > 1 or check.nulls_equal:
+        return check
+    terms = [PairTerm(column, Op.EQ, column) for column in check.lhs]
+    terms += [PairTerm(column, Op.NE, column) for column in check.rhs]
+    return PairCheck(check.rule, check.table, tuple(terms), check.member, check.member)
+
+
+def _conditional(number: int, body: CFD, table: str, nulls_equal: bool, where: Condition | None) -> Iterator[Check]:
+    broken = [
+        _all(_match(body, pattern), Comparison(column, Op.NE, constant))
+        for pattern in body.tableau
+        for column, constant in zip(body.rhs, pattern.rhs, strict=True)
+        if constant is not None
+    ]
+    if broken:
+        yield RowCheck(number, table, _all(where, _any(*broken)))
+    free = [
+        (column, [_match(body, pattern) for pattern in body.tableau if pattern.rhs[i] is None])
+        for i, column in enumerate(body.rhs)
+    ]
+    asked = {column: None if None in matches else _any(*matches) for column, matches in free if matches}
+    if asked:
+        conditions = tuple(asked.values())
+        member = conditions[0] if len(set(conditions)) == 1 else None if None in conditions else _any(*conditions)
+        each = (None,) * len(asked) if len(set(conditions)) == 1 else conditions
+        yield GroupCheck(number, table, _ordered(body.lhs), tuple(asked), nulls_equal, _all(where, member), each)
+
+
+def _match(body: CFD, pattern: Pattern) -> Condition | None:
+    return _all(*(
+        Comparison(column, Op.EQ, constant)
+        for column, constant in zip(body.lhs, pattern.lhs, strict=True)
+        if constant is not None
+    ))
+
+
+def _denial(number: int, body: DC, table: str, where: Condition | None, index: IndexKind) -> Check:
+    if not body.two_rows:
+        return RowCheck(number, table, _all(where, *(_single(predicate) for predicate in body.predicates)))
+    members: dict[str, list[Condition | None]] = {"t": [where], "s": [where]}
+    terms: list[PairTerm] = []
+    for predicate in body.predicates:
+        left, right = predicate.left, predicate.right
+        if isinstance(right, Constant) or left.var == right.var:
+            members[left.var].append(_single(predicate))
+        elif left.var == "t":
+            terms.append(PairTerm(left.name, predicate.op, right.name))
+        else:
+            terms.append(PairTerm(right.name, predicate.op.flipped, left.name))
+    check = PairCheck(number, table, tuple(dict.fromkeys(terms)), _all(*members["t"]), _all(*members["s"]))
+    unequal = [term for term in check.terms if term.op is Op.NE]
+    if index != "blocks" or not check.symmetric or len(unequal) > 1 or len(unequal) == len(check.terms):
+        return check
+    lhs = _ordered(tuple(term.left for term in check.terms if term.op is Op.EQ))
+    rhs = tuple(term.left for term in unequal)
+    return GroupCheck(number, table, lhs, rhs, False, check.t_member, (None,) * len(rhs))
+
+
+def _single(predicate: Predicate) -> Condition:
+    right = predicate.right
+    return Comparison(predicate.left.name, predicate.op, right.name if isinstance(right, Column) else right)
+
+
+def _all(*conditions: Condition | None) -> Condition | None:  # type: ignore[misc]
+    known = [condition for condition in conditions if condition is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    return All(tuple(known))
+
+
+def _any(*conditions: Condition | None) -> Condition:
+    known = tuple(condition for condition in conditions if condition is not None)
+    return known[0] if len(known) == 1 else Any(known)
+
+
+def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell, tuple[int, Domain]]:
+    """Columns that are compared with each other, each set with its common domain."""
+    parent: dict[Cell, Cell] = {}
+    ordered: set[Cell] = set()
+
+    def root(cell: Cell) -> Cell:
+        parent.setdefault(cell, cell)
+        while parent[cell] != cell:
+            cell = parent[cell]
+        return cell
+
+    for check in checks:
+        match check:
+            case GroupCheck(_, table, lhs, rhs):
+                for column in (*lhs, *rhs):
+                    root((table, column))
+            case PairCheck(_, table, terms):
+                for term in terms:
+                    left, right = root((table, term.left)), root((table, term.right))
+                    parent[right] = left
+                    if term.op.is_order:
+                        ordered.add((table, term.left))
+            case ReferenceCheck(_, table, columns, ref_table, ref_columns):
+                for column, ref_column in zip(columns, ref_columns, strict=True):
+                    parent[root((ref_table, ref_column))] = root((table, column))
+    sets: dict[Cell, list[Cell]] = {}
+    for cell in parent:
+        sets.setdefault(root(cell), []).append(cell)
+    ordered_roots = {root(cell) for cell in ordered}
+    domains: dict[Cell, tuple[int, Domain]] = {}
+    for number, (top, cells) in enumerate(sets.items()):
+        types = [schemas[table].field(column).type for table, column in cells]
+        domain = domain_of(types, ordered=top in ordered_roots)
+        if domain is None:
+            names = ", ".join(f"{column} ({data_type})" for (_, column), data_type in zip(cells, types, strict=True))
+            raise RuleError(f"the rules compare columns of different kinds with each other: {names}",
+                            hint="cast them to one kind")
+        domains.update(dict.fromkeys(cells, (number, domain)))
+    return domains

@@ -1,0 +1,119 @@
+"""`where` filters: boolean expressions over the columns of one row."""
+
+from __future__ import annotations
+
+from holdstrue.rules.cursor import Cursor
+from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
+
+_OPERAND = "write a column by its name, and text in 'quotes'"
+_EXAMPLE = "for example state = 'CA' and (age > 5 or not vip = true)"
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a `where` filter; `in` and `between` become comparisons.
+
+    Double quotes hold a column's name on the left of an operator and text on its right. A column alone
+    means that it is true. Columns may be written `t.name`.
+
+    Examples
+    --------
+    >>> from holdstrue.rules.text import condition_text
+    >>> condition_text(parse_condition("x in (1, 2) and y is not null and z between 1 and 5"))
+    '(x = 1 or x = 2) and y is not null and (z >= 1 and z <= 5)'
+    """
+    cursor = Cursor(text)
+    if cursor.peek().kind == "end":
+        cursor.fail("the filter is empty", at=cursor.peek(), hint=_EXAMPLE)
+    condition = _any(cursor)
+    if cursor.peek().kind != "end":
+        cursor.fail("expected and, or, or the end of the filter", hint=_EXAMPLE)
+    return condition
+
+
+def _any(cursor: Cursor) -> Condition:
+    operands = [_all(cursor)]
+    while cursor.accept("or"):
+        operands.append(_all(cursor))
+    return Any(tuple(operands)) if len(operands) > 1 else operands[0]
+
+
+def _all(cursor: Cursor) -> Condition:
+    operands = [_term(cursor)]
+    while cursor.accept("and"):
+        operands.append(_term(cursor))
+    return All(tuple(operands)) if len(operands) > 1 else operands[0]
+
+
+def _term(cursor: Cursor) -> Condition:
+    if cursor.accept("not"):
+        return Not(_term(cursor))
+    if cursor.accept("("):
+        condition = _any(cursor)
+        cursor.expect(")", "to close the bracket")
+        return condition
+    if cursor.sees_constant() and cursor.peek().kind != "double":
+        start, constant = cursor.peek(), cursor.constant(_OPERAND)
+        op = cursor.operator(_EXAMPLE)
+        if cursor.sees_constant() and cursor.peek().kind != "double":
+            cursor.constant(_OPERAND)
+            cursor.fail("this compares two constants", at=start, end=cursor.last, hint=_OPERAND)
+        return Comparison(_column(cursor), op.flipped, constant)
+    return _about(cursor, _column(cursor))
+
+
+def _about(cursor: Cursor, column: str) -> Condition:
+    """What is said of a column after its name."""
+    if cursor.accept("is"):
+        negated = cursor.accept("not")
+        cursor.expect("null", "after is")
+        return IsNull(column, negated)
+    negated = cursor.sees("not")
+    if negated and not (cursor.sees("not", "in") or cursor.sees("not", "between")):
+        cursor.fail(
+            "expected a comparison", hint="write not before the column, or after it not in or not between"
+        )
+    if negated:
+        cursor.take()
+    if cursor.accept("in"):
+        return _one_of(cursor, column, negated)
+    if cursor.accept("between"):
+        low = cursor.constant(_OPERAND)
+        cursor.expect("and", "between the two bounds")
+        high = cursor.constant(_OPERAND)
+        if negated:
+            return Any((Comparison(column, Op.LT, low), Comparison(column, Op.GT, high)))
+        return All((Comparison(column, Op.GE, low), Comparison(column, Op.LE, high)))
+    if cursor.peek().kind == "end" or any(cursor.sees(word) for word in ("and", "or", ")")):
+        return Comparison(column, Op.EQ, Constant(True))
+    op = cursor.operator(_EXAMPLE)
+    if cursor.sees_constant() or cursor.sees("null"):
+        return Comparison(column, op, cursor.constant(_OPERAND))
+    return Comparison(column, op, _column(cursor, "a constant or a column"))
+
+
+def _one_of(cursor: Cursor, column: str, negated: bool) -> Condition:
+    cursor.expect("(", "before the values", "for example state in ('CA', 'NY')")
+    values = [cursor.constant(_OPERAND)]
+    while cursor.accept(","):
+        values.append(cursor.constant(_OPERAND))
+    cursor.expect(")", "after the values")
+    op = Op.NE if negated else Op.EQ
+    parts = tuple(Comparison(column, op, value) for value in values)
+    if len(parts) == 1:
+        return parts[0]
+    return All(parts) if negated else Any(parts)
+
+
+def _column(cursor: Cursor, what: str = "a column") -> str:
+    first = cursor.name(what, _OPERAND)
+    if not cursor.accept("."):
+        return first.value
+    name = cursor.name("a column name after the dot", _OPERAND)
+    if first.value != "t":
+        cursor.fail(
+            f"a filter speaks of one row t, not of {first.value!r}",
+            at=first,
+            end=name,
+            hint="a name with a dot in it goes in backticks: `a.b`",
+        )
+    return name.value

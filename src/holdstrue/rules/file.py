@@ -1,0 +1,320 @@
+"""Rule files read and written: YAML, one rule a line, HoloClean's, DC lists, Weever's JSON."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from holdstrue.errors import RuleError
+from holdstrue.rules.entry import located, rule_from_entry, text_field
+from holdstrue.rules.model import Rule, RuleSet, Tolerance
+from holdstrue.rules.normal import normalise
+from holdstrue.rules.parser import parse_rule
+from holdstrue.rules.text import condition_text, text_of
+from holdstrue.rules.weever import parse_weever
+
+RuleSource: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Iterable[str | Rule | Mapping[str, Any]]"
+
+_TOP = ("rules", "table", "key", "nulls")
+_NAMED = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^:='"`()\[\]#]+?))\s*:=""")
+_YAML = re.compile(r"\s*(?:#.*\n\s*)*(?:rules|table|key|nulls)\s*:(?!=)")
+_JSON = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\[\s*\{|\{))')
+_PATH = re.compile(
+    r"[^\s()=<>\[\]]+\.(?:ya?ml|json|txt|rules|dcs?|conf|cfg|csv)|(?:\.{0,2}/|~)[^()=<>]*", re.IGNORECASE
+)
+
+
+def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> RuleSet:
+    """Read rules from a file, a text or Python objects.
+
+    Parameters
+    ----------
+    source
+        A path to a rule file (YAML, or one rule a line in any known syntax, with an optional `name :=` in
+        front, or Weever's JSON); or rule text, one rule a line, or YAML text; or rules, rule texts and
+        mappings with the fields of a rule file; or a rule set.
+    columns
+        The table's column names, needed for Weever's column indexes.
+
+    Examples
+    --------
+    >>> rules = load_rules("key(id)")
+    >>> len(rules), rules.rules[0].kind
+    (1, 'key')
+    >>> [rule.name for rule in load_rules(["zip -> city", {"name": "adults", "rule": "not(t.age < 18)"}])]
+    ['zip -> city', 'adults']
+    """
+    if isinstance(source, RuleSet):
+        return replace(source, rules=_checked(source.rules))
+    if isinstance(source, Rule):
+        return RuleSet(_checked((source,)))
+    if isinstance(source, str):
+        return _load_text_or_path(source, columns)
+    if isinstance(source, os.PathLike):
+        return _load_file(Path(source), columns)
+    rules = []
+    for number, item in enumerate(source, start=1):
+        rules.append(_load_item(item, f"rule {number}"))
+    return RuleSet(_unique(rules, ""))
+
+
+def dump_rules(rules: RuleSet) -> str:
+    """The rule set as YAML that `load_rules` reads back as the same rules.
+
+    Examples
+    --------
+    >>> print(dump_rules(load_rules(["zip -> city"])), end="")
+    rules:
+    - name: zip -> city
+      rule: zip -> city
+    """
+    import yaml
+
+    content: dict[str, Any] = {}
+    if rules.table is not None:
+        content["table"] = rules.table
+    if rules.key:
+        content["key"] = list(rules.key)
+    if rules.nulls != "unknown":
+        content["nulls"] = rules.nulls
+    content["rules"] = [_entry(rule) for rule in rules]
+    # PyYAML writes odd line breaks such as U+0085 unescaped and reads them back as spaces.
+    values = [value for entry in (content, *content["rules"]) for value in entry.values()]
+    plain = all(value.replace("\n", "").isprintable() for value in values if isinstance(value, str))
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=plain, width=1000)
+
+
+def _entry(rule: Rule) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": rule.name, "rule": text_of(rule.body)}
+    if rule.severity != "error":
+        entry["severity"] = rule.severity
+    if rule.where is not None:
+        entry["where"] = condition_text(rule.where)
+    if rule.tolerance is not None:
+        entry["tolerance"] = _tolerance_entry(rule.tolerance)
+    if rule.description:
+        entry["description"] = rule.description
+    if rule.table is not None:
+        entry["table"] = rule.table
+    return entry
+
+
+def _tolerance_entry(tolerance: Tolerance) -> int | float | str:
+    if tolerance.count is not None:
+        return tolerance.count
+    share = tolerance.share or 0.0
+    return share if share < 1 else f"{share * 100:g}%"
+
+
+def _load_text_or_path(source: str, columns: Sequence[str] | None) -> RuleSet:
+    if "\n" not in source:
+        if _is_file(source):
+            return _load_file(Path(source), columns)
+        if _PATH.fullmatch(source.strip()):
+            return _load_file(Path(source.strip()), columns)
+    return _load_text(source, "", "", columns)
+
+
+def _is_file(source: str) -> bool:
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):  # too long or with characters no path has: rule text
+        return False
+
+
+def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise RuleError(f"no rule file {str(path)!r}", hint=f"looked in {Path.cwd()}") from None
+    except UnicodeDecodeError as error:
+        raise RuleError(
+            f"{path} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise RuleError(f"cannot read rule file {str(path)!r}: {error.strerror}") from None
+    return _load_text(text, str(path), path.suffix.lower(), columns)
+
+
+def _load_text(text: str, file: str, suffix: str, columns: Sequence[str] | None) -> RuleSet:
+    if suffix in (".yaml", ".yml") or _YAML.match(text):
+        return _load_yaml(text, file)
+    if suffix == ".json" or _JSON.match(text):
+        if columns is None:
+            raise RuleError(
+                f"{_at(file)}Weever's JSON speaks of columns by index", hint="give their names: columns=[...]"
+            )
+        try:
+            rules = parse_weever(text, columns)
+        except RuleError as error:
+            raise (located(error, file) if file else error) from None
+        return replace(rules, rules=_unique(list(rules), file))
+    return _load_lines(text, file)
+
+
+def _load_lines(text: str, file: str) -> RuleSet:
+    rules, named = [], set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, rule_text = _split_name(line)
+        try:
+            rules.append(parse_rule(rule_text, name=name))
+        except RuleError as error:
+            several = "\n" in text.strip() or file
+            raise (located(error, f"{_at(file)}line {number}") if several else error) from None
+        if name is not None:
+            named.add(len(rules) - 1)
+    if not rules:
+        raise RuleError(f"{_at(file)}no rules", hint="write one rule a line, for example zip -> city")
+    return RuleSet(_unique(rules, file, named))
+
+
+def _split_name(line: str) -> tuple[str | None, str]:
+    match = _NAMED.match(line)
+    if match is None:
+        return None, line.strip()
+    name = next(group for group in match.groups() if group is not None)
+    return name.strip(), line[match.end() :].strip()
+
+
+def _load_yaml(text: str, file: str) -> RuleSet:
+    content = _yaml_content(text, file)
+    if isinstance(content, list):
+        content = {"rules": content}
+    if not isinstance(content, dict) or not isinstance(content.get("rules"), list) or not content["rules"]:
+        raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint="rules:\n  - rule: zip -> city")
+    for field in content:
+        if field not in _TOP:
+            raise RuleError(
+                f"{_at(file)}unknown field {field!r}", hint=f"the top of a rule file has {', '.join(_TOP)}"
+            )
+    rules: list[Rule] = []
+    named: set[int] = set()
+    for number, item in enumerate(content["rules"], start=1):
+        if not isinstance(item, str | dict):
+            raise RuleError(
+                f"{_at(file)}rule {number}: expected a rule, got {item!r}",
+                hint="write - rule: 'text', and put texts that start with [ or ! in quotes",
+            )
+        rules.append(_load_item(item, f"{_at(file)}rule {number}"))
+        if isinstance(item, dict) and "name" in item:
+            named.add(number - 1)
+    table = text_field(content, "table", file or "the rules")
+    return RuleSet(_unique(rules, file, named), table, _key(content, file), _nulls(content, file))
+
+
+def _yaml_content(text: str, file: str) -> Any:
+    import yaml
+
+    try:
+        _check_fields(yaml.compose(text, Loader=yaml.SafeLoader), file, text)
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = "" if mark is None else f"line {mark.line + 1}: "
+        raise RuleError(
+            f"{_at(file)}{line}this is not YAML: {error.problem}",
+            text=None if mark is None else text,
+            start=0 if mark is None else min(mark.index, len(text)),
+            hint="put a rule's text in quotes where it holds ': ' or starts with [ ! ` & or {",
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise RuleError(f"{_at(file)}this is not YAML: {error}") from None
+
+
+def _check_fields(node: Any, file: str, text: str) -> None:
+    """Refuse a field given twice: YAML would silently keep the last."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for field, value in node.value:
+            if field.value in seen if isinstance(field, yaml.ScalarNode) else False:
+                mark = field.start_mark
+                raise RuleError(
+                    f"{_at(file)}line {mark.line + 1}: field {field.value!r} is given twice",
+                    text=text,
+                    start=mark.index,
+                    end=field.end_mark.index,
+                    hint="keep one of the two",
+                )
+            if isinstance(field, yaml.ScalarNode):
+                seen.add(field.value)
+            _check_fields(value, file, text)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _check_fields(item, file, text)
+
+
+def _key(content: Mapping[str, Any], file: str) -> tuple[str, ...]:
+    key = content.get("key", [])
+    columns = [key] if isinstance(key, str) else key
+    if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or columns == [""]:
+        raise RuleError(
+            f"{_at(file)}key {key!r}", hint="key is a column or a list of them: key: [area_code, phone]"
+        )
+    if len(set(columns)) < len(columns):
+        raise RuleError(f"{_at(file)}key {key!r} names a column twice")
+    return tuple(columns)
+
+
+def _nulls(content: Mapping[str, Any], file: str) -> Literal["unknown", "equal"]:
+    match content.get("nulls", "unknown"):
+        case "unknown":
+            return "unknown"
+        case "equal":
+            return "equal"
+        case other:
+            raise RuleError(f"{_at(file)}nulls {other!r}", hint="nulls is unknown or equal")
+
+
+def _load_item(item: object, place: str) -> Rule:
+    if isinstance(item, Rule):
+        normalise(item)
+        return item
+    if isinstance(item, Mapping):
+        return rule_from_entry(item, place)
+    if not isinstance(item, str):
+        raise RuleError(f"{place}: expected a rule or its text, got {item!r}")
+    name, text = _split_name(item)
+    try:
+        return parse_rule(text, name=name)
+    except RuleError as error:
+        raise located(error, place) from None
+
+
+def _checked(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    for rule in rules:
+        normalise(rule)
+    return _unique(list(rules), "")
+
+
+def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tuple[Rule, ...]:
+    """Refuse a name given twice; a name made from the rule's text gets a number instead.
+
+    `named` are the rules whose names people gave; by default those that differ from the text.
+    """
+    seen: dict[str, int] = {}
+    unique = []
+    for i, rule in enumerate(rules):
+        given = i in named if named is not None else rule.name != text_of(rule.body)
+        if rule.name in seen and given:
+            raise RuleError(
+                f"{_at(file)}two rules are called {rule.name!r}: numbers {seen[rule.name] + 1} and {i + 1}",
+                hint="give each rule its own name",
+            )
+        name, number = rule.name, 2
+        while name in seen:
+            name, number = f"{rule.name} #{number}", number + 1
+        seen[name] = i
+        unique.append(rule if name == rule.name else replace(rule, name=name))
+    return tuple(unique)
+
+
+def _at(file: str) -> str:
+    return f"{file}: " if file else ""

@@ -1,0 +1,241 @@
+"""Rules that say nothing new: duplicates, and rules that hold whenever others do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from holdstrue.rules.fingerprint import canonical_text, fingerprint, table_of
+from holdstrue.rules.model import (
+    CFD,
+    DC,
+    FD,
+    Body,
+    Column,
+    Inclusion,
+    Key,
+    NotNull,
+    Op,
+    Pattern,
+    Predicate,
+    Rule,
+    RuleSet,
+    columns_of,
+)
+from holdstrue.rules.normal import normal_body, swapped
+from holdstrue.rules.order import Order
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that adds nothing to the others it names."""
+
+    rule: str
+    others: tuple[str, ...]
+    kind: Literal["duplicate", "implied"]
+    message: str
+
+
+def review(
+    rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"] | None = None
+) -> tuple[Finding, ...]:
+    """Point out duplicates and rules implied by others; what is left always implies what is pointed out.
+
+    Every rule between rows is spelled out as denials, sets of comparisons that must not all be true. A
+    denial is implied by another whose comparisons all follow from its own: a violation of the first then
+    is one of the second, and because all comparisons are true, none of the columns is NULL.
+
+    Not claimed, because a NULL breaks it: a -> b and b -> c give a -> c only with `nulls: equal` (two rows
+    with equal a, NULL in b and different c violate only the last), and a reference of two columns does not
+    give one of each. A rule implies another only on the same table, with the same filter or none, and
+    without a tolerance.
+
+    Parameters
+    ----------
+    nulls
+        How NULLs compare in FDs; by default what the rule set says.
+
+    Runtime complexity: O(r^2) comparisons of rules for r rules.
+
+    Examples
+    --------
+    >>> from holdstrue.rules.parser import parse_rule
+    >>> findings = review([parse_rule("key(id)"), parse_rule("id, zip -> city")])
+    >>> print(findings[0].message)
+    'id, zip -> city' holds whenever 'key(id)' does
+    """
+    nulls = nulls or (rules.nulls if isinstance(rules, RuleSet) else "unknown")
+    ordered = tuple(rules)
+    findings: dict[int, Finding] = {}
+    first: dict[tuple[str, str], Rule] = {}
+    for i, rule in enumerate(ordered):
+        mark = (fingerprint(rule), _family(rule.body, nulls))
+        original = first.setdefault(mark, rule)
+        if original is not rule:
+            message = f"{rule.name!r} says the same as {original.name!r}"
+            findings[i] = Finding(rule.name, (original.name,), "duplicate", message)
+    known = [_Known(rule, nulls) for rule in ordered]
+    # From the last to the first, and never arguing from a rule already pointed out: so the later of two
+    # equivalent rules is named, and dropping all that are named loses nothing.
+    for i in reversed(range(len(ordered))):
+        if i in findings:
+            continue
+        premises = [
+            known[j]
+            for j, other in enumerate(ordered)
+            if j != i and j not in findings and _eligible(other, ordered[i])
+        ]
+        reasons = _reasons(known[i], premises, nulls)
+        if reasons:
+            names = " and ".join(map(repr, reasons))
+            message = f"{ordered[i].name!r} holds whenever {names} {'does' if len(reasons) == 1 else 'do'}"
+            findings[i] = Finding(ordered[i].name, reasons, "implied", message)
+    return tuple(findings[i] for i in sorted(findings))
+
+
+def _family(body: Body, nulls: str) -> str:
+    """Rules of different families are not compared: with `nulls: equal` FDs mean something else than DCs."""
+    match body:
+        case Inclusion():
+            return "inclusion"
+        case NotNull():
+            return "not null"
+        case _ if nulls == "unknown":
+            return "pairs"
+        case Key():
+            return "key"
+        case FD() | CFD():
+            return "fd"
+        case DC():
+            return "dc"
+
+
+def _eligible(general: Rule, special: Rule) -> bool:
+    same_filter = general.where is None or general.where == special.where
+    return general.tolerance is None and table_of(general) == table_of(special) and same_filter
+
+
+class _Known:
+    """A rule with what its comparisons need: its denials as premise, and their closures as conclusion."""
+
+    def __init__(self, rule: Rule, nulls: str) -> None:
+        self.name = rule.name
+        self.body = normal_body(rule.body)
+        self.family = _family(self.body, nulls)
+        self.premises = tuple(_denials(self.body, strict=True))
+        self.conclusions = tuple((dc, Order(dc.predicates)) for dc in _denials(self.body, strict=False))
+
+
+def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...]:
+    """Names of rules that together imply `rule`; none when they do not."""
+    premises = [premise for premise in premises if premise.family == rule.family]
+    match rule.body:
+        case NotNull(columns):
+            holders = [next((p.name for p in premises if _forbids_null(p.body, c)), None) for c in columns]
+            return _all_named(holders)
+        case Inclusion():
+            text = canonical_text(rule.body)
+            return tuple(p.name for p in premises if canonical_text(p.body) == text)[:1]
+        case FD(lhs, rhs) if nulls == "equal":
+            return _closure_reasons(lhs, rhs, premises)
+        case _:
+            return _all_named(
+                [
+                    next((p.name for p in premises if _implies(p, *denial)), None)
+                    for denial in rule.conclusions
+                ]
+            )
+
+
+def _all_named(names: list[str | None]) -> tuple[str, ...]:
+    found = [name for name in names if name is not None]
+    return tuple(dict.fromkeys(found)) if len(found) == len(names) else ()
+
+
+def _forbids_null(body: Body, column: str) -> bool:
+    return isinstance(body, NotNull) and column in body.columns
+
+
+def _closure_reasons(lhs: tuple[str, ...], rhs: tuple[str, ...], premises: list[_Known]) -> tuple[str, ...]:
+    """Armstrong's closure; sound only where NULL equals NULL, so that equality is transitive."""
+    dependencies = [(p.name, p.body) for p in premises if isinstance(p.body, FD)]
+    reached, used = set(lhs), []
+    while not set(rhs) <= reached:
+        steps = (
+            step for step in dependencies if set(step[1].lhs) <= reached and not set(step[1].rhs) <= reached
+        )
+        step = next(steps, None)
+        if step is None:
+            return ()
+        used.append(step)
+        reached |= set(step[1].rhs)
+    return _needed(set(lhs), set(rhs), used)
+
+
+def _needed(lhs: set[str], rhs: set[str], used: list[tuple[str, FD]]) -> tuple[str, ...]:
+    """Drop steps of a derivation that it does without; the order of the others still works."""
+    for step in used[::-1]:
+        reached, rest = set(lhs), [other for other in used if other is not step]
+        for _, dependency in rest:
+            reached |= set(dependency.rhs) if set(dependency.lhs) <= reached else set()
+        if rhs <= reached:
+            used = rest
+    return tuple(dict.fromkeys(name for name, _ in used))
+
+
+def _implies(premise: _Known, dc: DC, order: Order) -> bool:
+    return any(_follows(general, dc, order) for general in premise.premises)
+
+
+def _follows(general: DC, special: DC, order: Order) -> bool:
+    """Whether every violation of `special` (with its closure `order`) is one of `general`."""
+    if general.two_rows and not special.two_rows:
+        return False
+    names = {column.name for predicate in special.predicates for column in columns_of(predicate)}
+    if not {column.name for predicate in general.predicates for column in columns_of(predicate)} <= names:
+        return False
+    if all(order.entails(predicate) for predicate in general.predicates):
+        return True
+    # The premise holds for both orders of the two rows, and a one-row premise for either row.
+    return special.two_rows and all(order.entails(swapped(predicate)) for predicate in general.predicates)
+
+
+def _denials(body: Body, *, strict: bool) -> Iterator[DC]:
+    """What a normal body forbids, one denial for each attribute on the right.
+
+    Whether a constant pattern applies to a row with NULL under `_` is left open: with `strict` the denial
+    asks for a known value (safe for a premise), without it does not (safe for a conclusion).
+    """
+    match body:
+        case DC():
+            yield body
+        case Key(columns):
+            yield DC(tuple(_across(column, Op.EQ) for column in columns))
+        case FD(lhs, rhs):
+            for column in rhs:
+                yield DC((*(_across(name, Op.EQ) for name in lhs), _across(column, Op.NE)))
+        case CFD(_, _, tableau):
+            for pattern in tableau:
+                yield from _pattern_denials(body, pattern, strict)
+
+
+def _pattern_denials(body: CFD, pattern: Pattern, strict: bool) -> Iterator[DC]:
+    row, pair = [], []
+    for name, cell in zip(body.lhs, pattern.lhs, strict=True):
+        t, s = Column("t", name), Column("s", name)
+        pair.append(_across(name, Op.EQ))
+        if cell is not None:
+            row.append(Predicate(t, Op.EQ, cell))
+            pair += [Predicate(t, Op.EQ, cell), Predicate(s, Op.EQ, cell)]
+        elif strict:
+            row.append(Predicate(t, Op.EQ, t))
+    for name, cell in zip(body.rhs, pattern.rhs, strict=True):
+        if cell is None:
+            yield DC((*pair, _across(name, Op.NE)))
+        else:
+            yield DC((*row, Predicate(Column("t", name), Op.NE, cell)))
+
+
+def _across(column: str, op: Op) -> Predicate:
+    return Predicate(Column("t", column), op, Column("s", column))

@@ -1,0 +1,256 @@
+"""The normal form of a rule, with the same violations; rules that no data can violate are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from holdstrue.errors import RuleError
+from holdstrue.rules.cursor import DENIAL
+from holdstrue.rules.model import (
+    CFD,
+    DC,
+    FD,
+    Body,
+    Column,
+    Constant,
+    Inclusion,
+    Key,
+    NotNull,
+    Op,
+    Pattern,
+    Predicate,
+    Rule,
+    Source,
+    columns_of,
+)
+from holdstrue.rules.order import Order, same_constant
+from holdstrue.rules.text import constant_text, pattern_text, predicate_text
+
+# An operator is the set of outcomes it allows: conjunction is intersection.
+_OUTCOMES = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: "=>"}
+_OPERATORS = {frozenset(outcomes): op for op, outcomes in _OUTCOMES.items()}
+_RANK = {op: rank for rank, op in enumerate(Op)}
+
+
+def normalise(rule: Rule) -> Rule:
+    """The same rule in normal form: equal violations on every table, NULLs included.
+
+    A denial constraint has t on the left of every two-row comparison, no comparison twice or implied by
+    another on the same columns, equalities first. `t.a = t.a` goes where another comparison already
+    needs a known `a`, and stays where it is the only thing that does. Columns of FDs are sorted; a CFD
+    whose only pattern is all `_` becomes an FD. The kind does not change otherwise.
+
+    Raises
+    ------
+    RuleError
+        When no data can violate the rule, or every row does.
+
+    Examples
+    --------
+    >>> from holdstrue.rules.parser import parse_rule
+    >>> normalise(parse_rule("not(s.a <= t.a and t.b = s.b and t.a != s.a and t.c > 3 and 5 < t.c)")).text
+    'not(t.b = s.b and t.a > s.a and t.c > 5)'
+    """
+    return replace(rule, body=normal_body(rule.body, rule.source))
+
+
+def normal_body(body: Body, source: Source | None = None) -> Body:
+    """The normal form of a body; `source` is what errors underline."""
+    match body:
+        case DC():
+            return _normal_dc(body, source)
+        case FD():
+            return _normal_fd(body, source)
+        case CFD():
+            return _normal_cfd(body, source)
+        case Key() | NotNull():
+            _check_once(body.columns, source)
+            return body
+        case Inclusion():
+            return _normal_inclusion(body, source)
+
+
+def _reject(source: Source | None, message: str, name: str, hint: str) -> RuleError:
+    if source is None:
+        return RuleError(message, hint=hint)
+    start, end = source.span(name)
+    return RuleError(message, text=source.text, start=start, end=end, hint=hint)
+
+
+def _check_once(columns: Iterable[str], source: Source | None) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise _reject(source, f"column {column!r} is named twice", column, "name each column once")
+        seen.add(column)
+
+
+def _normal_fd(body: FD, source: Source | None) -> FD:
+    _check_once(body.lhs, source)
+    _check_once(body.rhs, source)
+    rhs = sorted(set(body.rhs) - set(body.lhs))
+    if not rhs:
+        raise _trivial(body.rhs, source)
+    return FD(tuple(sorted(body.lhs)), tuple(rhs))
+
+
+def _trivial(rhs: tuple[str, ...], source: Source | None) -> RuleError:
+    names = " and ".join(map(repr, rhs))
+    return _reject(
+        source,
+        f"this rule can never be violated: {names} on the right is also on the left",
+        rhs[0],
+        "rows that agree on the left must agree on the right, so name other columns on the right",
+    )
+
+
+def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
+    _check_once(body.lhs, source)
+    _check_once(body.rhs, source)
+    left = sorted(range(len(body.lhs)), key=body.lhs.__getitem__)
+    right = [
+        i
+        for i in sorted(range(len(body.rhs)), key=body.rhs.__getitem__)
+        if body.rhs[i] not in body.lhs or not all(_repeats(body, pattern, i) for pattern in body.tableau)
+    ]
+    if not right:
+        raise _trivial(body.rhs, source)
+    lhs, rhs = tuple(body.lhs[i] for i in left), tuple(body.rhs[i] for i in right)
+    patterns = [
+        Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right))
+        for pattern in body.tableau
+    ]
+    distinct = list({pattern_text(pattern): pattern for pattern in patterns}.values())
+    kept = [p for p in distinct if not any(p is not q and _covers(q, p) for q in distinct)]
+    if len(kept) == 1 and all(cell is None for cell in kept[0].lhs + kept[0].rhs):
+        return FD(lhs, rhs)
+    return CFD(lhs, rhs, tuple(sorted(kept, key=pattern_text)))
+
+
+def _repeats(body: CFD, pattern: Pattern, i: int) -> bool:
+    """Whether a pattern says nothing on the right that its left side does not say of the same column."""
+    wanted, given = pattern.rhs[i], pattern.lhs[body.lhs.index(body.rhs[i])]
+    return wanted is None or (given is not None and constant_text(wanted) == constant_text(given))
+
+
+def _covers(general: Pattern, special: Pattern) -> bool:
+    """Whether every violation of `special` is one of `general`: it matches more rows and asks the same."""
+    return pattern_text(Pattern((), general.rhs)) == pattern_text(Pattern((), special.rhs)) and all(
+        wide is None or (narrow is not None and constant_text(wide) == constant_text(narrow))
+        for wide, narrow in zip(general.lhs, special.lhs, strict=True)
+    )
+
+
+def _normal_inclusion(body: Inclusion, source: Source | None) -> Inclusion:
+    pairs = sorted(set(zip(body.columns, body.ref_columns, strict=True)))
+    if body.table == body.ref_table and all(column == ref for column, ref in pairs):
+        raise _reject(
+            source,
+            "this rule can never be violated: the columns refer to themselves",
+            body.columns[0],
+            "name another table or other columns on the right",
+        )
+    return Inclusion(body.table, tuple(c for c, _ in pairs), body.ref_table, tuple(r for _, r in pairs))
+
+
+def _normal_dc(body: DC, source: Source | None) -> DC:
+    if not body.predicates:
+        raise RuleError("a denial constraint without comparisons", hint=DENIAL)
+    if not Order(body.predicates).possible:
+        raise _contradiction(body.predicates, source)
+    oriented = [_oriented(predicate) for predicate in _on_t(body.predicates)]
+    known = {p.left: replace(p, op=Op.EQ) for p in oriented if p.left == p.right}
+    merged = _merged([p for p in oriented if p.left != p.right])
+    if not merged:
+        first = predicate_text(body.predicates[0])
+        raise _reject(
+            source,
+            f"every row violates this rule: {first} always holds",
+            first,
+            f"{DENIAL}; compare different columns, or the same column of two rows t and s",
+        )
+    read = {column for predicate in merged for column in columns_of(predicate)}
+    merged += [predicate for column, predicate in known.items() if column not in read]
+    return DC(tuple(sorted(merged, key=_place)))
+
+
+def _on_t(predicates: Iterable[Predicate]) -> list[Predicate]:
+    """A rule that speaks of s alone speaks of one row: call it t."""
+    predicates = list(predicates)
+    if any(column.var == "t" for predicate in predicates for column in columns_of(predicate)):
+        return predicates
+    return [swapped(predicate) for predicate in predicates]
+
+
+def swapped(predicate: Predicate) -> Predicate:
+    """The predicate with t and s exchanged.
+
+    Examples
+    --------
+    >>> predicate_text(swapped(Predicate(Column("t", "a"), Op.LT, Column("s", "b"))))
+    's.a < t.b'
+    """
+    right = _other_row(predicate.right) if isinstance(predicate.right, Column) else predicate.right
+    return Predicate(_other_row(predicate.left), predicate.op, right)
+
+
+def _other_row(column: Column) -> Column:
+    return Column("s" if column.var == "t" else "t", column.name)
+
+
+def _oriented(predicate: Predicate) -> Predicate:
+    """t on the left of a two-row comparison, the smaller name on the left of a one-row comparison."""
+    left, right = predicate.left, predicate.right
+    if isinstance(right, Constant):
+        return predicate
+    keep = left.var == "t" if left.var != right.var else left.name <= right.name
+    return predicate if keep else Predicate(right, predicate.op.flipped, left)
+
+
+def _merged(predicates: list[Predicate]) -> list[Predicate]:
+    """One comparison for each pair of sides, and no bound that a tighter one makes idle."""
+    groups: list[tuple[Predicate, frozenset[str]]] = []
+    for predicate in predicates:
+        outcomes = frozenset(_OUTCOMES[predicate.op])
+        for i, (known, allowed) in enumerate(groups):
+            if known.left == predicate.left and _same_side(known.right, predicate.right):
+                groups[i] = (known, allowed & outcomes)
+                break
+        else:
+            groups.append((predicate, outcomes))
+    merged = [replace(predicate, op=_OPERATORS[outcomes]) for predicate, outcomes in groups]
+    for predicate in list(merged):
+        if isinstance(predicate.right, Constant):
+            others = [p for p in merged if p is not predicate]
+            bounds = [p for p in others if p.left == predicate.left and isinstance(p.right, Constant)]
+            merged = others if Order(bounds).entails(predicate) else merged
+    return merged
+
+
+def _same_side(one: Column | Constant, other: Column | Constant) -> bool:
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return same_constant(one, other)
+    return isinstance(one, Column) and one == other
+
+
+def _place(predicate: Predicate) -> tuple[bool, int, str]:
+    """Comparisons of two rows before those of one, then by operator, then by text."""
+    across = len({column.var for column in columns_of(predicate)}) == 2
+    return not across, _RANK[predicate.op], predicate_text(predicate)
+
+
+def _contradiction(predicates: tuple[Predicate, ...], source: Source | None) -> RuleError:
+    core = list(predicates)
+    for predicate in predicates:
+        rest = [p for p in core if p is not predicate]
+        if rest and not Order(rest).possible:
+            core = rest
+    listed = " and ".join(map(predicate_text, core))
+    verb = "hold together" if len(core) > 1 else "hold"
+    return _reject(
+        source,
+        f"this denial constraint can never be violated: {listed} cannot {verb}",
+        predicate_text(core[-1]),
+        f"{DENIAL}: describe a violation, not the healthy state",
+    )

@@ -1,0 +1,268 @@
+"""Any rule text turned into a rule: the syntax is told from the text itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from holdstrue.errors import RuleError
+from holdstrue.rules.condition import parse_condition
+from holdstrue.rules.cursor import DENIAL, Cursor
+from holdstrue.rules.denial import Parsed, parse_denial
+from holdstrue.rules.holoclean import looks_like_holoclean, parse_holoclean
+from holdstrue.rules.hydra import looks_like_hydra, parse_hydra
+from holdstrue.rules.model import (
+    CFD,
+    FD,
+    Condition,
+    Constant,
+    Inclusion,
+    Key,
+    NotNull,
+    Pattern,
+    Rule,
+    Severity,
+    Source,
+    Tolerance,
+)
+from holdstrue.rules.normal import normalise
+from holdstrue.rules.text import condition_text, text_of
+from holdstrue.rules.tokens import Token
+
+_FORMS = (
+    "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
+)
+_CELL = "write _ for any value, and text in 'quotes'"
+
+
+def parse_rule(
+    text: str,
+    *,
+    name: str | None = None,
+    description: str = "",
+    severity: Severity = "error",
+    where: str | Condition | None = None,
+    tolerance: Tolerance | None = None,
+    table: str | None = None,
+) -> Rule:
+    """Read a rule in any of the known syntaxes.
+
+    The rule keeps the form it was written in; `normalise` gives its normal form. A rule that no data
+    can violate is rejected here.
+
+    Parameters
+    ----------
+    text
+        The rule: native, HoloClean's, Desbordante's, or a line of Hydra's and IncDC's DC lists.
+    name
+        By default the rule's own text, as printed.
+    where
+        Only rows for which this filter is true are looked at.
+
+    Examples
+    --------
+    >>> parse_rule("[CC=44, zip] -> [street]").text
+    '[CC=44, zip] -> [street]'
+    >>> parse_rule("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)").text
+    'not(t.zip = s.zip and t.city != s.city)'
+    >>> parse_rule("zip ->")
+    Traceback (most recent call last):
+    holdstrue.errors.RuleError: expected a column name, but the text ends
+      zip ->
+            ^
+    hint: names with spaces or other unusual characters go in backticks, `like this`
+    """
+    parsed = parse_body(text)
+    condition = parse_condition(where) if isinstance(where, str) else where
+    printed = text_of(parsed.body)
+    if name is None:
+        name = printed if condition is None else f"{printed} where {condition_text(condition)}"
+    rule = Rule(
+        parsed.body, name, description, severity, condition, tolerance, table, Source(text, parsed.spans)
+    )
+    normalise(rule)
+    return rule
+
+
+def parse_body(text: str) -> Parsed:
+    """The body of a rule text and its places, without asking whether the rule makes sense."""
+    if not text.strip() or text.lstrip().startswith("#"):
+        raise RuleError("the rule is empty", text=text.rstrip() or None, hint=_FORMS)
+    if looks_like_hydra(text):
+        return parse_hydra(text)
+    if looks_like_holoclean(text):
+        return parse_holoclean(text)
+    cursor = Cursor(text)
+    if cursor.sees("not", "null", "("):
+        return _parse_columns(cursor, NotNull)
+    if cursor.sees("key", "("):
+        return _parse_columns(cursor, Key)
+    if cursor.sees("not") or cursor.sees("forall"):
+        return parse_denial(cursor)
+    if cursor.holds("->"):
+        return _parse_dependency(cursor)
+    if cursor.holds("in"):
+        return _parse_inclusion(cursor)
+    if re.search(r"[=<>≠≤≥]", text):
+        cursor.fail("expected not(...) around comparisons", at=cursor.peek(), hint=f"{DENIAL}: not(t.a < 0)")
+    return cursor.fail("this is not a rule", at=cursor.peek(), hint=_FORMS)
+
+
+def _spans(tokens: list[Token]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((token.value, token.start, token.end) for token in tokens)
+
+
+def _parse_columns(cursor: Cursor, kind: type[Key] | type[NotNull]) -> Parsed:
+    while not cursor.accept("("):
+        cursor.take()
+    names = [cursor.name("a column name")]
+    while cursor.accept(","):
+        names.append(cursor.name("a column name"))
+    cursor.expect(")", "after the columns")
+    cursor.finish()
+    return Parsed(kind(tuple(token.value for token in names)), _spans(names))
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    token: Token
+    cell: Constant | None
+    fixed: bool
+
+
+def _parse_dependency(cursor: Cursor) -> Parsed:
+    outer = cursor.sees("(") and cursor.wrapped()
+    if outer:
+        cursor.take()
+    lhs = _attributes(cursor)
+    cursor.expect("->", "between the two sides")
+    rhs = _attributes(cursor)
+    tableau = _tableau(cursor, len(lhs), len(rhs))
+    if outer:
+        cursor.expect(")", "to close the outer bracket")
+    cursor.finish()
+    inline = [attribute for attribute in lhs + rhs if attribute.fixed]
+    if inline and tableau:
+        cursor.fail(
+            "a constant here and a pattern tableau as well",
+            at=inline[0].token,
+            hint="put all constants in the tableau",
+        )
+    if inline:
+        tableau = (Pattern(tuple(a.cell for a in lhs), tuple(a.cell for a in rhs)),)
+    left, right = (tuple(a.token.value for a in side) for side in (lhs, rhs))
+    body = CFD(left, right, tableau) if tableau else FD(left, right)
+    return Parsed(body, _spans([a.token for a in lhs + rhs]))
+
+
+def _attributes(cursor: Cursor) -> list[_Attribute]:
+    brackets = cursor.accept("[")
+    attributes = [_attribute(cursor)]
+    # `, (` and `, tp = (` start the papers' pattern tuple, not another attribute.
+    while cursor.sees(",") and (brackets or not _sees_pattern(cursor)):
+        cursor.take()
+        attributes.append(_attribute(cursor))
+    if brackets:
+        cursor.expect("]", "after the attributes")
+    return attributes
+
+
+def _attribute(cursor: Cursor) -> _Attribute:
+    token = cursor.name("a column name")
+    if not cursor.accept("="):
+        return _Attribute(token, None, fixed=False)
+    return _Attribute(token, _cell(cursor), fixed=True)
+
+
+def _sees_pattern(cursor: Cursor) -> bool:
+    following = cursor.peek(1)
+    named = following.kind == "name" and cursor.sees(",", following.word, "=", "(")
+    return named or cursor.sees(",", "(")
+
+
+def _tableau(cursor: Cursor, left: int, right: int) -> tuple[Pattern, ...]:
+    if cursor.sees(",") and _sees_pattern(cursor):
+        cursor.take()
+        if not cursor.sees("("):
+            cursor.take()
+            cursor.take()
+    elif not cursor.accept("with"):
+        return ()
+    rows = [_pattern(cursor, left, right)]
+    while cursor.accept(","):
+        rows.append(_pattern(cursor, left, right))
+    return tuple(rows)
+
+
+def _pattern(cursor: Cursor, left: int, right: int) -> Pattern:
+    start = cursor.expect("(", "to start a pattern", f"for example with (44, _ || _); {_CELL}")
+    cells, bar = [_cell(cursor)], None
+    while cursor.sees(",") or (bar is None and cursor.sees("||")):
+        bar = len(cells) if cursor.take().word == "||" else bar
+        cells.append(_cell(cursor))
+    end = cursor.expect(")", "to end the pattern", _CELL)
+    if len(cells) != left + right or bar not in (None, left):
+        got = len(cells) if bar is None else f"{bar} || {len(cells) - bar}"
+        cursor.fail(
+            f"this pattern has {got} values for {left} attributes on the left and {right} on the right",
+            at=start,
+            end=end,
+            hint="one value or _ for each attribute, with || in place of the arrow",
+        )
+    return Pattern(tuple(cells[:left]), tuple(cells[left:]))
+
+
+def _cell(cursor: Cursor) -> Constant | None:
+    return None if cursor.accept("_") else cursor.constant(_CELL)
+
+
+def _parse_inclusion(cursor: Cursor) -> Parsed:
+    start = cursor.peek()
+    left_table, left = _reference(cursor)
+    cursor.expect("in", "between the columns and what they refer to")
+    table, right = _reference(cursor)
+    end = cursor.last
+    cursor.finish()
+    if table is None:
+        cursor.fail(
+            "which table is referred to?",
+            at=right[0],
+            end=end,
+            hint=f"write the table before the column: customers.{right[0].value}",
+        )
+    if len(left) != len(right):
+        cursor.fail(
+            f"{len(left)} columns refer to {len(right)}",
+            at=start,
+            end=end,
+            hint="both sides need the same number: orders.(a, b) in customers.(x, y)",
+        )
+    left_name, name = (None if t is None else t.value for t in (left_table, table))
+    spans = _spans(left) + tuple((f"{name}.{token.value}", token.start, token.end) for token in right)
+    assert name is not None
+    body = Inclusion(left_name, tuple(t.value for t in left), name, tuple(t.value for t in right))
+    return Parsed(body, spans + _spans([t for t in (left_table, table) if t is not None]))
+
+
+def _reference(cursor: Cursor) -> tuple[Token | None, list[Token]]:
+    """A table, if any, and its columns: `a`, `orders.a`, `orders.(a, b)`, `orders[a, b]`, `(a, b)`."""
+    path: list[Token] = []
+    while not (cursor.sees("(") or cursor.sees("[")):
+        path.append(cursor.name("a column or table name"))
+        if cursor.sees("["):
+            break
+        if not cursor.accept("."):
+            return _joined(path[:-1]), path[-1:]
+    closing = ")" if cursor.take().word == "(" else "]"
+    columns = [cursor.name("a column name")]
+    while cursor.accept(","):
+        columns.append(cursor.name("a column name"))
+    cursor.expect(closing, "after the columns")
+    return _joined(path), columns
+
+
+def _joined(path: list[Token]) -> Token | None:
+    """The table a dotted path names: `sales.orders` is one name with a dot."""
+    if not path:
+        return None
+    return replace(path[0], value=".".join(token.value for token in path), end=path[-1].end)
