@@ -29,8 +29,22 @@ _HOMES = {
 }
 
 __all__ = [
-    "CFD", "DC", "FD", "Delta", "HoldstrueError", "Inclusion", "Key", "Monitor", "NotNull", "Report", "Rule",
-    "RuleSet", "Violation", "check", "load_rules", "parse_rule",
+    "CFD",
+    "DC",
+    "FD",
+    "Delta",
+    "HoldstrueError",
+    "Inclusion",
+    "Key",
+    "Monitor",
+    "NotNull",
+    "Report",
+    "Rule",
+    "RuleSet",
+    "Violation",
+    "check",
+    "load_rules",
+    "parse_rule",
 ]
 
 

@@ -41,7 +41,12 @@ class RuleError(HoldstrueError):
     """
 
     def __init__(
-        self, message: str, *, text: str | None = None, start: int = 0, end: int | None = None,
+        self,
+        message: str,
+        *,
+        text: str | None = None,
+        start: int = 0,
+        end: int | None = None,
         hint: str | None = None,
     ) -> None:
         self.text, self.start, self.end = text, start, end

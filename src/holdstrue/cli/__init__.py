@@ -1,0 +1,1 @@
+"""The command line: `holdstrue check`, `init`, `apply`, `violations`, `status`, `explain` and `rules`."""

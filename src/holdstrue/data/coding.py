@@ -211,8 +211,10 @@ def _integers(array: pa.Array, domain: Domain, name: str) -> I64:
     elif types.is_uint64(data_type):
         high = pc.max(array).as_py()
         if high is not None and high > 2**63 - 1:
-            raise DataError(f"column {name!r} holds {high}, above the largest 64-bit integer {2**63 - 1}",
-                            hint="cast the column to decimal(20, 0) or to text")
+            raise DataError(
+                f"column {name!r} holds {high}, above the largest 64-bit integer {2**63 - 1}",
+                hint="cast the column to decimal(20, 0) or to text",
+            )
     elif types.is_date(data_type):
         array = array.cast(pa.date64()).cast(pa.int64())
     elif domain.value_type is not None:
@@ -227,8 +229,10 @@ def _cast(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
     try:
         return array.cast(data_type)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds a value outside the range of {data_type}: {error}",
-                        hint="use a coarser time unit for this column") from error
+        raise DataError(
+            f"column {name!r} holds a value outside the range of {data_type}: {error}",
+            hint="use a coarser time unit for this column",
+        ) from error
 
 
 def _scaled(array: pa.Array, domain: Domain, name: str) -> I64:
@@ -239,6 +243,8 @@ def _scaled(array: pa.Array, domain: Domain, name: str) -> I64:
         shifted = pc.multiply(exact.cast(pa.decimal256(76 - domain.scale - 2, domain.scale)), factor)
         numbers = shifted.cast(pa.decimal128(38, 0)).cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds a value too large for 18 digits at scale {domain.scale}: {error}",
-                        hint="give both columns the same decimal type") from error
+        raise DataError(
+            f"column {name!r} holds a value too large for 18 digits at scale {domain.scale}: {error}",
+            hint="give both columns the same decimal type",
+        ) from error
     return np.ascontiguousarray(numbers.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)

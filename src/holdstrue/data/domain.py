@@ -73,9 +73,17 @@ def family_of(data_type: pa.DataType) -> Family | None:
         ("timestamp", types.is_timestamp(data_type) and data_type.tz is None),
         ("zoned", types.is_timestamp(data_type)),
         ("duration", types.is_duration(data_type)),
-        ("text", types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type)),
-        ("bytes", types.is_binary(data_type) or types.is_large_binary(data_type)
-         or types.is_fixed_size_binary(data_type) or types.is_binary_view(data_type)),
+        (
+            "text",
+            types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type),
+        ),
+        (
+            "bytes",
+            types.is_binary(data_type)
+            or types.is_large_binary(data_type)
+            or types.is_fixed_size_binary(data_type)
+            or types.is_binary_view(data_type),
+        ),
     )
     return next((family for family, holds in tests if holds), None)
 

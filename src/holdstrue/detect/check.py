@@ -17,8 +17,14 @@ from holdstrue.rules.file import load_rules
 
 
 def check(
-    data: Any, rules: Any, *, key: str | Sequence[str] | None = None, tables: Mapping[str, Any] | None = None,
-    limit: int | None = 1000, index: IndexKind = "blocks", **read: Any,
+    data: Any,
+    rules: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    tables: Mapping[str, Any] | None = None,
+    limit: int | None = 1000,
+    index: IndexKind = "blocks",
+    **read: Any,
 ) -> Report:
     """Find every violation of the rules in a table.
 
@@ -57,9 +63,10 @@ def check(
             raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(loaded[main].column_names)}")
     engine = Engine(plan, {name: table.schema for name, table in loaded.items()}, keyed=False)
     nobody = np.empty(0, dtype=np.int32)
-    engine.apply({
-        name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()
-    }, 0)
+    engine.apply(
+        {name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()},
+        0,
+    )
     return Report.of(engine, {main: own}, limit)
 
 
@@ -71,5 +78,8 @@ def load_needed(source: Any, columns: tuple[str, ...], read: Mapping[str, Any]) 
 
         present = set(schema_of(source, **{k: v for k, v in read.items() if k != "null_values"}).names)
         table = read_table(source, columns=[c for c in columns if c in present] or None, **read)
-    return table if not set(columns) & set(table.column_names) else table.select(
-        [name for name in columns if name in table.column_names])
+    return (
+        table
+        if not set(columns) & set(table.column_names)
+        else table.select([name for name in columns if name in table.column_names])
+    )

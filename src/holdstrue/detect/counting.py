@@ -46,12 +46,12 @@ def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> t
         for agreed in combinations(unequal, size):
             t_group, s_group = _finer(rows, check, t_slots, s_slots, agreed)
             if everyone:
-                queries, points = dominance_counts(
-                    s_group, point_a, point_b, t_group, query_a, query_b, aligned=same)
+                queries, points = dominance_counts(s_group, point_a, point_b, t_group, query_a, query_b, aligned=same)
             else:
                 queries = np.zeros(t_at.size, dtype=np.int64)
                 queries[possible], points = dominance_counts(
-                    s_group, point_a, point_b, t_group[possible], query_a[possible], query_b[possible])
+                    s_group, point_a, point_b, t_group[possible], query_a[possible], query_b[possible]
+                )
             sign = -1 if size % 2 else 1
             as_t += sign * queries
             as_s += sign * points
@@ -83,7 +83,8 @@ def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tu
     numbers = Numbering()
     parts = []
     for group, slots, columns in (
-        (t_group, t_slots, [term.left for term in agreed]), (s_group, s_slots, [term.right for term in agreed]),
+        (t_group, t_slots, [term.left for term in agreed]),
+        (s_group, s_slots, [term.right for term in agreed]),
     ):
         hi, lo = np.empty(slots.size, dtype=np.uint64), np.empty(slots.size, dtype=np.uint64)
         digest.start_key(hi, lo)
@@ -98,7 +99,13 @@ def _with_itself(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> I64
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
     own = (rows.roles(check)[slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
-    compare = {Op.NE: np.not_equal, Op.LT: np.less, Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal}
+    compare = {
+        Op.NE: np.not_equal,
+        Op.LT: np.less,
+        Op.LE: np.less_equal,
+        Op.GT: np.greater,
+        Op.GE: np.greater_equal,
+    }
     for term in shape.terms:
         if term.op is not Op.EQ:
             own &= compare[term.op](rows.codes(term.left)[slots], rows.codes(term.right)[slots])

@@ -80,7 +80,10 @@ class Delta:
         }
 
     def __repr__(self) -> str:
-        added, removed = sum(s.added for s in self.counts.values()), sum(s.removed for s in self.counts.values())
+        added, removed = (
+            sum(s.added for s in self.counts.values()),
+            sum(s.removed for s in self.counts.values()),
+        )
         now = sum(s.open for s in self.counts.values())
         return f"Delta(batch={self.batch!r}: +{added} new, -{removed} resolved, {now} open)"
 

@@ -58,7 +58,8 @@ class State:
             "batches": self.batches,
             "last_batch": self.last_batch,
             "schemas": {
-                table: base64.b64encode(schema.serialize().to_pybytes()).decode() for table, schema in self.schemas.items()
+                table: base64.b64encode(schema.serialize().to_pybytes()).decode()
+                for table, schema in self.schemas.items()
             },
             "rows": dict(self.rows),
             "counts": {
@@ -78,7 +79,8 @@ class State:
             batches=data["batches"],
             last_batch=data["last_batch"],
             schemas={
-                table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in data["schemas"].items()
+                table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+                for table, text in data["schemas"].items()
             },
             rows=data["rows"],
             counts={rule: RuleCounts(**counts) for rule, counts in data["counts"].items()},
@@ -129,9 +131,7 @@ class Durable:
         base = {name: RunFile.of(data) for name, data in self._manifest["base"].items()}
         if "arrays" in base:
             arrays = self._store.map_arrays(base["arrays"])
-            values = {
-                table: self._store.map_tables(base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)
-            }
+            values = {table: self._store.map_tables(base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
             labels = self._store.read_tables(base["labels"]) if "labels" in base else []
             for table in labels:
                 number = int(table.schema.metadata[b"domain"])
@@ -148,17 +148,20 @@ class Durable:
                 # changes of several tables belong together, in the order they came
                 _replay(engine, pending, keys)
         _replay(engine, pending, keys)
-        if not self.read_only:
-            self._store.verified()
+        if "history" in base:
+            self._store.verify(base["history"])
+        self._store.verified()
 
-    def append(
-        self, state: State, engine: Engine, incoming: Mapping[str, Incoming], lines: list[Batched]
-    ) -> None:
+    def append(self, state: State, engine: Engine, incoming: Mapping[str, Incoming], lines: list[Batched]) -> None:
         """Make a batch durable: one run, or a checkpoint when it is due, and one commit."""
         size = sum(part.values.num_rows + part.old.size for part in incoming.values())
         logged = self._manifest["log_rows"] + size
         living = sum(table.rows.living for table in engine.tables.values())
-        if self.stale or logged > max(CHECKPOINT_FROM, living // CHECKPOINT_SHARE) or len(self._manifest["log"]) >= MOST_RUNS:
+        if (
+            self.stale
+            or logged > max(CHECKPOINT_FROM, living // CHECKPOINT_SHARE)
+            or len(self._manifest["log"]) >= MOST_RUNS
+        ):
             self.checkpoint(state, engine, lines)
             return
         version = self._manifest["version"] + 1
@@ -170,9 +173,14 @@ class Durable:
                 pa.table({"updates": part.updates}),
             ]
         file = self._store.write_tables("batch", version, tables)
-        manifest = self._manifest | state.to_dict() | {
-            "log": [*self._manifest["log"], file.to_dict()], "log_rows": logged,
-        }
+        manifest = (
+            self._manifest
+            | state.to_dict()
+            | {
+                "log": [*self._manifest["log"], file.to_dict()],
+                "log_rows": logged,
+            }
+        )
         self._commit(version, manifest, lines)
 
     def checkpoint(self, state: State, engine: Engine | None, lines: list[Batched]) -> None:
@@ -185,8 +193,11 @@ class Durable:
                 values = table.rows.values().combine_chunks()
                 base[f"values.{i}"] = self._store.write_tables("values", version, [values]).to_dict()
             labels = [
-                pa.table({"value": pa.array(known.values), "label": known.labels}).replace_schema_metadata({"domain": str(number)})
-                for number, known in engine.labels.items() if len(known)
+                pa.table({"value": pa.array(known.values), "label": known.labels}).replace_schema_metadata(
+                    {"domain": str(number)}
+                )
+                for number, known in engine.labels.items()
+                if len(known)
             ]
             if labels:
                 base["labels"] = self._store.write_tables("labels", version, labels).to_dict()
@@ -197,7 +208,9 @@ class Durable:
         self._store.collect()
 
     def _commit(self, version: int, manifest: dict[str, Any], lines: list[Batched]) -> None:
-        self._store.commit(version, {name: value for name, value in manifest.items() if name not in ("version", "format")})
+        self._store.commit(
+            version, {name: value for name, value in manifest.items() if name not in ("version", "format")}
+        )
         self._manifest = manifest | {"version": version}
         if self._lines is not None:
             self._lines.extend(lines)
@@ -226,7 +239,10 @@ class Durable:
         for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
             name = values.schema.metadata[b"table"].decode()
             parts[name] = Incoming(
-                values.replace_schema_metadata(None), _int32(old.column("old")), _int32(updates.column("updates")))
+                values.replace_schema_metadata(None),
+                _int32(old.column("old")),
+                _int32(updates.column("updates")),
+            )
         return parts
 
 
@@ -238,7 +254,10 @@ def _join(first: Incoming, second: Incoming) -> Incoming:
     """Two batches that touch different rows as one."""
     values = pa.concat_tables([first.values, second.values])
     return Incoming(
-        values, np.sort(np.concatenate((first.old, second.old))), np.concatenate((first.updates, second.updates)))
+        values,
+        np.sort(np.concatenate((first.old, second.old))),
+        np.concatenate((first.updates, second.updates)),
+    )
 
 
 def _replay(engine: Engine, pending: dict[str, Incoming], keys: Mapping[str, tuple[str, ...]]) -> None:
@@ -249,8 +268,14 @@ def _replay(engine: Engine, pending: dict[str, Incoming], keys: Mapping[str, tup
 
 
 def _history_table(lines: list[Batched]) -> pa.Table:
-    schema = pa.schema([
-        ("batch", pa.string()), ("time", pa.string()), ("rule", pa.string()),
-        ("added", pa.int64()), ("removed", pa.int64()), ("open", pa.int64()),
-    ])
+    schema = pa.schema(
+        [
+            ("batch", pa.string()),
+            ("time", pa.string()),
+            ("rule", pa.string()),
+            ("added", pa.int64()),
+            ("removed", pa.int64()),
+            ("open", pa.int64()),
+        ]
+    )
     return pa.Table.from_pylist([vars(line) for line in lines], schema=schema)

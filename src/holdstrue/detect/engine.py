@@ -75,8 +75,10 @@ class Engine:
         by_group = self.plan.index == "blocks"
         names = [
             name
-            for check in self.plan.checks if isinstance(check, PairCheck) and check.table == table
-            for term in check.terms if not (by_group and term.op is Op.EQ)
+            for check in self.plan.checks
+            if isinstance(check, PairCheck) and check.table == table
+            for term in check.terms
+            if not (by_group and term.op is Op.EQ)
             for name in (term.left, term.right)
         ]
         return tuple(dict.fromkeys(names))
@@ -95,7 +97,9 @@ class Engine:
             self.detectors.append(self._detector(check, pair_checks))
 
     def _detector(
-        self, check: RowCheck | GroupCheck | PairCheck | ReferenceCheck, pair_checks: dict[str, list[PairCheck]]
+        self,
+        check: RowCheck | GroupCheck | PairCheck | ReferenceCheck,
+        pair_checks: dict[str, list[PairCheck]],
     ) -> Detector:
         table = self.tables[check.table]
         match check:
@@ -111,7 +115,9 @@ class Engine:
             case ReferenceCheck():
                 return ReferenceDetector(check, table.rows, self.tables[check.ref_table].rows)
 
-    def _grouping(self, table: Table, lefts: tuple[str, ...], rights: tuple[str, ...], *, nulls_equal: bool) -> Grouping:
+    def _grouping(
+        self, table: Table, lefts: tuple[str, ...], rights: tuple[str, ...], *, nulls_equal: bool
+    ) -> Grouping:
         """The grouping of these equality columns, one for all rules that share them."""
         key = (lefts, rights, nulls_equal)
         if key not in table.groupings:
@@ -120,9 +126,7 @@ class Engine:
 
     def _shape(self, check: PairCheck, table: Table) -> Shape:
         place = {name: i for i, name in enumerate(table.code_columns)}
-        return Shape(tuple(
-            Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms
-        ))
+        return Shape(tuple(Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms))
 
     def prepare(self, table: str, values: pa.Table) -> NewRows:
         """Code every column that rules compare, so that a value that cannot be coded stops the batch here."""
@@ -156,8 +160,7 @@ class Engine:
     def with_keys(self, table: str, part: Incoming, key: Sequence[str]) -> Incoming:
         """A batch read back from a log, with the digests of its keys."""
         old = self.tables[table].rows.take(part.old, key)
-        return replace(
-            part, keys=self.key_digest(table, part.values, key), old_keys=self.key_digest(table, old, key))
+        return replace(part, keys=self.key_digest(table, part.values, key), old_keys=self.key_digest(table, old, key))
 
     def explain(self) -> dict[int, list[str]]:
         """What the running indexes say of each check."""
@@ -280,4 +283,3 @@ def _sides(check: PairCheck) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Equality columns of a pair check, for t and for s, in one order."""
     equal = sorted({(term.left, term.right) for term in check.terms if term.op is Op.EQ})
     return tuple(left for left, _ in equal), tuple(right for _, right in equal)
-

@@ -192,8 +192,18 @@ class GroupDetector:
         image[batch.new], image[batch.old] = (2, 0) if after else (0, 2)
         out = np.empty((limit, 2), dtype=np.int32)
         size = kernels.list_conflicts(
-            self._extra, self._kinds, self._values, self._kind_by_slot(), *self._read_lists(),
-            seeds, found, twins, image, twin, after, out,
+            self._extra,
+            self._kinds,
+            self._values,
+            self._kind_by_slot(),
+            *self._read_lists(),
+            seeds,
+            found,
+            twins,
+            image,
+            twin,
+            after,
+            out,
         )
         image[batch.new], image[batch.old] = 1, 0
         return out[:size]
@@ -290,9 +300,9 @@ class GroupDetector:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
         self._lists.restore(unnested("lists", arrays))
-        self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]  # type: ignore[assignment]
-        self._kinds, self._values = arrays["kinds"], arrays["values"]  # type: ignore[assignment]
-        self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]  # type: ignore[assignment]
+        self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]
+        self._kinds, self._values = arrays["kinds"], arrays["values"]
+        self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]
 
 
 def _equal_pairs(values: NDArray[np.integer]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -82,9 +83,14 @@ class Monitor:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], rules: Any,
+        cls,
+        path: str | os.PathLike[str],
+        rules: Any,
         key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
-        *, data: Any = None, index: IndexKind = "blocks", read: Mapping[str, Any] | None = None,
+        *,
+        data: Any = None,
+        index: IndexKind = "blocks",
+        read: Mapping[str, Any] | None = None,
     ) -> Self:
         """A monitor whose state lives in a new directory. Complexity: O(data)."""
         monitor = cls(rules, key, index=index)
@@ -119,14 +125,23 @@ class Monitor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # --- changing ------------------------------------------------------------------------------
 
     def apply(
-        self, changes: Any, *, batch_id: str | int | None = None, limit: int | None = LIMIT,
-        on_conflict: OnConflict = "error", feed: str = "auto", op_column: str | None = None, **read: Any,
+        self,
+        changes: Any,
+        *,
+        batch_id: str | int | None = None,
+        limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        **read: Any,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
 
@@ -149,20 +164,21 @@ class Monitor:
         if batch_id is not None and self._seen(batch):
             standing = {name: Step(0, 0, counts.open) for name, counts in self.counts().items()}
             return Delta(batch, (), (), standing, duplicate=True)
-        parts = changes if isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__") else {self._main: changes}
+        parts = (
+            changes
+            if isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
+            else {self._main: changes}
+        )
         read_parts = {
             self._table_name(name): self._read(self._table_name(name), part, feed, op_column, read)
             for name, part in parts.items()
         }
         self._know(read_parts)
         engine = self._working_engine()
-        incoming = {
-            name: resolve(
-                part, engine.tables[name].rows, self._keys[name],
-                lambda table, name=name: engine.key_digest(name, table, self._keys[name]), on_conflict,
-            )
-            for name, part in read_parts.items()
-        }
+        incoming = {}
+        for name, part in read_parts.items():
+            digest = partial(engine.key_digest, name, key=self._keys[name])
+            incoming[name] = resolve(part, engine.tables[name].rows, self._keys[name], digest, on_conflict)
         return self._run(engine, batch, incoming, 2**62 if limit is None else limit)
 
     def _run(self, engine: Engine, batch: str, incoming: dict[str, Incoming], limit: int) -> Delta:
@@ -198,14 +214,22 @@ class Monitor:
         if schema is not None and any(pa.types.is_null(field.type) for field in schema):
             schema = None
         return read_changes(
-            part, key=key, schema=schema, feed=feed, op_column=op_column, extra="ignore", **read,
+            part,
+            key=key,
+            schema=schema,
+            feed=feed,
+            op_column=op_column,
+            extra="ignore",
+            **read,
         )
 
     def _know(self, parts: Mapping[str, Changes]) -> None:
         """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
-        known = {} if self._engine is None else {
-            name: table.rows.schema for name, table in self._engine.tables.items() if len(table.rows.schema)
-        }
+        known = (
+            {}
+            if self._engine is None
+            else {name: table.rows.schema for name, table in self._engine.tables.items() if len(table.rows.schema)}
+        )
         schemas = dict(known)
         for name, part in parts.items():
             seen = part.rows.schema
@@ -225,8 +249,10 @@ class Monitor:
         wanted = dict.fromkeys((*self._keys[table], *needed_columns(self.rules, self._main).get(table, ())))
         for name in self._keys[table]:
             if name not in seen.names:
-                raise HoldstrueError(f"table {table!r} has no key column {name!r}",
-                                     hint=f"its columns are {', '.join(seen.names)}")
+                raise HoldstrueError(
+                    f"table {table!r} has no key column {name!r}",
+                    hint=f"its columns are {', '.join(seen.names)}",
+                )
         names = [name for name in wanted if name in seen.names]
         return pa.schema([_plain(seen.field(name)) for name in names])
 
@@ -261,7 +287,10 @@ class Monitor:
 
     def _usable(self) -> None:
         if self._broken:
-            raise StateError("an earlier batch stopped half-way in memory", hint="open the state again; nothing of the batch was committed")
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="open the state again; nothing of the batch was committed",
+            )
         if self._durable is not None and self._durable.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
 
@@ -298,8 +327,10 @@ class Monitor:
         rows = engine.tables[name].rows
         parts = key if isinstance(key, tuple | list) else (key,)
         fields = [rows.schema.field(column) for column in self._keys[name]]
-        values = pa.table([pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)],
-                          names=[field.name for field in fields])
+        values = pa.table(
+            [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)],
+            names=[field.name for field in fields],
+        )
         slot = int(rows.find(*engine.key_digest(name, values, self._keys[name]))[0])
         if slot < 0:
             raise HoldstrueError(f"no row with key {key!r} in {name!r}")
@@ -340,7 +371,7 @@ class Monitor:
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""
         if self._engine is None:
-            return {name: 0 for name in self._keys}
+            return dict.fromkeys(self._keys, 0)
         return {name: table.rows.living for name, table in self._engine.tables.items()}
 
     def _seen(self, batch: str) -> bool:
@@ -350,13 +381,24 @@ class Monitor:
 
     def _known(self, rule: str | None) -> None:
         if rule is not None and rule not in {known.name for known in self.rules}:
-            raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(r.name for r in self.rules)}")
+            raise HoldstrueError(
+                f"no rule called {rule!r}", hint=f"the rules are {', '.join(r.name for r in self.rules)}"
+            )
 
     def _state(self, batch: str | None) -> State:
         engine = self._engine
         schemas = {} if engine is None else {name: table.rows.schema for name, table in engine.tables.items()}
         return State(
-            self.rules, self._main, self._keys, self._index, self._batches, batch, schemas, self.rows, self.counts())
+            self.rules,
+            self._main,
+            self._keys,
+            self._index,
+            self._batches,
+            batch,
+            schemas,
+            self.rows,
+            self.counts(),
+        )
 
 
 def _keys(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
@@ -370,10 +412,16 @@ def _keys(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
         own = parts.get(table) or referenced.get(table, ())
         keys[table] = (own,) if isinstance(own, str) else tuple(own)
         if not keys[table]:
-            raise HoldstrueError(f"table {table!r} needs a key, so that its rows can be updated and deleted",
-                                 hint=f"name its key columns: key={{{table!r}: 'id'}}, or --key on the command line")
+            raise HoldstrueError(
+                f"table {table!r} needs a key, so that its rows can be updated and deleted",
+                hint=f"name its key columns: key={{{table!r}: 'id'}}, or --key on the command line",
+            )
     return keys
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else pa.field(field.name, field.type)
+    return (
+        pa.field(field.name, field.type.value_type)
+        if pa.types.is_dictionary(field.type)
+        else pa.field(field.name, field.type)
+    )

@@ -43,7 +43,11 @@ class PairSet:
     """All two-row checks of a table: what their index may read, and the index itself."""
 
     def __init__(
-        self, checks: Sequence[PairCheck], shapes: Sequence[Shape], rows: Rows, groupings: Sequence[Grouping],
+        self,
+        checks: Sequence[PairCheck],
+        shapes: Sequence[Shape],
+        rows: Rows,
+        groupings: Sequence[Grouping],
         kind: IndexKind,
     ) -> None:
         self._checks, self.shapes = tuple(checks), tuple(shapes)
@@ -84,7 +88,7 @@ class PairSet:
         if self._pending:
             slots = np.concatenate(self._pending)
             self._pending = []
-            self._index.insert(slots[self._rows.alive[slots] != 0])
+            self._index.insert(slots)
         return self._index
 
     def begin(self, batch: Batch) -> None:
@@ -100,8 +104,9 @@ class PairSet:
         t_groups, s_groups = self.groups(number)
         t = (t_groups[batch.new] >= 0) & holds(check.t_member, batch.incoming.column, size)
         same = check.t_member == check.s_member
-        s = (s_groups[batch.new] >= 0) & (t if same and not self._groupings[number].two_sided else holds(
-            check.s_member, batch.incoming.column, size))
+        s = (s_groups[batch.new] >= 0) & (
+            t if same and not self._groupings[number].two_sided else holds(check.s_member, batch.incoming.column, size)
+        )
         for term in check.terms:
             left, right = batch.incoming.coded(term.left).valid, batch.incoming.coded(term.right).valid
             t = t if left is None else t & left
@@ -131,7 +136,7 @@ class PairSet:
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
-        self._roles = [arrays[f"roles.{i}"] for i in range(len(self._roles))]  # type: ignore[misc]
+        self._roles = [arrays[f"roles.{i}"] for i in range(len(self._roles))]
         self._entered = self._rows.size
         if self._kind == "blocks":
             self._index.restore(unnested("index", arrays))
@@ -168,7 +173,8 @@ class PairDetector:
         self._shape = shape
         self._terms = np.array(
             [(_CODE[term.op], term.left, term.right) for term in shape.terms if term.op is not Op.EQ]
-            or np.empty((0, 3)), dtype=np.int32,
+            or np.empty((0, 3)),
+            dtype=np.int32,
         )
         self._symmetric = check.symmetric
         self._degree = np.zeros(64, dtype=np.int64)
@@ -224,14 +230,27 @@ class PairDetector:
                     yield hits.partners, own, hits.partners, own_twin, False
         if slots.size > 1:
             for hits in self._set.within.probe_among(self._number, slots):
-                yield (slots[hits.queries], slots[hits.partners], twins[hits.queries], twins[hits.partners],
-                       self._symmetric)
+                yield (
+                    slots[hits.queries],
+                    slots[hits.partners],
+                    twins[hits.queries],
+                    twins[hits.partners],
+                    self._symmetric,
+                )
 
     def _keep(self, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
         keep = np.empty(t.size, dtype=np.uint8)
         kernels.keep_pairs(
-            self._terms, self._rows.codes, t, s, t_twin, s_twin, self._set.roles(self._number),
-            *self._set.groups(self._number), once, keep,
+            self._terms,
+            self._rows.codes,
+            t,
+            s,
+            t_twin,
+            s_twin,
+            self._set.roles(self._number),
+            *self._set.groups(self._number),
+            once,
+            keep,
         )
         return keep
 
@@ -290,7 +309,7 @@ class PairDetector:
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
-        self._degree, self._totals = arrays["degree"], arrays["totals"]  # type: ignore[assignment]
+        self._degree, self._totals = arrays["degree"], arrays["totals"]
 
 
 def first(chunks: Iterator[Pairs], limit: int) -> Pairs:

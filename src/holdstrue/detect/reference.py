@@ -66,8 +66,10 @@ class ReferenceDetector:
         gone, fresh = self._changed(own, went, came)
         added, removed = fresh.size + won, gone.size + lost
         return Outcome(
-            added, removed,
-            self._listed(fresh, vanished, own, min(limit, added)), self._listed(gone, appeared, own, min(limit, removed)),
+            added,
+            removed,
+            self._listed(fresh, vanished, own, min(limit, added)),
+            self._listed(gone, appeared, own, min(limit, removed)),
         )
 
     def _place(self, batch: Batch, columns: tuple[str, ...], numbers: I32, *, referring: bool) -> I32:
@@ -165,6 +167,6 @@ class ReferenceDetector:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
         self._lists.restore(unnested("lists", arrays))
-        self._refers, self._provides = arrays["refers"], arrays["provides"]  # type: ignore[assignment]
-        self._referring, self._providers = arrays["referring"], arrays["providers"]  # type: ignore[assignment]
-        self.rows = int(arrays["rows"][0])  # type: ignore[call-overload]
+        self._refers, self._provides = arrays["refers"], arrays["provides"]
+        self._referring, self._providers = arrays["referring"], arrays["providers"]
+        self.rows = int(arrays["rows"][0])

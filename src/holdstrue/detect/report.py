@@ -80,8 +80,8 @@ class Report:
                 part = slots[: limit - len(found)]
                 for violation, pair in zip(views.name(detector, part), part, strict=True):
                     keys = views.keys(table, pair)
-                    pair = pair if keys[0] == violation.t else pair[::-1]
-                    found.append((violation, rows.take(np.asarray(pair), columns).to_pylist()))
+                    ordered = pair if keys[0] == violation.t else pair[::-1]
+                    found.append((violation, rows.take(np.ascontiguousarray(ordered), columns).to_pylist()))
                 if len(found) >= limit:
                     break
         return found
@@ -98,11 +98,13 @@ class Report:
     def to_arrow(self) -> pa.Table:
         """The listed violations as a table of rule, t and s (keys as text where they have several columns)."""
         violations = list(self)
-        return pa.table({
-            "rule": pa.array([v.rule for v in violations], pa.string()),
-            "t": _column([v.t for v in violations]),
-            "s": _column([v.s for v in violations]),
-        })
+        return pa.table(
+            {
+                "rule": pa.array([v.rule for v in violations], pa.string()),
+                "t": _column([v.t for v in violations]),
+                "s": _column([v.s for v in violations]),
+            }
+        )
 
     def raise_if_violated(self) -> None:
         """Raise when a rule of severity error is violated, for use in pipelines."""

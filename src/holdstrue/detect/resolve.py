@@ -57,7 +57,7 @@ def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
             where = changes.place(int(writes[0])) if writes.size else "the changes"
             raise ChangeError(
                 f"{where}: no column {name!r}",
-                hint=f"give every column the rules read ({', '.join(schema.names)}); only deletes may hold the key alone",
+                hint=f"give the columns {', '.join(schema.names)}; only deletes may hold the key alone",
             )
         table = table.append_column(schema.field(name), pa.nulls(table.num_rows, schema.field(name).type))
     table = table.select(schema.names)
@@ -65,19 +65,29 @@ def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
         try:
             table = table.cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ChangeError(f"the changes do not have the table's types: {error}",
-                              hint=f"the table has {', '.join(f'{f.name} {f.type}' for f in schema)}") from error
+            raise ChangeError(
+                f"the changes do not have the table's types: {error}",
+                hint=f"the table has {', '.join(f'{f.name} {f.type}' for f in schema)}",
+            ) from error
     for name in key:
         column = table.column(name)
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise ChangeError(f"{changes.place(row)}: the key column {name!r} is NULL",
-                              hint="every row needs a key to be told from the others")
+            raise ChangeError(
+                f"{changes.place(row)}: the key column {name!r} is NULL",
+                hint="every row needs a key to be told from the others",
+            )
     return table
 
 
 def _net(
-    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, hi: U64, lo: U64, on_conflict: OnConflict
+    changes: Changes,
+    table: pa.Table,
+    key: Sequence[str],
+    slots: I32,
+    hi: U64,
+    lo: U64,
+    on_conflict: OnConflict,
 ) -> I64:
     """Per key that changes: (slot that goes or -1, row with the new image or -1, row that names the key)."""
     ops = changes.ops

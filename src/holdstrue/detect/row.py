@@ -86,5 +86,5 @@ class RowDetector:
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
-        self._sorted = arrays["slots"]  # type: ignore[assignment]
-        self.rows = int(arrays["rows"][0])  # type: ignore[call-overload]
+        self._sorted = arrays["slots"]
+        self.rows = int(arrays["rows"][0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from holdstrue.rules.model import Op
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
-Snapshot = dict[str, NDArray[np.generic]]
+Snapshot = dict[str, NDArray[Any]]
 
 RATIO = 4
 """A run is merged with the one before it unless that is this many times larger: 2 merged twice as often
@@ -116,14 +117,15 @@ class BlockIndex:
         drive = self._drives[check]
         t_groups, s_groups = self._rows.groups(check)
         as_t = role == T_ROLE
-        attributes = [
-            np.zeros(slots.size, dtype=np.int64) if term is None
+        a, b = [
+            np.zeros(slots.size, dtype=np.int64)
+            if term is None
             else self._rows.codes(term.left if as_t else term.right)[slots]
             for term in (drive.first, drive.second)
         ]
         group = (t_groups if as_t else s_groups)[slots]
         named = slots if names is None else names
-        return Run.build(group, *attributes, named, rising=drive.rising, chains=drive.second is not None)
+        return Run.build(group, a, b, named, rising=drive.rising, chains=drive.second is not None)
 
     def queries(self, check: int, slots: Slots, role: int) -> tuple[I32, I64, I64]:
         """Groups, interval pairs and probed positions of a search for the partners of rows in `role`."""
@@ -192,7 +194,10 @@ class BlockIndex:
         if drive.second is None:
             return [*lines, "one range on the first attribute inside the group"]
         trend = "rise together" if drive.rising else "run against each other"
-        return [*lines, f"two ranges inside the group: a chain of rows that {trend}, the others in fenced blocks"]
+        return [
+            *lines,
+            f"two ranges inside the group: a chain of rows that {trend}, the others in fenced blocks",
+        ]
 
     def snapshot(self) -> Snapshot:
         """All runs, merged into one a side, so that opening maps few arrays."""

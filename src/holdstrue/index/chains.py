@@ -307,9 +307,7 @@ class _Check:
                 if len(found):
                     yield np.full(len(found), mine[i], dtype=np.int64), found
 
-    def _verified(
-        self, slots: Slots, role: int, queries: NDArray[np.int64], partners: Slots
-    ) -> Iterator[Hits]:
+    def _verified(self, slots: Slots, role: int, queries: NDArray[np.int64], partners: Slots) -> Iterator[Hits]:
         """Drop the probed row itself, rows that may not be its partner, and what other terms refuse."""
         probed = slots[queries]
         keep = probed != partners

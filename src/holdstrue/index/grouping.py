@@ -67,5 +67,5 @@ class Grouping:
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
-        self._t = arrays["t"]  # type: ignore[assignment]
-        self._s = arrays["s"] if self.two_sided else self._t  # type: ignore[assignment]
+        self._t = arrays["t"]
+        self._s = arrays["s"] if self.two_sided else self._t

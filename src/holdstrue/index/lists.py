@@ -59,5 +59,5 @@ class RowLists:
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
-        self._head, self._next = arrays["head"], arrays["next"]  # type: ignore[assignment]
-        self._listed = int(arrays["listed"][0])  # type: ignore[call-overload]
+        self._head, self._next = arrays["head"], arrays["next"]
+        self._listed = int(arrays["listed"][0])

@@ -208,9 +208,7 @@ class LTTree:
         self._root = self._build(items, 0, len(items), red_depth)[0]
         self._root.parent = self._nil
 
-    def _build(
-        self, items: list[tuple[int, BitMap]], low: int, high: int, red_depth: int
-    ) -> tuple[Node, BitMap]:
+    def _build(self, items: list[tuple[int, BitMap]], low: int, high: int, red_depth: int) -> tuple[Node, BitMap]:
         """A balanced subtree of items[low:high] and all its rows; only an incomplete last level is red."""
         if low >= high:
             return self._nil, self._bitmap()

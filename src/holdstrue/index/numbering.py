@@ -5,6 +5,8 @@ Memory: 16 bytes a key and 8 bytes a cell, with at most three cells in four in u
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ from holdstrue.kernels import hashing
 I32 = NDArray[np.int32]
 U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
-Snapshot = dict[str, NDArray[np.generic]]
+Snapshot = dict[str, NDArray[Any]]
 
 _SMALLEST = 64
 
@@ -48,8 +50,14 @@ class Numbering:
             end = min(start + part, hi.size)
             self._reserve(self._used + end - start)
             self._used = hashing.find_or_add(
-                self._cells, self._hi, self._lo, self._used,
-                hi[start:end], lo[start:end], member[start:end], out[start:end],
+                self._cells,
+                self._hi,
+                self._lo,
+                self._used,
+                hi[start:end],
+                lo[start:end],
+                member[start:end],
+                out[start:end],
             )
         return out
 
@@ -84,8 +92,8 @@ class Numbering:
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
-        self._cells, self._hi, self._lo = arrays["cells"], arrays["hi"], arrays["lo"]  # type: ignore[assignment]
-        self._used = int(arrays["used"][0])  # type: ignore[call-overload]
+        self._cells, self._hi, self._lo = arrays["cells"], arrays["hi"], arrays["lo"]
+        self._used = int(arrays["used"][0])
 
 
 def nested(prefix: str, arrays: Snapshot) -> Snapshot:

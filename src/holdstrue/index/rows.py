@@ -105,7 +105,7 @@ class Rows:
         self._parts.append(values)
         self._starts.append(first)
         while len(self._parts) > 1 and (
-            self._parts[-2].num_rows <= self._parts[-1].num_rows and len(self._parts) > MOST_PARTS // 2
+            (self._parts[-2].num_rows <= self._parts[-1].num_rows and len(self._parts) > MOST_PARTS // 2)
             or len(self._parts) > MOST_PARTS
         ):
             self._parts[-2:] = [pa.concat_tables(self._parts[-2:]).combine_chunks()]
@@ -118,9 +118,7 @@ class Rows:
             return pa.schema([self.schema.field(name) for name in names]).empty_table()
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
-        taken = [
-            self._parts[p].select(names).take(pa.array(slots[part == p] - self._starts[p])) for p in used
-        ]
+        taken = [self._parts[p].select(names).take(pa.array(slots[part == p] - self._starts[p])) for p in used]
         if len(used) == 1:
             return taken[0]
         place = np.argsort(np.concatenate([np.flatnonzero(part == p) for p in used]), kind="stable")
@@ -154,8 +152,8 @@ class Rows:
     def restore(self, arrays: Snapshot, values: pa.Table) -> None:
         """Take over the arrays of a snapshot and the values that belong to it."""
         self._numbers.restore(unnested("numbers", arrays))
-        self._current, self._alive, self._codes = arrays["current"], arrays["alive"], arrays["codes"]  # type: ignore[assignment]
-        self.size, self.living = (int(number) for number in arrays["counts"])  # type: ignore[call-overload]
+        self._current, self._alive, self._codes = arrays["current"], arrays["alive"], arrays["codes"]
+        self.size, self.living = (int(number) for number in arrays["counts"])
         self._twin = np.empty(self._alive.size, dtype=np.int32)
         self._parts, self._starts = ([values], [0]) if values.num_rows else ([], [])
 

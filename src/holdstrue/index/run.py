@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,14 @@ class Run:
             place = np.empty(group.size, dtype=np.int32)
             largest = int(np.diff(starts).max())
             kernels.place_chains(
-                starts, b, rising, splits, place, np.empty(group.size, dtype=np.bool_),
-                np.empty(largest, dtype=np.int32), np.empty(largest, dtype=np.int32),
+                starts,
+                b,
+                rising,
+                splits,
+                place,
+                np.empty(group.size, dtype=np.bool_),
+                np.empty(largest, dtype=np.int32),
+                np.empty(largest, dtype=np.int32),
             )
             a, b, slots = a[place], b[place], slots[place]
         blocks = -(-a.size // kernels.BLOCK)
@@ -80,9 +87,23 @@ class Run:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
             found = kernels.probe_run(
-                self.groups, self.starts, self.splits, self.a, self.b, self.slots, self.fence_low,
-                self.fence_high, self.wall_low, self.wall_high, self.rising, query_group, query, alive,
-                cursor, out_query, out_slot,
+                self.groups,
+                self.starts,
+                self.splits,
+                self.a,
+                self.b,
+                self.slots,
+                self.fence_low,
+                self.fence_high,
+                self.wall_low,
+                self.wall_high,
+                self.rising,
+                query_group,
+                query,
+                alive,
+                cursor,
+                out_query,
+                out_slot,
             )
             if found:
                 yield out_query[:found], out_slot[:found]
@@ -90,19 +111,40 @@ class Run:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        arrays = (self.groups, self.starts, self.splits, self.a, self.b, self.slots, self.fence_low,
-                  self.fence_high, self.wall_low, self.wall_high)
+        arrays = (
+            self.groups,
+            self.starts,
+            self.splits,
+            self.a,
+            self.b,
+            self.slots,
+            self.fence_low,
+            self.fence_high,
+            self.wall_low,
+            self.wall_high,
+        )
         return sum(array.nbytes for array in arrays)
 
-    def snapshot(self) -> dict[str, NDArray[np.generic]]:
+    def snapshot(self) -> dict[str, NDArray[Any]]:
         """The arrays that make up the run."""
-        names = ("groups", "starts", "splits", "a", "b", "slots", "fence_low", "fence_high", "wall_low", "wall_high")
-        arrays: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in names}
+        names = (
+            "groups",
+            "starts",
+            "splits",
+            "a",
+            "b",
+            "slots",
+            "fence_low",
+            "fence_high",
+            "wall_low",
+            "wall_high",
+        )
+        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
         arrays["rising"] = np.array([self.rising], dtype=np.int64)
         return arrays
 
     @staticmethod
-    def restore(arrays: dict[str, NDArray[np.generic]]) -> Run:
+    def restore(arrays: dict[str, NDArray[Any]]) -> Run:
         """The run of a snapshot."""
         rising = bool(arrays["rising"][0])
-        return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)  # type: ignore[arg-type]
+        return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)

@@ -103,9 +103,7 @@ def slack(ordered: Sequence[PredicateStat[P]]) -> int | None:
     4
     """
     gaps = [
-        abs(after.cardinality - before.cardinality)
-        for before, after in pairwise(ordered)
-        if before.kind == after.kind
+        abs(after.cardinality - before.cardinality) for before, after in pairwise(ordered) if before.kind == after.kind
     ]
     return min(gaps, default=None)
 
@@ -185,9 +183,7 @@ class Schedule(Generic[R, P]):
         return lines
 
 
-def schedule(
-    rules: Mapping[R, Sequence[P]], stats: Sequence[PredicateStat[P]]
-) -> Schedule[R, P]:
+def schedule(rules: Mapping[R, Sequence[P]], stats: Sequence[PredicateStat[P]]) -> Schedule[R, P]:
     """Order the predicates of each rule, then the rules, then decide which prefixes are shared.
 
     Parameters
@@ -217,8 +213,7 @@ def schedule(
     ordered = order_predicates(stats)
     place = {stat.id: i for i, stat in enumerate(ordered)}
     paths = {
-        rule: tuple(sorted(dict.fromkeys(predicates), key=place.__getitem__))
-        for rule, predicates in rules.items()
+        rule: tuple(sorted(dict.fromkeys(predicates), key=place.__getitem__)) for rule, predicates in rules.items()
     }
 
     def start(rule: R) -> int:
@@ -263,9 +258,7 @@ def _without(prefix: Prefix[R, P], rule: R) -> Prefix[R, P]:
     return replace(prefix, targets=targets, shared=bool(targets))
 
 
-def _candidate(
-    owner: R, paths: Mapping[R, tuple[P, ...]], decided: Sequence[Prefix[R, P]]
-) -> Prefix[R, P] | None:
+def _candidate(owner: R, paths: Mapping[R, tuple[P, ...]], decided: Sequence[Prefix[R, P]]) -> Prefix[R, P] | None:
     """The prefix of `owner` that saves most now (the longest of equals), or None if none saves."""
     owners = {prefix.owner for prefix in decided if prefix.shared}
     best: Prefix[R, P] | None = None

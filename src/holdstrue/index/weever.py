@@ -126,9 +126,7 @@ class _Memo:
 class _Batch:
     """Probed rows: their codes as plain integers, the order to visit them in, and their operands."""
 
-    def __init__(
-        self, slots: Slots, rows: RowCodes, columns: dict[int, InvertedColumn], first: Term | None
-    ) -> None:
+    def __init__(self, slots: Slots, rows: RowCodes, columns: dict[int, InvertedColumn], first: Term | None) -> None:
         self.slots: list[int] = slots.tolist()
         self._columns = columns
         self._codes: dict[int, list[int]] = {c: rows.codes(c)[slots].tolist() for c in columns}
@@ -259,9 +257,7 @@ class LTTreeIndex:
                     memo.ids += len(partners)
         return memo
 
-    def _detect_one(
-        self, slots: Slots, positions: list[int], check: int, role: int
-    ) -> Iterator[tuple[int, BitMap]]:
+    def _detect_one(self, slots: Slots, positions: list[int], check: int, role: int) -> Iterator[tuple[int, BitMap]]:
         """Evaluate one check in one role, keeping nothing; positions come in the order of a batch."""
         batch = self._batch(slots)
         roles = self._rows.roles(check)[slots].tolist()

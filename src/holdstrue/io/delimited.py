@@ -62,9 +62,7 @@ def csv_schema(path: Path, options: Options) -> pa.Schema:
             schema = reader.schema
     except (pa.ArrowException, UnicodeError):
         return _read(path, options, header, {}).schema
-    fields = [
-        pa.field(f.name, options.type_of(f.name) or _settled_type(f.type)) for f in schema
-    ]
+    fields = [pa.field(f.name, options.type_of(f.name) or _settled_type(f.type)) for f in schema]
     return pa.schema(fields)
 
 
@@ -145,9 +143,7 @@ def _diagnosed(
     return DataError(misfit(where, name, value.decode("utf8", "replace"), types[name]))
 
 
-def _arrow_options(
-    path: Path, options: Options, names: list[str], types: Mapping[str, pa.DataType]
-) -> dict[str, Any]:
+def _arrow_options(path: Path, options: Options, names: list[str], types: Mapping[str, pa.DataType]) -> dict[str, Any]:
     given = {name: type_ if _is_direct(type_) else pa.string() for name, type_ in types.items()}
     return {
         "read_options": pacsv.ReadOptions(encoding=options.encoding),

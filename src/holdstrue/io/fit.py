@@ -54,9 +54,7 @@ def kind(type_: pa.DataType) -> str:
 
 def is_text(type_: pa.DataType) -> bool:
     """Whether values are unicode strings."""
-    return bool(
-        pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
-    )
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def is_bytes(type_: pa.DataType) -> bool:

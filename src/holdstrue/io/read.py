@@ -69,9 +69,7 @@ def read_table(
     >>> read_table([{"id": 1, "zip": "10001"}, {"id": 2}], columns=["zip"]).to_pydict()
     {'zip': ['10001', None]}
     """
-    options = Options(
-        None if columns is None else tuple(columns), schema, encoding, delimiter, tuple(null_values)
-    )
+    options = Options(None if columns is None else tuple(columns), schema, encoding, delimiter, tuple(null_values))
     return load(source, options, format).table
 
 

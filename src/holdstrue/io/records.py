@@ -77,9 +77,7 @@ def _typed(
     return fit_column(array, type_, name=name, place=place, error=error)
 
 
-def _inferred(
-    values: list[Any], name: str, place: Callable[[int], str], error: type[DataError]
-) -> Any:
+def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: type[DataError]) -> Any:
     """Values as the type they suggest; whole numbers beyond 64 bits as decimals, which stay exact."""
     try:
         return pa.array(values)
@@ -95,9 +93,7 @@ def _inferred(
                 hint="give it as text",
             ) from None
     first = next(i for i, value in enumerate(values) if value is not None)
-    row = next(
-        (i for i in range(first + 1, len(values)) if not _together(values[first], values[i])), first
-    )
+    row = next((i for i in range(first + 1, len(values)) if not _together(values[first], values[i])), first)
     raise error(
         f"{place(row)}: column {name!r} holds {values[row]!r}, but {place(first)} holds {values[first]!r}",
         hint="give the column one type",

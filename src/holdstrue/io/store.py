@@ -67,8 +67,9 @@ class Store:
     def create(self) -> None:
         """Make the directory, which must be absent or empty."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise StateError(f"{self.path} exists and is not an empty directory",
-                             hint="choose another place, or remove it")
+            raise StateError(
+                f"{self.path} exists and is not an empty directory", hint="choose another place, or remove it"
+            )
         (self.path / "runs").mkdir(parents=True, exist_ok=True)
 
     def lock(self) -> None:
@@ -78,8 +79,10 @@ class Store:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
-            raise StateError(f"{self.path} is being written by another process",
-                             hint="wait for it, or open the state read-only") from error
+            raise StateError(
+                f"{self.path} is being written by another process",
+                hint="wait for it, or open the state read-only",
+            ) from error
         self._lock = handle
 
     def close(self) -> None:
@@ -128,8 +131,10 @@ class Store:
         try:
             os.link(temporary, self.path / _MANIFEST.format(version))
         except FileExistsError as error:
-            raise StateError(f"{self.path} already has version {version}",
-                             hint="another writer committed first: open the state again") from error
+            raise StateError(
+                f"{self.path} already has version {version}",
+                hint="another writer committed first: open the state again",
+            ) from error
         finally:
             temporary.unlink()
         _sync(self.path)
@@ -140,9 +145,7 @@ class Store:
         removed = [path.name for path in manifests[:-KEPT_MANIFESTS]]
         for path in manifests[:-KEPT_MANIFESTS]:
             path.unlink()
-        named = {
-            file.name for path in manifests[-KEPT_MANIFESTS:] for file in files_of(self._read(path))
-        }
+        named = {file.name for path in manifests[-KEPT_MANIFESTS:] for file in files_of(self._read(path))}
         for path in (self.path / "runs").iterdir():
             if path.name not in named:
                 path.unlink()
@@ -166,11 +169,16 @@ class Store:
     def manifest(self) -> dict[str, Any]:
         """The newest manifest. Complexity: O(its size)."""
         if not self.path.is_dir():
-            raise StateError(f"no state directory at {self.path}", hint="make one with: holdstrue init STATE --rules FILE --key COLS")
+            raise StateError(
+                f"no state directory at {self.path}",
+                hint="make one with: holdstrue init STATE --rules FILE --key COLS",
+            )
         manifests = self._manifests()
         if not manifests:
-            raise StateError(f"{self.path} is not a state directory: it holds no manifest",
-                             hint="make one with: holdstrue init STATE --rules FILE --key COLS")
+            raise StateError(
+                f"{self.path} is not a state directory: it holds no manifest",
+                hint="make one with: holdstrue init STATE --rules FILE --key COLS",
+            )
         return self._read(manifests[-1])
 
     def _manifests(self) -> list[Path]:
@@ -185,8 +193,10 @@ class Store:
         if told != _sum(body):
             raise _damaged(path, "its checksum does not match")
         if body["format"] != FORMAT:
-            raise StateError(f"{path} has format {body['format']}, this version reads {FORMAT}",
-                             hint="use the version of holdstrue that wrote it")
+            raise StateError(
+                f"{path} has format {body['format']}, this version reads {FORMAT}",
+                hint="use the version of holdstrue that wrote it",
+            )
         return body
 
     def read_tables(self, file: RunFile) -> list[pa.Table]:
@@ -235,10 +245,15 @@ class Store:
         path = self._checked(file)
         with path.open("rb") as handle:
             mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+        self.verify(file)
+        return mapped
+
+    def verify(self, file: RunFile) -> None:
+        """Start to compare a file with its checksum, beside other work (see `verified`)."""
+        self._checked(file)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdstrue-verify")
         self._verifying.append(self._pool.submit(self._verify, file))
-        return mapped
 
     def _verify(self, file: RunFile) -> None:
         path = self._run(file.name)
@@ -247,7 +262,7 @@ class Store:
                 raise _damaged(path, "its checksum does not match")
 
     def verified(self) -> None:
-        """Wait until every mapped file has been read and its checksum compared; raises for a damaged one."""
+        """Wait until every file under way has been read and compared with its checksum; raises for a damaged one."""
         pending, self._verifying = self._verifying, []
         for future in pending:
             future.result()
@@ -292,4 +307,7 @@ def _sync(path: Path) -> None:
 
 
 def _damaged(path: Path, why: str) -> StateError:
-    return StateError(f"{path} is damaged: {why}", hint="restore the state directory from a copy, or make it anew with: holdstrue init")
+    return StateError(
+        f"{path} is damaged: {why}",
+        hint="restore the state directory from a copy, or make it anew with: holdstrue init",
+    )

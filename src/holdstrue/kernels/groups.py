@@ -93,9 +93,7 @@ def _rows_in_conflict(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64
 
 
 @inline
-def _change(
-    core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, kind: int, step: int, totals: I64
-) -> int:
+def _change(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, kind: int, step: int, totals: I64) -> int:
     """Count one row of `kind` in (+1) or out (-1) and bring the totals along; returns its conflicts."""
     group = group_of(kinds, kind)
     before = pairs[group]
@@ -139,9 +137,7 @@ def enlist_kinds(extra: I32, kinds: I32, first: int, end: int) -> None:
 
 
 @kernel
-def add_rows(
-    core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64, found: I64
-) -> int:
+def add_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64, found: I64) -> int:
     """Count rows in, given their kinds (-1: not a member); `found[i]` gets the conflicts with rows before it.
 
     Returns their sum. Complexity: O(rows), times the kinds of a group where values are unknown.
@@ -154,9 +150,7 @@ def add_rows(
 
 
 @kernel
-def remove_rows(
-    core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64, found: I64
-) -> int:
+def remove_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64, found: I64) -> int:
     """Count rows out again; `found[i]` gets the conflicts with the rows that are left or go after it.
 
     Returns their sum. Complexity: as `add_rows`.
@@ -231,8 +225,19 @@ def chain_rows(kinds: I32, first: int, head: I32, following: I32) -> None:
 
 @kernel
 def list_conflicts(
-    extra: I32, kinds: I32, values: I64, row_kind: I32, head: I32, following: I32,
-    seeds: I32, found: I64, twins: I32, image: NDArray[np.uint8], twin: I32, backwards: bool, out: I32,
+    extra: I32,
+    kinds: I32,
+    values: I64,
+    row_kind: I32,
+    head: I32,
+    following: I32,
+    seeds: I32,
+    found: I64,
+    twins: I32,
+    image: NDArray[np.uint8],
+    twin: I32,
+    backwards: bool,
+    out: I32,
 ) -> int:
     """List the pairs of seeds with rows of one image of the table (before or after a batch).
 

@@ -43,8 +43,17 @@ def holds(terms: I32, codes: I64, t: int, s: int) -> bool:
 
 @kernel
 def keep_pairs(
-    terms: I32, codes: I64, t: I32, s: I32, t_twin: I32, s_twin: I32, roles: U8,
-    t_group: I32, s_group: I32, once: bool, keep: U8,
+    terms: I32,
+    codes: I64,
+    t: I32,
+    s: I32,
+    t_twin: I32,
+    s_twin: I32,
+    roles: U8,
+    t_group: I32,
+    s_group: I32,
+    once: bool,
+    keep: U8,
 ) -> int:
     """Decide about candidate pairs (t, s): `keep[i]` is 0 no violation, 1 a violation, 2 one in both images.
 

@@ -57,7 +57,14 @@ def longest_chain(b: I64, rising: bool, chain: NDArray[np.bool_], tails: I32, be
 
 @kernel
 def place_chains(
-    starts: I32, b: I64, rising: bool, splits: I32, order: I32, chain: NDArray[np.bool_], tails: I32, before: I32
+    starts: I32,
+    b: I64,
+    rising: bool,
+    splits: I32,
+    order: I32,
+    chain: NDArray[np.bool_],
+    tails: I32,
+    before: I32,
 ) -> None:
     """Split each group, sorted by the first attribute, into its chain and the rest.
 
@@ -181,10 +188,23 @@ def _find_group(groups: I32, group: int) -> int:
 
 @kernel
 def probe_run(
-    groups: I32, starts: I32, splits: I32, a: I64, b: I64, slots: I32,
-    fence_low: I64, fence_high: I64, wall_low: I64, wall_high: I64, rising: bool,
-    query_group: I32, query: I64, alive: NDArray[np.uint8],
-    cursor: I64, out_query: I64, out_slot: I32,
+    groups: I32,
+    starts: I32,
+    splits: I32,
+    a: I64,
+    b: I64,
+    slots: I32,
+    fence_low: I64,
+    fence_high: I64,
+    wall_low: I64,
+    wall_high: I64,
+    rising: bool,
+    query_group: I32,
+    query: I64,
+    alive: NDArray[np.uint8],
+    cursor: I64,
+    out_query: I64,
+    out_slot: I32,
 ) -> int:
     """Report the living rows of each query's group with `a` and `b` inside the query's intervals.
 

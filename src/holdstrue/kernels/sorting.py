@@ -36,11 +36,11 @@ def _radix_pass(keys: U64, order: I32, keys_out: U64, order_out: I32, shift: int
         total += count
     for i in range(n):
         key = keys[i]
-        digit = np.int64((key >> amount) & mask)
-        at = counts[digit]
+        place = np.int64((key >> amount) & mask)
+        at = counts[place]
         keys_out[at] = key
         order_out[at] = order[i]
-        counts[digit] = at + 1
+        counts[place] = at + 1
     return True
 
 

@@ -19,8 +19,14 @@ Mask = NDArray[np.bool_]
 
 
 def dominance_counts(
-    point_group: I32, point_a: I64, point_b: I64, query_group: I32, query_a: I64, query_b: I64,
-    *, aligned: bool = False,
+    point_group: I32,
+    point_a: I64,
+    point_b: I64,
+    query_group: I32,
+    query_a: I64,
+    query_b: I64,
+    *,
+    aligned: bool = False,
 ) -> tuple[I64, I64]:
     """Per query the points, and per point the queries, of one group with point a <= query a and point b <= query b.
 

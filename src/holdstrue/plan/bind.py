@@ -11,7 +11,22 @@ from holdstrue.data.domain import domain_of, family_of
 from holdstrue.errors import RuleError
 from holdstrue.plan.filter import typed_constant
 from holdstrue.rules.model import (
-    CFD, DC, FD, All, Any, Column, Comparison, Condition, Constant, Inclusion, IsNull, Key, Not, NotNull, Op, Rule,
+    CFD,
+    DC,
+    FD,
+    All,
+    Any,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Inclusion,
+    IsNull,
+    Key,
+    Not,
+    NotNull,
+    Op,
+    Rule,
 )
 
 
@@ -28,7 +43,10 @@ def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
                 _bind_comparison(rule, schema, predicate.left.name, predicate.op, predicate.right)
         case CFD(lhs, rhs, tableau):
             for pattern in tableau:
-                for column, constant in (*zip(lhs, pattern.lhs, strict=True), *zip(rhs, pattern.rhs, strict=True)):
+                for column, constant in (
+                    *zip(lhs, pattern.lhs, strict=True),
+                    *zip(rhs, pattern.rhs, strict=True),
+                ):
                     if constant is not None:
                         _bind_comparison(rule, schema, column, Op.EQ, constant)
     for comparison in _comparisons(rule.where):
@@ -88,34 +106,54 @@ def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
         raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
     data_type = schema.field(column).type
     if family_of(data_type) is None:
-        raise error(rule, f"column {column!r} holds {data_type} values, which do not compare", column,
-                    "rules read plain values: numbers, text, dates, times, booleans, bytes")
+        raise error(
+            rule,
+            f"column {column!r} holds {data_type} values, which do not compare",
+            column,
+            "rules read plain values: numbers, text, dates, times, booleans, bytes",
+        )
 
 
 def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:
     left_type = schema.field(left).type
     if isinstance(right, Constant):
         if typed_constant(right.value, left_type, ordered=op.is_order) is None:
-            raise error(rule, f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
-                        left, f"write the constant as a {left_type} value, or cast the column")
+            raise error(
+                rule,
+                f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
+                left,
+                f"write the constant as a {left_type} value, or cast the column",
+            )
         return
     right_type = schema.field(right.name).type
     if domain_of([left_type, right_type], ordered=op.is_order) is None:
-        raise error(rule, f"{left!r} ({left_type}) does not compare with {right.name!r} ({right_type})", left,
-                    "compare values of one kind, or cast one of the columns")
+        raise error(
+            rule,
+            f"{left!r} ({left_type}) does not compare with {right.name!r} ({right_type})",
+            left,
+            "compare values of one kind, or cast one of the columns",
+        )
 
 
 def _bind_inclusion(rule: Rule, body: Inclusion, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     ref = schemas.get(body.ref_table)
     if ref is None:
-        raise error(rule, f"no table {body.ref_table!r}", body.ref_table,
-                    f"name it with --table {body.ref_table}=PATH (known: {', '.join(schemas)})")
+        raise error(
+            rule,
+            f"no table {body.ref_table!r}",
+            body.ref_table,
+            f"name it with --table {body.ref_table}=PATH (known: {', '.join(schemas)})",
+        )
     for column, ref_column in zip(body.columns, body.ref_columns, strict=True):
         _need(rule, ref_column, body.ref_table, ref)
         left_type, right_type = schemas[table].field(column).type, ref.field(ref_column).type
         if domain_of([left_type, right_type], ordered=False) is None:
-            raise error(rule, f"{column!r} ({left_type}) does not compare with {ref_column!r} ({right_type})", column,
-                        "compare values of one kind, or cast one of the columns")
+            raise error(
+                rule,
+                f"{column!r} ({left_type}) does not compare with {ref_column!r} ({right_type})",
+                column,
+                "compare values of one kind, or cast one of the columns",
+            )
 
 
 def error(rule: Rule, message: str, name: str, hint: str) -> RuleError:
@@ -126,7 +164,11 @@ def error(rule: Rule, message: str, name: str, hint: str) -> RuleError:
     if rule.source is None:
         return RuleError(said, hint=hint)
     start, end = next(
-        (place for place in map(rule.source.span, (f"t.{name}", f"s.{name}", name)) if place != (0, len(rule.source.text))),
+        (
+            place
+            for place in map(rule.source.span, (f"t.{name}", f"s.{name}", name))
+            if place != (0, len(rule.source.text))
+        ),
         (0, len(rule.source.text)),
     )
     return RuleError(said, text=rule.source.text, start=start, end=end, hint=hint)

@@ -13,8 +13,24 @@ from holdstrue.errors import RuleError
 from holdstrue.plan.bind import bind, own_columns
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, PairTerm, ReferenceCheck, RowCheck
 from holdstrue.rules.model import (
-    CFD, DC, FD, All, Any, Column, Comparison, Condition, Constant, Inclusion, IsNull, Key, NotNull, Op, Pattern,
-    Predicate, Rule, RuleSet,
+    CFD,
+    DC,
+    FD,
+    All,
+    Any,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Inclusion,
+    IsNull,
+    Key,
+    NotNull,
+    Op,
+    Pattern,
+    Predicate,
+    Rule,
+    RuleSet,
 )
 
 IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
@@ -39,13 +55,14 @@ class Plan:
 
 
 def main_table(rules: RuleSet, others: tuple[str, ...], default: str = "data") -> str:
-    """The name of the table that rules without a table speak of."""
+    """The name of the table that rules without a table speak of, and that data without a name belongs to."""
     if rules.table is not None:
         return rules.table
-    named = {rule.body.table for rule in rules if isinstance(rule.body, Inclusion) and rule.body.table}
-    named |= {rule.table for rule in rules if rule.table}
-    free = named - set(others)
-    return free.pop() if len(free) == 1 else default
+    named = [(rule.body.table if isinstance(rule.body, Inclusion) else None) or rule.table for rule in rules]
+    free = list(dict.fromkeys(name for name in named if name is not None and name not in others))
+    if None in named:
+        return free[0] if len(free) == 1 else default
+    return free[0] if free else next(name for name in named if name is not None)
 
 
 def needed_columns(rules: RuleSet, main: str) -> dict[str, tuple[str, ...]]:
@@ -71,12 +88,21 @@ def compile_rules(rules: RuleSet, main: str, schemas: Mapping[str, pa.Schema], i
     for number, rule in enumerate(rules):
         table = table_of(rule, main)
         if table not in schemas:
-            raise RuleError(f"rule {rule.name!r} speaks of table {table!r}, which is not given",
-                            hint=f"name it with --table {table}=PATH (known: {', '.join(schemas)})")
+            raise RuleError(
+                f"rule {rule.name!r} speaks of table {table!r}, which is not given",
+                hint=f"name it with --table {table}=PATH (known: {', '.join(schemas)})",
+            )
         bind(rule, table, schemas)
         checks.extend(_checks(number, rule, table, rules.nulls == "equal", index))
-    return Plan(rules, main, dict(schemas), tuple(checks), _domains(checks, schemas), index,
-                needed_columns(rules, main))
+    return Plan(
+        rules,
+        main,
+        dict(schemas),
+        tuple(checks),
+        _domains(checks, schemas),
+        index,
+        needed_columns(rules, main),
+    )
 
 
 def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, index: IndexKind) -> Iterator[Check]:
@@ -90,7 +116,7 @@ def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, index: Index
         case CFD():
             yield from _conditional(number, rule.body, table, nulls_equal, where)
         case NotNull(columns):
-            yield RowCheck(number, table, _all(where, _any(*(IsNull(column) for column in columns))))
+            yield RowCheck(number, table, _both(where, _any(*(IsNull(column) for column in columns))))
         case Inclusion():
             body = rule.body
             yield ReferenceCheck(number, table, body.columns, body.ref_table, body.ref_columns, where)
@@ -120,7 +146,7 @@ def _conditional(number: int, body: CFD, table: str, nulls_equal: bool, where: C
         if constant is not None
     ]
     if broken:
-        yield RowCheck(number, table, _all(where, _any(*broken)))
+        yield RowCheck(number, table, _both(where, _any(*broken)))
     free = [
         (column, [_match(body, pattern) for pattern in body.tableau if pattern.rhs[i] is None])
         for i, column in enumerate(body.rhs)
@@ -134,16 +160,19 @@ def _conditional(number: int, body: CFD, table: str, nulls_equal: bool, where: C
 
 
 def _match(body: CFD, pattern: Pattern) -> Condition | None:
-    return _all(*(
-        Comparison(column, Op.EQ, constant)
-        for column, constant in zip(body.lhs, pattern.lhs, strict=True)
-        if constant is not None
-    ))
+    return _all(
+        *(
+            Comparison(column, Op.EQ, constant)
+            for column, constant in zip(body.lhs, pattern.lhs, strict=True)
+            if constant is not None
+        )
+    )
 
 
 def _denial(number: int, body: DC, table: str, where: Condition | None, index: IndexKind) -> Check:
     if not body.two_rows:
-        return RowCheck(number, table, _all(where, *(_single(predicate) for predicate in body.predicates)))
+        broken = All(tuple(_single(predicate) for predicate in body.predicates))
+        return RowCheck(number, table, _both(where, broken))
     members: dict[str, list[Condition | None]] = {"t": [where], "s": [where]}
     terms: list[PairTerm] = []
     for predicate in body.predicates:
@@ -168,11 +197,15 @@ def _single(predicate: Predicate) -> Condition:
     return Comparison(predicate.left.name, predicate.op, right.name if isinstance(right, Column) else right)
 
 
-def _all(*conditions: Condition | None) -> Condition | None:  # type: ignore[misc]
+def _all(*conditions: Condition | None) -> Condition | None:
     known = [condition for condition in conditions if condition is not None]
     if len(known) < 2:
         return known[0] if known else None
     return All(tuple(known))
+
+
+def _both(where: Condition | None, condition: Condition) -> Condition:
+    return condition if where is None else All((where, condition))
 
 
 def _any(*conditions: Condition | None) -> Condition:
@@ -215,7 +248,9 @@ def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell
         domain = domain_of(types, ordered=top in ordered_roots)
         if domain is None:
             names = ", ".join(f"{column} ({data_type})" for (_, column), data_type in zip(cells, types, strict=True))
-            raise RuleError(f"the rules compare columns of different kinds with each other: {names}",
-                            hint="cast them to one kind")
+            raise RuleError(
+                f"the rules compare columns of different kinds with each other: {names}",
+                hint="cast them to one kind",
+            )
         domains.update(dict.fromkeys(cells, (number, domain)))
     return domains

@@ -23,7 +23,9 @@ def explain(plan: Plan, notes: Mapping[int, Sequence[str]] | None = None) -> str
                 lines += [f"  {line}" for line in (notes or {}).get(at, ())]
                 key = _equality(check)
                 if key and len(shared[check.table, key]) > 1:
-                    names = [plan.rules.rules[other].name for other in sorted(shared[check.table, key]) if other != number]
+                    names = [
+                        plan.rules.rules[other].name for other in sorted(shared[check.table, key]) if other != number
+                    ]
                     lines.append(f"  shares its groups with {', '.join(dict.fromkeys(names))}")
     return "\n".join(lines)
 
@@ -84,8 +86,11 @@ def _describe_pair(check: PairCheck, terms: tuple[PairTerm, ...], plan: Plan) ->
             steps.append(f"then test {_and(rest)}")
         lines.append("; ".join(steps))
         many = len(ordered) > 2
-        lines.append("from scratch: pairs are found through the index" if many
-                     else "from scratch: sort and sweep, counted without listing")
+        lines.append(
+            "from scratch: pairs are found through the index"
+            if many
+            else "from scratch: sort and sweep, counted without listing"
+        )
     for who, member in (("t", check.t_member), ("s", check.s_member)):
         if member is not None:
             lines.append(f"{who} only with {condition_text(member)}")

@@ -23,12 +23,20 @@ Mask = NDArray[np.bool_]
 Columns = Callable[[str], pa.Array]
 
 _NUMPY = {
-    Op.EQ: np.equal, Op.NE: np.not_equal, Op.LT: np.less,
-    Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal,
+    Op.EQ: np.equal,
+    Op.NE: np.not_equal,
+    Op.LT: np.less,
+    Op.LE: np.less_equal,
+    Op.GT: np.greater,
+    Op.GE: np.greater_equal,
 }
 _ARROW = {
-    Op.EQ: pc.equal, Op.NE: pc.not_equal, Op.LT: pc.less,
-    Op.LE: pc.less_equal, Op.GT: pc.greater, Op.GE: pc.greater_equal,
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
 }
 
 
@@ -122,7 +130,7 @@ def _compare_integers(codes: NDArray[np.int64], op: Op, value: int | Decimal | f
         return np.full(codes.size, op in (Op.NE, Op.LT, Op.LE))
     if isinstance(value, float) and math.isinf(value):
         below = value > 0
-        return np.full(codes.size, op is Op.NE or (op in (Op.LT, Op.LE)) == below and op is not Op.EQ)
+        return np.full(codes.size, op is Op.NE or ((op in (Op.LT, Op.LE)) == below and op is not Op.EQ))
     floor = math.floor(value)
     whole = floor == value
     if not whole:
@@ -231,5 +239,5 @@ def incomparable(left: str, left_type: pa.DataType, right: str, right_type: pa.D
     other = right if right_type is None else f"{right} ({right_type})"
     return HoldstrueError(
         f"{left} ({left_type}) cannot be compared with {other}",
-        hint="compare values of one kind: numbers with numbers, text with text, dates with dates; cast the column first",
+        hint="compare numbers with numbers, text with text, dates with dates; cast the column first",
     )

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from holdstrue.rules.model import (
-    CFD, DC, FD, All, Any, Column, Comparison, Condition, Constant, Inclusion, IsNull, Key, Not, NotNull, Op, Rule,
+    CFD,
+    DC,
+    FD,
+    All,
+    Any,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Inclusion,
+    IsNull,
+    Key,
+    Not,
+    NotNull,
+    Op,
+    Rule,
     Scalar,
 )
 

@@ -61,9 +61,7 @@ def debezium_events(events: Events, target: Target) -> Changes:
     if not payloads:
         return target.empty(places)
     if not is_envelope(payloads[0]):
-        table = records_table(
-            payloads, schema=target.schema, place=places.place, temporal=True, error=ChangeError
-        )
+        table = records_table(payloads, schema=target.schema, place=places.place, temporal=True, error=ChangeError)
         return flattened_changes(table, places, target)
     return _envelope_changes(payloads, places, target)
 

@@ -108,9 +108,7 @@ def _positions(
     return found
 
 
-def _differing(
-    old: pa.Table, new: pa.Table, old_at: NDArray[np.int64], new_at: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _differing(old: pa.Table, new: pa.Table, old_at: NDArray[np.int64], new_at: NDArray[np.int64]) -> NDArray[np.bool_]:
     differ = np.zeros(len(old_at), bool)
     for name in new.column_names:
         differ |= _values_differ(_taken(old.column(name), old_at), _taken(new.column(name), new_at))

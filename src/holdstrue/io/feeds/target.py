@@ -100,9 +100,7 @@ def read_words(
         row = 0 if codes is None else int(np.argmin(codes))
         value = column[row].as_py()
         met = f"no {what}" if value is None else f"unknown {what} {value!r}"
-        raise ChangeError(
-            f"{places.place(row)}: {met} in column {name!r}", hint=f"one of {', '.join(words)}"
-        )
+        raise ChangeError(f"{places.place(row)}: {met} in column {name!r}", hint=f"one of {', '.join(words)}")
     return codes.astype(np.uint8)
 
 

@@ -1,0 +1,6 @@
+"""Benchmarks; this folder is an import root, so that `python -m benchmarks.run` finds what `python benchmarks/run.py` does."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,78 @@
+"""Clocks, memory and the machine: CPU time counts all threads of the process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Time of one piece of work in milliseconds."""
+
+    cpu_ms: float
+    wall_ms: float
+
+
+def timed(work: Callable[[], T]) -> tuple[T, Span]:
+    """The result of some work and how long it took."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return result, Span((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3)
+
+
+def median(values: Sequence[float]) -> float:
+    """The median, rounded to a microsecond."""
+    return round(statistics.median(values), 3)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
+
+
+def rss_mb() -> float:
+    """Memory of this process that is resident now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+
+
+def peak_rss_mb() -> float:
+    """The most memory this process ever had."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10, 1)
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures depend on, without the machine's name or paths."""
+    model = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    packages = ("holdstrue", "numpy", "numba", "pyarrow", "duckdb", "polars", "pyroaring")
+    found: dict[str, str | int] = {
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        "cpu": model,
+        "cores": os.cpu_count() or 0,
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "load": " ".join(f"{part:.1f}" for part in os.getloadavg()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found

@@ -1,0 +1,2 @@
+from workloads.tax import X
+print(X)

@@ -1,0 +1,108 @@
+"""One process, one competitor: reads a job as JSON from standard input, writes the figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from jobs import Job
+from measure import peak_rss_mb, rss_mb, timed
+from rules import RULES
+
+
+def main() -> None:
+    """Run the job."""
+    given = json.load(sys.stdin)
+    job = Job(**{**given, "rules": tuple(given["rules"]), "batches": tuple(given["batches"])})
+    tasks = {"changes": changes, "scratch": scratch, "memory": memory}
+    print(json.dumps(tasks[job.task](job)))
+
+
+def read(path: str) -> pa.Table:
+    """An Arrow file, read into memory of this process."""
+    with pa.OSFile(path) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def read_batches(path: str) -> list[pa.Table]:
+    """The record batches of a file, each a table as a caller would have it."""
+    with pa.OSFile(path) as source:
+        reader = pa.ipc.open_file(source)
+        return [pa.Table.from_batches([reader.get_batch(i)]) for i in range(reader.num_record_batches)]
+
+
+def changes(job: Job) -> dict[str, Any]:
+    """Load the base, apply batch after batch; the first `warm` of the first file are not timed."""
+    from competitors.protocol import competitor
+
+    rules = tuple(RULES[name] for name in job.rules)
+    peer = competitor(job.competitor, rules, job.limit)
+    _, load = timed(lambda: peer.load(read(job.base)))
+    series: list[dict[str, Any]] = []
+    for number, path in enumerate(job.batches):
+        batches = read_batches(path)
+        deletes = "op" in batches[0].column_names
+        spans, counts = [], []
+        for batch in batches:
+            found, span = timed(lambda batch=batch: peer.delete(batch) if deletes else peer.insert(batch))  # type: ignore[misc]
+            counts.append(found)
+            spans.append(span)
+        skip = job.warm if number == 0 else 0
+        series.append(
+            {
+                "rows": batches[0].num_rows,
+                "kind": "delete" if deletes else "insert",
+                "cpu_ms": [span.cpu_ms for span in spans[skip:]],
+                "wall_ms": [span.wall_ms for span in spans[skip:]],
+                "counts": counts,
+            }
+        )
+    figures: dict[str, Any] = {"load_cpu_ms": load.cpu_ms, "series": series, "peak_rss_mb": peak_rss_mb()}
+    if hasattr(peer, "totals"):
+        figures["totals"] = peer.totals()
+    return figures
+
+
+def scratch(job: Job) -> dict[str, Any]:
+    """Check a whole table several times; the first time is not counted (compiling, caches)."""
+    from competitors.whole_table import whole_table
+
+    table = read(job.base)
+    run = whole_table(job.competitor, RULES[job.rules[0]], table, job.limit)
+    spans, answer = [], 0
+    for _ in range(job.options.get("repeats", 3) + job.warm):
+        answer, span = timed(run)
+        spans.append(span)
+    kept = spans[job.warm :]
+    return {
+        "answer": answer,
+        "cpu_ms": [span.cpu_ms for span in kept],
+        "wall_ms": [span.wall_ms for span in kept],
+        "peak_rss_mb": peak_rss_mb(),
+    }
+
+
+def memory(job: Job) -> dict[str, Any]:
+    """Bytes a row of every part of a monitor after loading the base and some batches."""
+    from competitors.monitors import Blocks
+
+    peer = Blocks(tuple(RULES[name] for name in job.rules), job.limit)
+    peer.load(read(job.base))
+    for path in job.batches:
+        for batch in read_batches(path):
+            peer.insert(batch)
+    sizes = peer.monitor.size_bytes()
+    rows = sum(peer.monitor.rows.values())
+    return {
+        "rows": rows,
+        "bytes_a_row": {part: round(size / rows, 2) for part, size in sizes.items()},
+        "rss_mb": rss_mb(),
+        "peak_rss_mb": peak_rss_mb(),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Seeded tables of any size, and the rules that the papers check on them."""

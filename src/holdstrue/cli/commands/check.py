@@ -1,0 +1,87 @@
+"""`holdstrue check`: find every violation in a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
+from holdstrue.cli.options import (
+    DEFAULT_LIMIT,
+    AsReport,
+    Delimiter,
+    Encoding,
+    Index,
+    IndexKind,
+    InputFormat,
+    Limit,
+    NullValues,
+    OutputFile,
+    ReportFormat,
+    Rules,
+    RuleTexts,
+    Tables,
+    column_names,
+    named_paths,
+    reading,
+)
+from holdstrue.cli.output import Output, left_out
+from holdstrue.cli.progress import Working
+from holdstrue.errors import HoldstrueError
+
+
+@guarded
+def check(
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA...", help="CSV, Parquet, Arrow or JSON lines; several files, or a quoted pattern."
+        ),
+    ],
+    rules: Rules = None,
+    rule: RuleTexts = None,
+    table: Tables = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLS", help="Columns that name a row in the output, separated by commas; else its number from 0."
+        ),
+    ] = None,
+    limit: Limit = None,
+    format: AsReport = ReportFormat.text,  # noqa: A002
+    output: OutputFile = None,
+    index: IndexKind = Index.blocks,
+    encoding: Encoding = "utf8",
+    delimiter: Delimiter = None,
+    null_value: NullValues = None,
+    input_format: InputFormat = None,
+) -> int:
+    """Find every violation of the rules in a table.
+
+    Exit code 0: no rule of severity error is violated beyond its tolerance; 1: some are.
+    """
+    read = reading(encoding, delimiter, null_value, input_format)
+    tables = named_paths(table)
+    with Output(output, format) as out:
+        with Working(f"checking {', '.join(data)}"):
+            from holdstrue.cli.ruleset import rules_of
+            from holdstrue.detect.check import check as check_data
+            from holdstrue.plan.compile import main_table
+            from holdstrue.report.forms import parts
+
+            ruleset = rules_of(rules, rule, data, read)
+            main = main_table(ruleset, tuple(tables))
+            if main in tables:
+                raise HoldstrueError(
+                    f"--table {main}={tables[main][0]} names the table that DATA is",
+                    hint="the rule file calls DATA by that name: give its files as DATA",
+                )
+            listed = DEFAULT_LIMIT if limit is None else limit
+            report = check_data(
+                data, ruleset, key=column_names(key), tables=tables, limit=listed, index=index.value, **read
+            )
+        out.write(parts(report, format, limit=limit, color=out.color))
+    if format in ("jsonl", "csv"):
+        left_out(min(listed, report.total), report.total)
+    return CLEAN if report.ok else VIOLATED

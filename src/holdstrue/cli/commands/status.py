@@ -1,0 +1,33 @@
+"""`holdstrue status`: how a state directory stands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdstrue.cli.failures import CLEAN, guarded
+from holdstrue.cli.options import AsList, ListFormat, OutputFile, State
+from holdstrue.cli.output import Output
+from holdstrue.cli.progress import Working
+
+
+@guarded
+def status(
+    state: State,
+    history: Annotated[bool, typer.Option("--history", help="With a line for each batch and rule.")] = False,
+    format: AsList = ListFormat.text,  # noqa: A002
+    output: OutputFile = None,
+) -> int:
+    """Say how each rule stands, how many rows there are and which batch was the last.
+
+    Only the manifest is read, so this is quick however large the tables are. Exit code 0.
+    """
+    with Output(output, format) as out:
+        with Working(f"reading {state}"):
+            from holdstrue.cli.standing import standing_of
+            from holdstrue.report.forms import parts
+
+            standing = standing_of(state, history=history)
+        out.write(parts(standing, format, color=out.color))
+    return CLEAN

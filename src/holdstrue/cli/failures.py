@@ -1,0 +1,72 @@
+"""Failures as exit codes and one clear message on standard error, never a bare traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import ParamSpec
+
+import typer
+
+from holdstrue.errors import HoldstrueError
+
+CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+DEBUG = "HOLDSTRUE_DEBUG"
+
+P = ParamSpec("P")
+
+
+def guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """A command that returns its exit code, with every failure turned into one too."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+            code = explained(error)
+        raise typer.Exit(code)
+
+    return run
+
+
+def explained(error: BaseException) -> int:
+    """Say what went wrong on standard error; returns the exit code."""
+    match error:
+        case typer.Exit():
+            return error.exit_code
+        case KeyboardInterrupt():
+            code, said = INTERRUPTED, "interrupted"
+        case HoldstrueError():
+            code, said = BAD_INPUT, f"error: {error}"
+        case OSError():
+            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            code, said = BAD_INPUT, f"error: {where}{error.strerror or error}"
+        case MemoryError():
+            code, said = INTERNAL, "error: out of memory"
+        case _:
+            first = next(iter(str(error).splitlines()), "")
+            code = INTERNAL
+            said = (
+                f"internal error: {type(error).__name__}: {first}\n"
+                f"hint: this is a fault in holdstrue; {DEBUG}=1 shows where it happened"
+            )
+    if os.environ.get(DEBUG, "") not in ("", "0") and code != INTERRUPTED:
+        said = "".join(traceback.format_exception(error)) + said
+    tell(said)
+    return code
+
+
+def tell(text: str) -> None:
+    """A message on standard error, whatever that can show; where there is none, nothing."""
+    if sys.stderr is None:
+        return
+    try:
+        encoding = sys.stderr.encoding or "utf-8"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return

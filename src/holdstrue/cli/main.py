@@ -1,0 +1,52 @@
+"""The entry point: commands, version and help; nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdstrue import __version__
+from holdstrue.cli.commands.apply import apply
+from holdstrue.cli.commands.check import check
+from holdstrue.cli.commands.explain import explain
+from holdstrue.cli.commands.init import init
+from holdstrue.cli.commands.rules import rules
+from holdstrue.cli.commands.status import status
+from holdstrue.cli.commands.violations import violations
+from holdstrue.cli.failures import explained
+
+app = typer.Typer(
+    name="holdstrue",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 clean, 1 violations, 2 bad usage or bad input, 3 internal failure.",
+)
+for _command in (check, init, apply, violations, status, explain, rules):
+    app.command()(_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdstrue {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Declare what must hold in your data; see every row that breaks it, now and after every change."""
+
+
+def run() -> None:
+    """Run the command line; the exit code says how it went."""
+    try:
+        app()
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+        # what a command raises is dealt with there: this is for failures before and after it
+        sys.exit(explained(error))

@@ -1,0 +1,173 @@
+"""The options that commands share, and the small grammars in their values."""
+
+from __future__ import annotations
+
+import csv
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from holdstrue.errors import HoldstrueError
+
+DEFAULT_LIMIT = 1000
+"""Violations listed in json, jsonl and csv unless --limit says otherwise."""
+
+
+class ReportFormat(StrEnum):
+    """Forms of a check."""
+
+    text = "text"
+    json = "json"
+    jsonl = "jsonl"
+    csv = "csv"
+    junit = "junit"
+
+
+class ListFormat(StrEnum):
+    """Forms of everything else."""
+
+    text = "text"
+    json = "json"
+    jsonl = "jsonl"
+    csv = "csv"
+
+
+class RulesFormat(StrEnum):
+    """Forms of a rule file."""
+
+    text = "text"
+    json = "json"
+    yaml = "yaml"
+
+
+class Index(StrEnum):
+    """How pairs of rows are found."""
+
+    blocks = "blocks"
+    lt_tree = "lt_tree"
+    chains = "chains"
+
+
+class Feed(StrEnum):
+    """How changes are written."""
+
+    auto = "auto"
+    append = "append"
+    ops = "ops"
+    debezium = "debezium"
+    delta = "delta"
+    iceberg = "iceberg"
+
+
+class Conflict(StrEnum):
+    """What to do about changes that do not fit."""
+
+    error = "error"
+    upsert = "upsert"
+    ignore = "ignore"
+
+
+_READING = "Reading files"
+
+State = Annotated[str, typer.Argument(metavar="STATE", help="The state directory.")]
+Rules = Annotated[
+    str | None, typer.Option("--rules", "-r", metavar="FILE", help="A rule file: YAML, or one rule a line.")
+]
+RuleTexts = Annotated[
+    list[str] | None,
+    typer.Option("--rule", metavar="TEXT", help="A rule as text, such as 'zip -> city'; may be repeated."),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME=PATH", help="A further table that rules refer to; may be repeated."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="How many violations are listed (1000; in text 5 of each rule). Counts are always exact.",
+    ),
+]
+OutputFile = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears whole or not at all."),
+]
+AsReport = Annotated[ReportFormat, typer.Option("--format", "-f", help="Form of the output.")]
+AsList = Annotated[ListFormat, typer.Option("--format", "-f", help="Form of the output.")]
+IndexKind = Annotated[Index, typer.Option("--index", help="How pairs of rows are found.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of CSV and JSON files.", rich_help_panel=_READING)]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.", rich_help_panel=_READING
+    ),
+]
+NullValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null-value",
+        metavar="TEXT",
+        rich_help_panel=_READING,
+        help="A CSV cell that means NULL, in place of the empty cell; may be repeated.",
+    ),
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT",
+        rich_help_panel=_READING,
+        help="csv, tsv, parquet, arrow or json, where a file's name does not tell.",
+    ),
+]
+
+
+def reading(
+    encoding: str, delimiter: str | None, null_values: list[str] | None, input_format: str | None
+) -> dict[str, Any]:
+    """The options of `read_table` that were given."""
+    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
+    options: dict[str, Any] = {"encoding": encoding}
+    if delimiter is not None:
+        options["delimiter"] = named.get(delimiter, delimiter)
+    if null_values:
+        options["null_values"] = tuple(null_values)
+    if input_format is not None:
+        options["format"] = input_format
+    return options
+
+
+def column_names(text: str | None, option: str = "--key") -> tuple[str, ...]:
+    """Column names separated by commas; a name that holds a comma stands in double quotes.
+
+    >>> column_names('area_code, phone'), column_names('"last, first",id')
+    (('area_code', 'phone'), ('last, first', 'id'))
+    """
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise HoldstrueError(
+            f"{option} {text!r} is not a list of different column names",
+            hint=f"separate them by commas: {option} area_code,phone",
+        )
+    return names
+
+
+def named_paths(entries: list[str] | None, option: str = "--table") -> dict[str, list[str]]:
+    """NAME=PATH entries by name; a name given twice has several files.
+
+    >>> named_paths(["customers=a.csv", "customers=b.csv"])
+    {'customers': ['a.csv', 'b.csv']}
+    """
+    found: dict[str, list[str]] = {}
+    for entry in entries or ():
+        name, equals, value = entry.partition("=")
+        if not (name.strip() and equals and value):
+            raise HoldstrueError(
+                f"{option} {entry!r} does not name a table",
+                hint=f"write {option} NAME=VALUE, for example {option} customers=customers.csv",
+            )
+        found.setdefault(name.strip(), []).append(value)
+    return found

@@ -1,0 +1,124 @@
+"""Where an answer goes: standard output, or a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from holdstrue.cli.failures import tell
+from holdstrue.errors import HoldstrueError
+
+
+class Output:
+    """The target of an answer, opened before the work starts so that a bad place is known early.
+
+    Parameters
+    ----------
+    path
+        A file, or None (or `-`) for standard output.
+    format
+        Text follows the terminal's encoding; every other format is UTF-8.
+    """
+
+    def __init__(self, path: str | None, format: str) -> None:  # noqa: A002
+        self._path = None if path in (None, "-") else Path(path or "").resolve()
+        self._text = format == "text"
+        self._file: TextIO | None = None
+        self._temporary: Path | None = None
+
+    @property
+    def color(self) -> bool:
+        """Whether the reader is a terminal that shows colours (NO_COLOR and FORCE_COLOR are heeded)."""
+        if self._path is not None or not self._text or os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("FORCE_COLOR"):
+            return True
+        return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __enter__(self) -> Self:
+        if self._path is None:
+            return self
+        try:
+            if self._path.exists() and not self._path.is_file() and not self._path.is_dir():
+                # a device or a pipe cannot be replaced, only written to
+                self._file = self._path.open("w", encoding="utf-8", newline="")
+                return self
+            if self._path.is_dir():
+                raise IsADirectoryError(21, "it is a directory")
+            temporary = self._path.with_name(f".{self._path.name[:100]}.{uuid.uuid4().hex[:8]}.tmp")
+            self._file = temporary.open("x", encoding="utf-8", newline="")
+            self._temporary = temporary
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def write(self, parts: Iterable[str]) -> None:
+        """Write an answer piece by piece."""
+        if self._file is None:
+            _write_stdout(parts, utf8=not self._text)
+            return
+        for part in parts:
+            try:
+                self._file.write(part)
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+            if kind is None and self._temporary is not None and self._path is not None:
+                if self._path.exists():
+                    self._temporary.chmod(self._path.stat().st_mode & 0o7777)
+                self._temporary.replace(self._path)
+                self._temporary = None
+        except OSError as problem:
+            if kind is None:
+                raise self._unwritable(problem) from problem
+        finally:
+            if self._temporary is not None:
+                self._temporary.unlink(missing_ok=True)
+
+    def _unwritable(self, error: OSError) -> HoldstrueError:
+        return HoldstrueError(
+            f"cannot write {str(self._path)!r}: {error.strerror or error}",
+            hint="give --output a file in a directory that exists and may be written",
+        )
+
+
+def left_out(shown: int, total: int) -> None:
+    """Say on standard error that a list of lines stops before its end."""
+    if total > shown:
+        tell(f"… {total - shown:,} more (--limit to see more)")
+
+
+def _write_stdout(parts: Iterable[str], *, utf8: bool) -> None:
+    out = sys.stdout
+    if out is None:  # started with standard output closed
+        return
+    if hasattr(out, "reconfigure"):
+        out.reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace")
+    try:
+        for part in parts:
+            out.write(part)
+        out.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`): drop the rest, also what Python would flush at exit.
+        _drop_rest(out)
+    except OSError as error:
+        _drop_rest(out)
+        raise HoldstrueError(f"cannot write to standard output: {error.strerror or error}") from error
+
+
+def _drop_rest(out: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out.fileno())
+    os.close(nowhere)

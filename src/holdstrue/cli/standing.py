@@ -1,0 +1,34 @@
+"""How a state directory stands, read from its manifest alone."""
+
+from __future__ import annotations
+
+from holdstrue.detect.delta import RuleCounts, RuleResult
+from holdstrue.detect.durable import Durable, State
+from holdstrue.detect.views import status_of
+from holdstrue.io.store import Store
+from holdstrue.plan.compile import table_of
+from holdstrue.report.answers import Standing
+
+
+def standing_of(path: str, *, history: bool = False) -> Standing:
+    """Rules with their counts, tables and batches. Complexity: O(rules), with the history O(batches)."""
+    store = Store(path)
+    manifest = store.manifest()
+    state = State.of(manifest)
+    results = []
+    for rule in state.rules:
+        counts = state.counts.get(rule.name, RuleCounts(0, 0, 0, 0))
+        rows = state.rows.get(table_of(rule, state.main), 0)
+        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
+    lines = tuple(Durable(store, manifest, read_only=True).history()) if history else None
+    return Standing(
+        path=path,
+        version=manifest["version"],
+        index=state.index,
+        batches=state.batches,
+        last_batch=state.last_batch,
+        rows=state.rows,
+        keys=state.keys,
+        results=tuple(results),
+        history=lines,
+    )

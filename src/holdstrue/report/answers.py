@@ -1,0 +1,115 @@
+"""What a state directory answers: violations, groups, worst rows and how everything stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdstrue.detect.delta import Batched, Offender, RuleResult, Violation, plain
+from holdstrue.detect.report import Report
+from holdstrue.report.lookup import Group, groups_of
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The violations there are now, of one rule or of all, up to a limit; `report` is None before any data."""
+
+    report: Report | None
+    open: Mapping[str, int]
+    rule: str | None = None
+    limit: int | None = 1000
+
+    def __iter__(self) -> Iterator[Violation]:
+        return iter(()) if self.report is None else self.report.violations(self.rule, limit=self.limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; `open` is exact, `violations` stops at the limit."""
+        listed = [violation.to_dict() for violation in self]
+        return {"violations": listed, "truncated": len(listed) < sum(self.open.values()), "open": dict(self.open)}
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The violating groups of keys, FDs and CFDs, up to a limit of groups and of keys in each."""
+
+    report: Report | None
+    rule: str | None = None
+    limit: int | None = 1000
+
+    @property
+    def total(self) -> int:
+        """How many groups there are."""
+        return sum(result.counts.groups for result in self.results)
+
+    @property
+    def results(self) -> tuple[RuleResult, ...]:
+        """The rules that are asked for."""
+        results = () if self.report is None else self.report.results
+        return tuple(result for result in results if self.rule in (None, result.rule.name))
+
+    def __iter__(self) -> Iterator[Group]:
+        left = self.limit
+        for result in self.results:
+            if self.report is None or (left is not None and left <= 0):
+                return
+            for group in groups_of(self.report, result, limit=left, keys=self.limit):
+                yield group
+                left = None if left is None else left - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        listed = [group.to_dict() for group in self]
+        return {"groups": listed, "truncated": len(listed) < self.total}
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The rows that are in most violations, worst first."""
+
+    offenders: tuple[Offender, ...]
+
+    def __iter__(self) -> Iterator[Offender]:
+        return iter(self.offenders)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"worst": [offender_dict(offender) for offender in self.offenders]}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a state directory stands: its rules, tables and batches."""
+
+    path: str
+    version: int
+    index: str
+    batches: int
+    last_batch: str | None
+    rows: Mapping[str, int]
+    keys: Mapping[str, tuple[str, ...]]
+    results: tuple[RuleResult, ...]
+    history: tuple[Batched, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; `history` is there only when it was asked for."""
+        history = {} if self.history is None else {"history": [vars(line) for line in self.history]}
+        return {
+            "path": self.path,
+            "version": self.version,
+            "index": self.index,
+            "batches": self.batches,
+            "last_batch": self.last_batch,
+            "tables": {name: {"rows": rows, "key": list(self.keys[name])} for name, rows in self.rows.items()},
+            "rules": self.rules(),
+            **history,
+        }
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules with their counts, as plain JSON data."""
+        return [result.to_dict() | {"open": result.counts.open} for result in self.results]
+
+
+def offender_dict(offender: Offender) -> dict[str, Any]:
+    """A row and its violations as plain JSON data."""
+    return {"key": plain(offender.key), "total": offender.total, "by_rule": dict(offender.by_rule)}

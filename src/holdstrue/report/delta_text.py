@@ -1,0 +1,100 @@
+"""What a batch added and removed, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdstrue.detect.delta import Delta, Violation
+from holdstrue.detect.report import Report
+from holdstrue.report.layout import Cell, Ink, Tone, aligned
+from holdstrue.report.lookup import key_columns, rows_of
+from holdstrue.report.rule_text import DENIAL, EXAMPLES, Example, example_lines, more_line
+from holdstrue.report.words import key_word, plural, printable, shorten
+from holdstrue.rules.model import DC, Rule
+
+NAME_WIDTH = 72
+
+
+def delta_text(
+    delta: Delta, *, limit: int | None = None, ink: Ink | None = None, report: Report | None = None
+) -> Iterator[str]:
+    """What a batch did, rule by rule; `report`, of the state after it, lets the new violations show their rows."""
+    ink = ink or Ink()
+    steps = delta.counts
+    added, removed = (sum(getattr(step, side) for step in steps.values()) for side in ("added", "removed"))
+    standing = sum(step.open for step in steps.values())
+    batch = printable(delta.batch)
+    if delta.duplicate:
+        yield f"batch {batch} was applied before, nothing was done; {standing:,} open\n"
+        return
+    yield f"batch {batch}: +{added:,} new, -{removed:,} resolved, {standing:,} open\n"
+    table = [[Cell(name, "faint") for name in ("rule", "new", "resolved", "open")]]
+    for name, step in steps.items():
+        table.append(
+            [
+                Cell(shorten(printable(name), NAME_WIDTH), "bad" if step.added else "plain"),
+                Cell(f"+{step.added:,}", right=True),
+                Cell(f"-{step.removed:,}", right=True),
+                Cell(f"{step.open:,}", right=True),
+            ]
+        )
+    yield "\n"
+    yield from aligned(table, ink)
+    rules = {} if report is None else {result.rule.name: result.rule for result in report.results}
+    most = EXAMPLES if limit is None else limit
+    told = False
+    for name, step in steps.items():
+        rule = rules.get(name)
+        if most == 0 or not (step.added or step.removed):
+            continue
+        if step.added:
+            yield f"\n  {ink.paint('bad', f'+ {printable(name)}')}: {plural(step.added, 'new violation')}\n"
+            if rule is not None and isinstance(rule.body, DC) and not told:
+                told = True
+                yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
+            yield from _listed(_of(delta.added, name), step.added, most, ink, rule, report)
+        if step.removed:
+            yield f"\n  {ink.paint('good', f'- {printable(name)}')}: {plural(step.removed, 'resolved violation')}\n"
+            yield from _listed(_of(delta.removed, name), step.removed, most, ink)
+
+
+def _of(violations: Sequence[Violation], rule: str) -> list[Violation]:
+    return [violation for violation in violations if violation.rule == rule]
+
+
+def _listed(
+    violations: list[Violation], total: int, most: int, ink: Ink, rule: Rule | None = None, report: Report | None = None
+) -> Iterator[str]:
+    """Violations with their rows where these can be looked up, else with their keys."""
+    shown = violations[:most]
+    examples = [] if rule is None or report is None else _examples(report, rule, shown)
+    # a CFD has violations of one row and of two: each has its own table
+    for pairs in (False, True):
+        own = [example for example in examples if (example[0].s is not None) == pairs]
+        if rule is not None and report is not None:
+            yield from example_lines(rule, own, key_columns(report, rule), ink)
+    found = {id(violation) for violation, _ in examples}
+    yield from _keys([violation for violation in shown if id(violation) not in found], ink)
+    yield from more_line(total - len(shown), ink)
+
+
+def _examples(report: Report, rule: Rule, violations: Sequence[Violation]) -> list[Example]:
+    keys = [key for v in violations for key in ((v.t,) if v.s is None else (v.t, v.s))]
+    rows = iter(rows_of(report, rule, keys))
+    examples: list[Example] = []
+    for violation in violations:
+        own = [next(rows) for _ in range(1 if violation.s is None else 2)]
+        known = [row for row in own if row is not None]
+        if len(known) == len(own):
+            examples.append((violation, known))
+    return examples
+
+
+def _keys(violations: Sequence[Violation], ink: Ink) -> Iterator[str]:
+    """Violations by key, a line each."""
+    if not violations:
+        return
+    tone: Tone = "faint"
+    head = [Cell("t", tone), *([Cell("s", tone)] if any(v.s is not None for v in violations) else [])]
+    rows = [[Cell(shorten(key_word(key))) for key in ((v.t,) if v.s is None else (v.t, v.s))] for v in violations]
+    yield from aligned([head, *rows], ink, "    ")

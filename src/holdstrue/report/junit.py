@@ -1,0 +1,56 @@
+"""A report as JUnit XML, which build servers show: one test case a rule."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from holdstrue.detect.delta import RuleResult
+from holdstrue.detect.report import Report
+from holdstrue.report.layout import Ink
+from holdstrue.report.rule_text import DENIAL, rule_lines
+from holdstrue.report.words import plural
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_text(report: Report, *, limit: int | None = None) -> str:
+    """The report as a test suite; rules of severity error that are violated are its failures.
+
+    Warnings and tolerated violations pass, with what was found as their output, so that the suite
+    fails exactly when `holdstrue check` does.
+    """
+    failed = sum(_fails(result) for result in report.results)
+    counts = {"tests": str(len(report.results)), "failures": str(failed), "errors": "0", "skipped": "0"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "holdstrue", **counts})
+    for result in report.results:
+        case = ET.SubElement(
+            suite, "testcase", {"classname": f"holdstrue.{result.rule.kind}", "name": xml_safe(result.rule.name)}
+        )
+        if result.counts.open == 0:
+            continue
+        said = f"{plural(result.counts.open, 'violation')} in {plural(result.counts.rows, 'row')}"
+        note = f"({DENIAL})\n" if result.rule.kind == "dc" else ""
+        body = xml_safe(f"{result.text}\n{note}{''.join(rule_lines(report, result, limit, Ink()))}")
+        if _fails(result):
+            failure = ET.SubElement(case, "failure", {"type": "violated", "message": said})
+            failure.text = body
+        else:
+            output = ET.SubElement(case, "system-out")
+            output.text = f"{'tolerated' if result.status == 'tolerated' else 'warning'}: {said}\n{body}"
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _fails(result: RuleResult) -> bool:
+    return result.status == "violated" and result.rule.severity == "error"
+
+
+def xml_safe(text: str) -> str:
+    r"""Text without the characters XML cannot hold; they are written as escapes.
+
+    >>> xml_safe("a\x00b")
+    'a\\x00b'
+    """
+    return _NOT_XML.sub(lambda found: found.group().encode("unicode_escape").decode(), text)

@@ -1,0 +1,68 @@
+"""A report as a small self-contained piece of HTML, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from itertools import islice
+
+from holdstrue.detect.report import Report
+from holdstrue.report.words import key_word, plural, shorten
+
+SHOWN = 10
+"""Violations a notebook shows: it is a glance, the rest is asked for in Python."""
+
+_STYLE = (
+    "<style>.holdstrue table{border-collapse:collapse;font-size:90%;margin:0.3em 0}"
+    ".holdstrue td,.holdstrue th{padding:0.15em 0.8em;text-align:left;border-bottom:1px solid #8884}</style>"
+)
+_COLORS = {"ok": "#2e7d32", "tolerated": "#b26a00", "violated": "#c62828"}
+
+
+def html_of(report: Report) -> str:
+    """The rules with their counts, then the first violations; every name and value is escaped.
+
+    Examples
+    --------
+    >>> import holdstrue, pyarrow as pa
+    >>> html_of(holdstrue.check(pa.table({"a": [1, 1]}), "key(a)")).startswith("<div")
+    True
+    """
+    rules = "".join(
+        _row(
+            [
+                f'<span style="color:{_COLORS.get(result.status, "inherit")}">{escape(result.status)}</span>',
+                escape(shorten(result.rule.name, 80)),
+                *(f"{count:,}" for count in (result.counts.open, result.counts.rows, result.counts.groups)),
+            ]
+        )
+        for result in report.results
+    )
+    rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in report.rows.items())
+    shown = list(islice(report, SHOWN))
+    listed = "".join(
+        _row(
+            [
+                escape(shorten(v.rule, 80)),
+                escape(shorten(key_word(v.t))),
+                "" if v.s is None else escape(shorten(key_word(v.s))),
+            ]
+        )
+        for v in shown
+    )
+    more = report.total - len(shown)
+    return (
+        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(report.total, "violation")}</p>'
+        + _table(("status", "rule", "violations", "rows", "groups"), rules)
+        + (_table(("rule", "t", "s"), listed) if listed else "")
+        + (f"<p>… {more:,} more</p>" if more > 0 and shown else "")
+        + "</div>"
+    )
+
+
+def _row(cells: Iterable[str], tag: str = "td") -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _table(names: Iterable[str], rows: str) -> str:
+    return f"<table><thead>{_row(names, 'th')}</thead><tbody>{rows}</tbody></table>"

@@ -1,0 +1,23 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("suite", max_examples=100, deadline=None)
+settings.register_profile("soak", max_examples=3000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder of real data beside the repository, where there is one."""
+    if not DATA.is_dir():
+        pytest.skip("the real data sets are not beside this checkout (../shared/data)")
+    return DATA

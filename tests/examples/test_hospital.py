@@ -1,0 +1,40 @@
+"""HoloClean's hospital data with its 15 denial constraints, against the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.test_detection import found, nonempty
+from translate import expected
+
+from holdstrue import Monitor, check, load_rules
+from holdstrue.io.read import read_table
+
+
+@pytest.fixture
+def hospital(shared_data: Path) -> tuple[Any, Any, dict[str, set[Any]]]:
+    table = read_table(shared_data / "hospital" / "hospital.csv")
+    rules = load_rules(shared_data / "hospital" / "constraints.txt")
+    assert len(rules) == 15
+    rows = table.to_pylist()
+    return table, rules, expected(rules, rows, list(range(len(rows))))
+
+
+@pytest.mark.parametrize("index", ["blocks", "lt_tree", "chains"])
+def test_equal_to_the_oracle(hospital: Any, index: Any) -> None:
+    table, rules, truth = hospital
+    report = check(table, rules, limit=None, index=index)
+    assert {r.rule.name: r.counts.open for r in report.results} == {name: len(some) for name, some in truth.items()}
+    assert found(report) == nonempty(truth)
+    assert report.total > 10_000
+
+
+def test_row_by_row_is_the_whole_table(hospital: Any) -> None:
+    table, rules, truth = hospital
+    numbered = table.append_column("row", [list(range(table.num_rows))])
+    monitor = Monitor(rules, key="row")
+    for start in range(0, table.num_rows, 100):
+        monitor.apply(numbered.slice(start, 100), limit=0)
+    assert found(monitor.violations()) == nonempty(truth)

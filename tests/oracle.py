@@ -1,0 +1,161 @@
+"""The meaning of every rule in plain Python, O(n^2) and obvious; imports nothing of the package.
+
+A table is a list of dicts (None is NULL). A rule is a tuple:
+
+- ("key", columns), ("fd", lhs, rhs), ("not null", columns)
+- ("cfd", lhs, rhs, patterns): a pattern is (left cells, right cells), None for any value
+- ("dc", predicates): a predicate is (left, op, right), a side is ("t", column), ("s", column) or
+  ("const", value)
+- ("in", columns, other table, other columns)
+
+`violations` gives a set of (row number,) and (t, s) tuples; a pair of a symmetric rule once, t < s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+Row = dict[str, Any]
+Rule = tuple[Any, ...]
+
+
+def violations(
+    rule: Rule,
+    rows: list[Row],
+    *,
+    others: dict[str, list[Row]] | None = None,
+    nulls_equal: bool = False,
+    where: Callable[[Row], bool | None] | None = None,
+) -> set[tuple[int, ...]]:
+    """All violations of a rule in a table."""
+    numbers = [i for i, row in enumerate(rows) if where is None or where(row) is True]
+    pairs = list(permutations(numbers, 2))
+    match rule:
+        case ("key", columns):
+            return {(i, j) for i, j in pairs if i < j and agree(rows[i], rows[j], columns, nulls_equal)}
+        case ("fd", lhs, rhs):
+            return {
+                (i, j)
+                for i, j in pairs
+                if i < j and agree(rows[i], rows[j], lhs, nulls_equal) and differ(rows[i], rows[j], rhs, nulls_equal)
+            }
+        case ("not null", columns):
+            return {(i,) for i in numbers if any(rows[i][column] is None for column in columns)}
+        case ("cfd", lhs, rhs, patterns):
+            return cfd(rows, numbers, lhs, rhs, patterns, nulls_equal)
+        case ("dc", predicates):
+            return dc(rows, numbers, predicates)
+        case ("in", columns, other, other_columns):
+            provided = [tuple(row[column] for column in other_columns) for row in (others or {})[other]]
+            return {
+                (i,)
+                for i in numbers
+                if all(rows[i][column] is not None for column in columns)
+                and not any(
+                    all(compare(rows[i][column], "=", value) is True for column, value in zip(columns, values))
+                    for values in provided
+                )
+            }
+    raise ValueError(rule)
+
+
+def cfd(
+    rows: list[Row],
+    numbers: list[int],
+    lhs: list[str],
+    rhs: list[str],
+    patterns: list[Any],
+    nulls_equal: bool,
+) -> set[tuple[int, ...]]:
+    """Rows that match a pattern and break its constant; pairs that match one and differ where it asks nothing."""
+    found: set[tuple[int, ...]] = set()
+    for left, right in patterns:
+        matching = [
+            i
+            for i in numbers
+            if all(cell is None or compare(rows[i][column], "=", cell) is True for column, cell in zip(lhs, left))
+        ]
+        for column, cell in zip(rhs, right):
+            if cell is not None:
+                found |= {(i,) for i in matching if compare(rows[i][column], "!=", cell) is True}
+                continue
+            found |= {
+                (i, j)
+                for i in matching
+                for j in matching
+                if i < j
+                and agree(rows[i], rows[j], lhs, nulls_equal)
+                and differ(rows[i], rows[j], [column], nulls_equal)
+            }
+    return found
+
+
+def dc(rows: list[Row], numbers: list[int], predicates: list[Any]) -> set[tuple[int, ...]]:
+    """Rows, or pairs of distinct rows, that satisfy every predicate."""
+    sides = [side for left, _, right in predicates for side in (left, right)]
+    if not any(side[0] == "s" for side in sides):
+        return {(i,) for i in numbers if satisfied(predicates, rows[i], rows[i])}
+    found: set[tuple[int, ...]] = {
+        (i, j) for i, j in permutations(numbers, 2) if satisfied(predicates, rows[i], rows[j])
+    }
+    return {pair for pair in found if pair[0] < pair[1]} if symmetric(predicates) else found
+
+
+def symmetric(predicates: list[Any]) -> bool:
+    """Every comparison of the two rows is of a column with itself by = or !=, and each row is asked the same."""
+    alone: dict[str, set[Any]] = {"t": set(), "s": set()}
+    for left, op, right in predicates:
+        variables = {left[0], right[0]} - {"const"}
+        if variables == {"t", "s"}:
+            if left[1] != right[1] or op not in ("=", "!="):
+                return False
+        else:
+            own = variables.pop()
+            alone[own].add((_nameless(left), op, _nameless(right)))
+    return alone["t"] == alone["s"]
+
+
+def _nameless(side: tuple[str, Any]) -> tuple[str, Any]:
+    return side if side[0] == "const" else ("row", side[1])
+
+
+def satisfied(predicates: list[Any], t: Row, s: Row) -> bool:
+    """Whether all predicates are known to hold."""
+
+    def value(side: tuple[str, Any]) -> Any:
+        return side[1] if side[0] == "const" else (t if side[0] == "t" else s)[side[1]]
+
+    return all(compare(value(left), op, value(right)) is True for left, op, right in predicates)
+
+
+def compare(a: Any, op: str, b: Any) -> bool | None:
+    """Unknown (None) with NULL; NaN equals itself and is above every number."""
+    if a is None or b is None:
+        return None
+    a, b = _ordered(a), _ordered(b)
+    return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, bool | int | float):
+        return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
+    return value
+
+
+def agree(a: Row, b: Row, columns: list[str], nulls_equal: bool) -> bool:
+    """Equal on every column."""
+    return all(
+        compare(a[column], "=", b[column]) is True or (nulls_equal and a[column] is None and b[column] is None)
+        for column in columns
+    )
+
+
+def differ(a: Row, b: Row, columns: list[str], nulls_equal: bool) -> bool:
+    """Known to be different on some column."""
+    return any(
+        compare(a[column], "!=", b[column]) is True or (nulls_equal and (a[column] is None) != (b[column] is None))
+        for column in columns
+    )

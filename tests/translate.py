@@ -1,0 +1,98 @@
+"""Rules of the package as the oracle's tuples, and the oracle's answers by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import oracle
+from holdstrue.rules import (
+    CFD,
+    DC,
+    FD,
+    All,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Inclusion,
+    IsNull,
+    Key,
+    Not,
+    NotNull,
+    Rule,
+    RuleSet,
+)
+from holdstrue.rules import Any as AnyOf
+
+
+def as_tuple(rule: Rule) -> tuple[Any, ...]:
+    """A rule's body for the oracle."""
+    match rule.body:
+        case Key(columns):
+            return ("key", list(columns))
+        case FD(lhs, rhs):
+            return ("fd", list(lhs), list(rhs))
+        case NotNull(columns):
+            return ("not null", list(columns))
+        case CFD(lhs, rhs, tableau):
+            cells = [tuple([None if c is None else c.value for c in side] for side in (p.lhs, p.rhs)) for p in tableau]
+            return ("cfd", list(lhs), list(rhs), cells)
+        case DC(predicates):
+            return ("dc", [(_side(p.left), str(p.op), _side(p.right)) for p in predicates])
+        case Inclusion(_, columns, ref_table, ref_columns):
+            return ("in", list(columns), ref_table, list(ref_columns))
+    raise ValueError(rule)
+
+
+def _side(side: Column | Constant) -> tuple[str, Any]:
+    return (side.var, side.name) if isinstance(side, Column) else ("const", side.value)
+
+
+def as_filter(where: Condition | None) -> Callable[[oracle.Row], bool | None] | None:
+    """A where filter for the oracle."""
+    return None if where is None else lambda row: _truth(where, row)
+
+
+def _truth(where: Condition, row: oracle.Row) -> bool | None:
+    match where:
+        case Comparison(column, op, Constant(value)):
+            return oracle.compare(row[column], str(op), value)
+        case Comparison(column, op, str(other)):
+            return oracle.compare(row[column], str(op), row[other])
+        case IsNull(column, negated):
+            return (row[column] is None) != negated
+        case Not(operand):
+            inner = _truth(operand, row)
+            return None if inner is None else not inner
+        case All(operands):
+            parts = [_truth(operand, row) for operand in operands]
+            return False if False in parts else None if None in parts else True
+        case AnyOf(operands):
+            parts = [_truth(operand, row) for operand in operands]
+            return True if True in parts else None if None in parts else False
+    raise ValueError(where)
+
+
+def expected(
+    rules: RuleSet,
+    rows: list[oracle.Row],
+    keys: list[Any],
+    *,
+    others: dict[str, list[oracle.Row]] | None = None,
+) -> dict[str, set[tuple[Any, ...]]]:
+    """Per rule the violations by key; symmetric pairs with the smaller key first."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for rule in rules:
+        body = as_tuple(rule)
+        raw = oracle.violations(
+            body,
+            rows,
+            others=others,
+            nulls_equal=rules.nulls == "equal" and body[0] != "dc",
+            where=as_filter(rule.where),
+        )
+        ordered = body[0] == "dc" and not oracle.symmetric(body[1])
+        named = {tuple(keys[i] for i in violation) for violation in raw}
+        found[rule.name] = named if ordered else {tuple(sorted(violation)) for violation in named}
+    return found
