@@ -1,4 +1,4 @@
-"""Benchmarks; this folder is an import root, so that `python -m benchmarks.run` finds what `python benchmarks/run.py` does."""
+"""Benchmarks. This folder is an import root: `python -m benchmarks.run` finds what `python benchmarks/run.py` does."""
 
 import sys
 from pathlib import Path

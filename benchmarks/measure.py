@@ -57,7 +57,11 @@ def peak_rss_mb() -> float:
 def machine() -> dict[str, str | int]:
     """What the figures depend on, without the machine's name or paths."""
     model = next(
-        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     packages = ("holdstrue", "numpy", "numba", "pyarrow", "duckdb", "polars", "pyroaring")

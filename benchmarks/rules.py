@@ -9,7 +9,11 @@ from workloads import flights, tax
 
 @dataclass(frozen=True)
 class BenchRule:
-    """A rule over pairs of rows: `equal` and `other` must hold together for a violation."""
+    """A rule over pairs of rows: `equal` and `other` must hold together for a violation.
+
+    `symmetric` rules hold for (t, s) and (s, t) alike; `orders` says whether that is one violation or two
+    (paper 003 counts both orders of a rule that compares one column with another).
+    """
 
     name: str
     workload: str
@@ -17,6 +21,7 @@ class BenchRule:
     equal: tuple[tuple[str, str], ...]
     other: tuple[tuple[str, str, str], ...] = ()
     symmetric: bool = False
+    orders: int = 1
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,6 +62,7 @@ RULES = {
             (("origin", "dest"), ("dest", "origin")),
             (("distance", "!=", "distance"),),
             True,
+            2,
         ),
         BenchRule(
             "phi12",

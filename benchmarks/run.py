@@ -1,2 +1,112 @@
-from workloads.tax import X
-print(X)
+"""The benchmarks' command line: `python -m benchmarks.run delta --sizes 100000,1000000 --rules phi7,phi10`.
+
+Prints tables with ratios and keeps them, with the machine they came from, in `benchmarks/results/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime as dt
+import json
+import tempfile
+from pathlib import Path
+
+from measure import machine
+from scenarios import cli, delta, memory, pairs, profile_batches, scratch, single
+from scenarios.setting import Outcome, Setting
+
+SCENARIOS = {
+    "delta": delta.run,
+    "scratch": scratch.run,
+    "single": single.run,
+    "memory": memory.run,
+    "pairs": pairs.run,
+    "cli": cli.run,
+    "profile": profile_batches.run,
+}
+ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
+PEERS = "holdstrue,duckdb,duckdb_recompute,polars,lt_tree,chains"
+SIZES = {
+    "delta": "100000,300000,1000000,3000000",
+    "scratch": "100000,1000000,3000000",
+    "single": "100000,1000000",
+    "memory": "1000000,3000000",
+    "pairs": "100000,1000000,3000000",
+    "cli": "1000000,3000000",
+    "profile": "1000000",
+}
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the scenarios that were asked for; 1 if any answer was wrong."""
+    args = _parser().parse_args(arguments)
+    names = list(SCENARIOS) if "all" in args.scenario else args.scenario
+    wrong = False
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            setting = _setting(args, name, Path(folder))
+            print(f"## {name}", flush=True)
+            before = machine()
+            outcome = SCENARIOS[name](setting)
+            for table in outcome.tables:
+                print(f"\n{table.markdown()}", flush=True)
+            wrong |= any(record.get("agrees") is False for record in outcome.records)
+            if not args.no_save:
+                save(name, setting, before, outcome, args.tag)
+    return int(wrong)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("scenario", nargs="+", choices=[*SCENARIOS, "all"])
+    parser.add_argument("--sizes", help="rows of the base tables, e.g. 100000,1000000")
+    parser.add_argument("--rules", default=ALL_RULES, help="e.g. phi7,phi10,phi7-10 (the four Tax rules together)")
+    parser.add_argument("--competitors", default=PEERS)
+    parser.add_argument("--batches", type=int, default=15, help="timed batches of each size")
+    parser.add_argument("--batch", type=int, default=1000, help="rows of a batch")
+    parser.add_argument("--limit", type=int, default=1000, help="violations a delta lists")
+    parser.add_argument("--sweep", action="store_true", help="also batches of 1, 100, 10K and 100K rows, and deletes")
+    parser.add_argument("--corrupt-salaries", type=float, default=0.0, metavar="SHARE")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds a competitor may take in all")
+    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute a scenario")
+    parser.add_argument("--tag", default="", help="a word for the names of the result files")
+    parser.add_argument("--no-save", action="store_true", help="print only")
+    return parser
+
+
+def _setting(args: argparse.Namespace, name: str, folder: Path) -> Setting:
+    sizes = args.sizes or ("10000,30000" if args.quick else SIZES[name])
+    return Setting(
+        folder=folder,
+        sizes=tuple(int(size) for size in sizes.split(",")),
+        rules=args.rules,
+        competitors=tuple(args.competitors.split(",")),
+        batches=min(args.batches, 4) if args.quick else args.batches,
+        batch=args.batch,
+        warm=2 if args.quick else 4,
+        limit=args.limit,
+        sweep=args.sweep,
+        corrupt_salaries=args.corrupt_salaries,
+        timeout=min(args.timeout, 30.0) if args.quick else args.timeout,
+        quick=args.quick,
+    )
+
+
+def save(name: str, setting: Setting, about: dict[str, str | int], outcome: Outcome, tag: str) -> None:
+    """Keep the tables and records with the machine; no paths of the machine are written."""
+    RESULTS.mkdir(exist_ok=True)
+    day = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
+    parts = [day, name, *([tag] if tag else []), *(["quick"] if setting.quick else [])]
+    stem = RESULTS / "-".join(parts)
+    asked = {key: value for key, value in dataclasses.asdict(setting).items() if key != "folder"}
+    kept = {"scenario": name, "machine": about, "setting": asked, "records": outcome.records}
+    stem.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
+    lines = [f"# {name}, {about['date']}", "", ", ".join(f"{key} {value}" for key, value in about.items()), ""]
+    lines += [f"{table.markdown()}\n" for table in outcome.tables]
+    stem.with_suffix(".md").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

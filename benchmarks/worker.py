@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from jobs import Job
-from measure import peak_rss_mb, rss_mb, timed
+from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
 
 
@@ -17,7 +18,7 @@ def main() -> None:
     """Run the job."""
     given = json.load(sys.stdin)
     job = Job(**{**given, "rules": tuple(given["rules"]), "batches": tuple(given["batches"])})
-    tasks = {"changes": changes, "scratch": scratch, "memory": memory}
+    tasks = {"changes": changes, "scratch": scratch, "memory": memory, "hotspots": ranked}
     print(json.dumps(tasks[job.task](job)))
 
 
@@ -47,7 +48,7 @@ def changes(job: Job) -> dict[str, Any]:
         deletes = "op" in batches[0].column_names
         spans, counts = [], []
         for batch in batches:
-            found, span = timed(lambda batch=batch: peer.delete(batch) if deletes else peer.insert(batch))  # type: ignore[misc]
+            found, span = timed(partial(peer.delete if deletes else peer.insert, batch))
             counts.append(found)
             spans.append(span)
         skip = job.warm if number == 0 else 0
@@ -102,6 +103,27 @@ def memory(job: Job) -> dict[str, Any]:
         "rss_mb": rss_mb(),
         "peak_rss_mb": peak_rss_mb(),
     }
+
+
+def ranked(job: Job) -> dict[str, Any]:
+    """Our functions by their time; the first half of the batches gives the time without the profiler."""
+    from competitors.monitors import Blocks
+    from hotspots import hotspots
+
+    peer = Blocks(tuple(RULES[name] for name in job.rules), job.limit)
+    peer.load(read(job.base))
+    batches = read_batches(job.batches[0])
+    for batch in batches[: job.warm]:
+        peer.insert(batch)
+    half = (job.warm + len(batches)) // 2
+    spans = [timed(partial(peer.insert, batch))[1] for batch in batches[job.warm : half]]
+
+    def work() -> None:
+        for batch in batches[half:]:
+            peer.insert(batch)
+
+    spots = hotspots(work, len(batches) - half, job.options.get("top", 15))
+    return {"plain_us": round(median([span.cpu_ms for span in spans]) * 1e3), "spots": spots}
 
 
 if __name__ == "__main__":

@@ -16,14 +16,16 @@ def pair_count(rule: BenchRule, delta: str = "delta", base: str = "base") -> str
     with_base = f"SELECT count(*) FROM {delta} d JOIN {base} b ON {_equal(rule, 'd', 'b')}"
     if rule.other:
         with_base += f" AND (({_other(rule, 'd', 'b')}){both})"
-    return f"({with_base}) + ({self_join(rule, delta)})"
+    return f"{rule.orders} * ({with_base}) + ({self_join(rule, delta)})"
 
 
 def self_join(rule: BenchRule, table: str) -> str:
     """SQL for the violating pairs of a table with itself."""
     apart = "t.id < s.id" if rule.symmetric else "t.id <> s.id"
     other = f" AND {_other(rule, 't', 's')}" if rule.other else ""
-    return f"SELECT count(*) FROM {table} t JOIN {table} s ON {_equal(rule, 't', 's')}{other} AND {apart}"
+    return (
+        f"SELECT {rule.orders} * count(*) FROM {table} t JOIN {table} s ON {_equal(rule, 't', 's')}{other} AND {apart}"
+    )
 
 
 def group_by(rule: BenchRule, table: str = "base") -> str:

@@ -15,7 +15,12 @@ _COMPARE = {"!=": "ne", "<": "lt", ">": "gt"}
 def joined(rule: BenchRule, delta: Any, base: Any) -> Any:
     """Pairs of a row of the delta and one of the base in which `other` holds in either role."""
     return delta.join(
-        base, left_on=[a for a, _ in rule.equal], right_on=[b for _, b in rule.equal], how="inner", suffix="_s", coalesce=False
+        base,
+        left_on=[a for a, _ in rule.equal],
+        right_on=[b for _, b in rule.equal],
+        how="inner",
+        suffix="_s",
+        coalesce=False,
     ).filter(_either(rule))
 
 
@@ -64,5 +69,5 @@ class PolarsJoin:
             # each pair of the delta with itself comes twice; one of the two has the smaller id first
             within = joined(rule, own, own).filter(pl.col("id") < pl.col("id_s"))
             queries = [joined(rule, own, base).select(pl.len()), within.select(pl.len())]
-            counts.append(sum(int(frame.item()) for frame in pl.collect_all(queries)))
+            counts.append(rule.orders * sum(int(frame.item()) for frame in pl.collect_all(queries)))
         return counts

@@ -51,7 +51,7 @@ def _polars(rule: BenchRule, table: pa.Table, limit: int) -> Callable[[], int]:
     if not rule.grouped:
         lazy = frame.lazy()
         pairs = joined(rule, lazy, lazy).filter(pl.col("id") < pl.col("id_s")).select(pl.len())
-        return lambda: int(pairs.collect(engine="streaming").item())
+        return lambda: rule.orders * int(pairs.collect(engine="streaming").item())
     kinds = frame.lazy().group_by([*left, *right]).agg(pl.len().alias("n"))
     if not right:
         total = kinds.select((n * (n - 1) // 2).sum())

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from laws.test_detection import found, nonempty
-from translate import expected
 
 from holdstrue import Monitor, check, load_rules
 from holdstrue.io.read import read_table
+from laws.test_detection import found, nonempty
+from translate import expected
 
 
 @pytest.fixture

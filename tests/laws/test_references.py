@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from holdstrue import Monitor, check, load_rules
 from laws.test_detection import found, nonempty
 from laws.worlds import applied
 from translate import expected
-
-from holdstrue import Monitor, check, load_rules
 
 RULES = load_rules(
     [

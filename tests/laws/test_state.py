@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from laws import worlds
-from laws.test_detection import INDEXES, draw_rules, found, nonempty
-from translate import expected
 
 from holdstrue import HoldstrueError, Monitor
 from holdstrue.detect import durable
+from laws import worlds
+from laws.test_detection import INDEXES, draw_rules, found, nonempty
+from translate import expected
 
 RULES = ["zip -> city", "key(code)", "not(t.zip = s.zip and t.size > s.size and t.cost < s.cost)", "not(t.size < 0)"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,17 +50,20 @@ class Coded:
         """Which values are known."""
         return np.ones(self.codes.size, dtype=np.bool_) if self.valid is None else self.valid
 
-    def lanes(self, *, nulls_equal: bool) -> tuple[U64, U64]:
-        """Both lanes of each value's digest, for the digest of a tuple."""
-        upper = self.upper
-        if upper is None:
-            upper = np.empty(self.codes.size, dtype=np.uint64)
-            digest.digest_words(self.codes, upper)
+    def extend(self, hi: U64, lo: U64, *, nulls_equal: bool) -> None:
+        """Append these values to the digests of tuples."""
         lower = self.codes.view(np.uint64) if self.lower is None else self.lower
-        if nulls_equal and self.valid is not None:
-            upper = np.where(self.valid, upper, NULL_DIGEST[0])
-            lower = np.where(self.valid, lower, NULL_DIGEST[1])
-        return upper, lower
+        if not nulls_equal:
+            if self.upper is None:
+                digest.extend_key_by_words(hi, lo, lower)
+            else:
+                digest.extend_key(hi, lo, self.upper, lower)
+            return
+        # NULL is a value here: all batches are digested in one way, with NULLs in them or without
+        upper = lower if self.upper is None else self.upper
+        if self.valid is not None:
+            upper, lower = np.where(self.valid, upper, NULL_DIGEST[0]), np.where(self.valid, lower, NULL_DIGEST[1])
+        digest.extend_key(hi, lo, upper, lower)
 
 
 def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, labels: Labels | None = None) -> Coded:
@@ -87,12 +91,10 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
 
 def key_digest(columns: list[Coded], rows: int, *, nulls_equal: bool = False) -> tuple[U64, U64, Mask]:
     """The 128-bit digest of each row's tuple of values, and which rows have one (no NULL in the tuple)."""
-    n = rows
-    hi, lo = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
-    digest.start_key(hi, lo)
-    known = np.ones(n, dtype=np.bool_)
+    hi, lo = np.full(rows, digest.EMPTY_KEY[0]), np.full(rows, digest.EMPTY_KEY[1])
+    known = np.ones(rows, dtype=np.bool_)
     for column in columns:
-        digest.extend_key(hi, lo, *column.lanes(nulls_equal=nulls_equal))
+        column.extend(hi, lo, nulls_equal=nulls_equal)
         if column.valid is not None and not nulls_equal:
             known &= column.valid
     return hi, lo, known
@@ -119,35 +121,38 @@ def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def _digest(array: pa.Array) -> tuple[I64, U64]:
     n = len(array)
+    hi, lo = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
+    if n == 0:
+        return lo.view(np.int64), hi
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, offset_buffer, data_buffer = array.buffers()
-    if n == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-    width = np.int64 if large else np.int32
-    raw = np.frombuffer(offset_buffer, dtype=width)[array.offset : array.offset + n + 1]
-    offsets = raw.astype(np.int64)
-    data = _bytes(data_buffer)
-    hi, lo = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
-    digest.digest_bytes(data, offsets, hi, lo)
+    data = np.zeros(1, dtype=np.uint8)
+    if data_buffer is not None and data_buffer.size:
+        data = lend(np.frombuffer(data_buffer, dtype=np.uint8))
+    raw = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)[array.offset : array.offset + n + 1]
+    if not large:
+        digest.digest_bytes(data, lend(raw), hi, lo)
+        return lo.view(np.int64), hi
+    start = 0
+    while start < n:
+        # as many strings as 31-bit offsets reach
+        end = max(start + 1, int(np.searchsorted(raw, raw[start] + 2**31 - 1, side="right")) - 1)
+        offsets = (raw[start : end + 1] - raw[start]).astype(np.int32)
+        digest.digest_bytes(data[raw[start] : max(raw[end], raw[start] + 1)], offsets, hi[start:end], lo[start:end])
+        start = end
     return lo.view(np.int64), hi
 
 
-def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
-    """The buffer's bytes as an array that kernels may take (they ask for writable ones; none is written)."""
-    if buffer is None or buffer.size == 0:
-        return np.zeros(1, dtype=np.uint8)
-    view = np.frombuffer(buffer, dtype=np.uint8)
-    if not view.flags.writeable:
-        view = _writable(view)
-    return view
+Array = TypeVar("Array", bound=NDArray[Any])
 
 
-def _writable(view: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The same memory marked writable: one kernel serves both, and copying the text would cost more."""
+def lend(view: Array) -> Array:
+    """The same memory marked writable: a kernel compiled once serves all arrays, and none here is written."""
+    if view.flags.writeable:
+        return view
     interface = dict(view.__array_interface__)
     interface["data"] = (interface["data"][0], False)
-    holder = _Memory(interface, view)
-    return np.asarray(holder)
+    return np.asarray(_Memory(interface, view))  # type: ignore[return-value]
 
 
 class _Memory:
@@ -219,10 +224,10 @@ def _integers(array: pa.Array, domain: Domain, name: str) -> I64:
         array = array.cast(pa.date64()).cast(pa.int64())
     elif domain.value_type is not None:
         array = _cast(array, domain.value_type, name).cast(pa.int64())
-    numbers = array.cast(pa.int64())
+    numbers = array if types.is_int64(array.type) else array.cast(pa.int64())
     if numbers.null_count:
         numbers = numbers.fill_null(0)
-    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return lend(numbers.to_numpy(zero_copy_only=False))
 
 
 def _cast(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -84,3 +85,14 @@ class Outcome:
 def no_pairs(width: int = 2) -> Pairs:
     """An empty list of violations."""
     return np.empty((0, width), dtype=np.int32)
+
+
+def first(chunks: Iterator[Pairs], limit: int) -> Pairs:
+    """The first rows of a stream of chunks."""
+    taken: list[Pairs] = []
+    for part in chunks:
+        taken.append(part[:limit])
+        limit -= taken[-1].shape[0]
+        if limit <= 0:
+            break
+    return np.concatenate(taken) if taken else no_pairs()

@@ -87,10 +87,9 @@ def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tu
         (s_group, s_slots, [term.right for term in agreed]),
     ):
         hi, lo = np.empty(slots.size, dtype=np.uint64), np.empty(slots.size, dtype=np.uint64)
-        digest.start_key(hi, lo)
+        hi[:], lo[:] = digest.EMPTY_KEY
         for codes in (group.astype(np.int64), *(rows.codes(column)[slots] for column in columns)):
-            lane = codes.view(np.uint64)
-            digest.extend_key(hi, lo, lane, lane)
+            digest.extend_key_by_words(hi, lo, codes.view(np.uint64))
         parts.append(numbers.assign(hi, lo, np.ones(slots.size, dtype=np.bool_)))
     return parts[0], parts[1]
 

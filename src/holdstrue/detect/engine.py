@@ -11,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
 from holdstrue.detect.batch import Batch, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
+from holdstrue.errors import DataError
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.numbering import U64, Snapshot, nested
 from holdstrue.index.protocol import Shape, Term
@@ -54,6 +55,8 @@ class Table:
     rows: Rows
     groupings: dict[GroupingKey, Grouping] = field(default_factory=dict)
     code_columns: tuple[str, ...] = ()
+    domains: dict[str, tuple[int, Domain]] = field(default_factory=dict)
+    key_domains: dict[str, Domain] = field(default_factory=dict)
     pairs: PairSet | None = None
 
 
@@ -66,9 +69,17 @@ class Engine:
         self.tables: dict[str, Table] = {}
         for name, schema in kept.items():
             columns = self._code_columns(name)
-            self.tables[name] = Table(name, Rows(schema, keyed=keyed, code_columns=len(columns)), code_columns=columns)
+            self.tables[name] = Table(
+                name,
+                Rows(schema, keyed=keyed, code_columns=len(columns)),
+                code_columns=columns,
+                domains={column: entry for (owner, column), entry in plan.domains.items() if owner == name},
+            )
         self.detectors: list[Detector] = []
         self._build()
+        self.by_rule: list[list[int]] = [[] for _ in plan.rules]
+        for at, detector in enumerate(self.detectors):
+            self.by_rule[detector.check.rule].append(at)
 
     def _code_columns(self, table: str) -> tuple[str, ...]:
         """Columns whose codes are kept by row: those that pair terms compare (equalities are in the groups)."""
@@ -128,27 +139,32 @@ class Engine:
         place = {name: i for i, name in enumerate(table.code_columns)}
         return Shape(tuple(Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms))
 
-    def prepare(self, table: str, values: pa.Table) -> NewRows:
+    def prepare(self, incoming: Mapping[str, Incoming]) -> dict[str, NewRows]:
         """Code every column that rules compare, so that a value that cannot be coded stops the batch here."""
-        domains = {column: entry for (owner, column), entry in self.plan.domains.items() if owner == table}
-        incoming = NewRows(table, values, domains, self.labels)
-        epochs = {number: labels.epoch for number, labels in self.labels.items()}
-        for column in domains:
-            incoming.coded(column)
-        if any(self.labels[number].epoch != epoch for number, epoch in epochs.items()):
-            incoming = NewRows(table, values, domains, self.labels)
-            for column in domains:
-                incoming.coded(column)
-        return incoming
+        epochs = [labels.epoch for labels in self.labels.values()]
+        prepared = self._coded(incoming)
+        # an order-keeping dictionary that was labelled anew half-way leaves codes of before
+        return prepared if epochs == [labels.epoch for labels in self.labels.values()] else self._coded(incoming)
+
+    def _coded(self, incoming: Mapping[str, Incoming]) -> dict[str, NewRows]:
+        prepared = {}
+        for name, part in incoming.items():
+            prepared[name] = NewRows(name, part.values, self.tables[name].domains, self.labels)
+            for column in self.tables[name].domains:
+                prepared[name].coded(column)
+        return prepared
 
     def key_digest(self, table: str, values: pa.Table, key: Sequence[str]) -> tuple[U64, U64]:
         """Digests of the rows' keys. Complexity: O(rows)."""
+        domains = self.tables[table].key_domains
         columns = []
         for name in key:
-            domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False)
-            if domain is None:
-                raise ValueError(f"key column {name!r} does not compare")
-            columns.append(encode(values.column(name), domain, name=name, labels=Labels()))
+            if name not in domains:
+                domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False)
+                if domain is None:
+                    raise DataError(f"key column {name!r} holds values that do not compare", hint="choose a plain column")
+                domains[name] = domain
+            columns.append(encode(values.column(name), domains[name], name=name, labels=Labels()))
         hi, lo, _ = key_digest(columns, values.num_rows)
         return hi, lo
 
@@ -170,9 +186,11 @@ class Engine:
                 notes[at] = detector.explain()
         return notes
 
-    def apply(self, incoming: Mapping[str, Incoming], limit: int) -> list[Outcome]:
+    def apply(
+        self, incoming: Mapping[str, Incoming], limit: int, prepared: dict[str, NewRows] | None = None
+    ) -> list[Outcome]:
         """Apply a batch over one or more tables; one outcome a check. Complexity: see the detectors."""
-        prepared = {name: self.prepare(name, part.values) for name, part in incoming.items()}
+        prepared = self.prepare(incoming) if prepared is None else prepared
         self._translate_labels()
         batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}
         for name, batch in batches.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, no_pairs
+from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.lists import RowLists
@@ -58,6 +58,7 @@ class GroupDetector:
         self._values = np.zeros((len(check.rhs) if self._several else 0, 64), dtype=np.int64)
         self._row_kind = np.full(64, -1, dtype=np.int32)
         self._totals = np.zeros(3, dtype=np.int64)
+        self._partial = False
 
     def _no_extra(self, groups: int) -> I32:
         extra = np.zeros((1 if self._is_key else groups, 4 if self._several else 1), dtype=np.int32)
@@ -83,6 +84,8 @@ class GroupDetector:
         """Count old rows out and new ones in. Complexity: O(batch), plus the pairs listed."""
         self._place(batch)
         kinds = self._kind_by_slot()
+        if batch.first_new == 0 and not self._partial:
+            return self._load(kinds[: batch.rows.size], limit)
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
         counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
@@ -93,6 +96,11 @@ class GroupDetector:
         added_list = self._list(batch, won, min(limit, added), after=True)
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
+
+    def _load(self, kinds: I32, limit: int) -> Outcome:
+        """Count the first rows of a table. Complexity: O(rows), plus the pairs listed."""
+        kernels.load_rows(self._core, self._pairs, self._extra, self._kinds, self._values, kinds, self._totals)
+        return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
 
     def _kind_by_slot(self) -> I32:
         return self._grouping.t_groups if self._aliased else self._row_kind
@@ -117,8 +125,7 @@ class GroupDetector:
     def _kind(self, batch: Batch, group: I32, member: Mask) -> I32:
         """Numbers that stand for (group, right side); rows with no known right-hand value are no members."""
         values: list[I64] = []
-        unknown = np.zeros(group.size, dtype=np.int64)
-        null = np.zeros(group.size, dtype=np.int64)
+        unknown, null = np.zeros((2, group.size), dtype=np.int64)
         for i, column in enumerate(self.check.rhs):
             coded = batch.incoming.coded(column)
             value, valid = coded.identity, coded.valid
@@ -137,30 +144,29 @@ class GroupDetector:
         lower = values[0].view(np.uint64)
         if self._several:
             lower, upper = np.empty(group.size, dtype=np.uint64), np.empty(group.size, dtype=np.uint64)
-            digest.start_key(upper, lower)
+            upper[:], lower[:] = digest.EMPTY_KEY
             for value in values:
-                digest.extend_key(upper, lower, value.view(np.uint64), value.view(np.uint64))
+                digest.extend_key_by_words(upper, lower, value.view(np.uint64))
         # the flag tells a NULL that is a value from the number that its code happens to be
         upper = (group.astype(np.int64) | (unknown << 32) | (null << (32 + MOST_RHS))).view(np.uint64)
-        known = len(self._numbers)
-        kinds = self._numbers.assign(upper, np.ascontiguousarray(lower), member)
-        if len(self._numbers) > known:
-            self._describe(known, kinds, group, unknown, values)
+        kinds, origin = self._numbers.assign_new(upper, lower, member)
+        if origin.size:
+            self._describe(group[origin], unknown[origin], [value[origin] for value in values])
         return kinds
 
-    def _describe(self, known: int, kinds: I32, group: I32, unknown: I64, values: list[I64]) -> None:
+    def _describe(self, group: I32, unknown: I64, values: list[I64]) -> None:
         """Write down group, mask and values of the kinds that are new."""
         total = len(self._numbers)
+        known = total - group.size
         self._kinds = room(self._kinds, total, fill=0)
         self._kinds[known:total, kernels.COUNT] = 0
-        fresh = np.flatnonzero(kinds >= known)
-        number = kinds[fresh]
-        self._kinds[number, kernels.GROUP] = group[fresh]
-        self._kinds[number, kernels.MASK] = unknown[fresh].astype(np.int32)
+        self._kinds[known:total, kernels.GROUP] = group
+        self._kinds[known:total, kernels.MASK] = unknown
+        self._partial |= bool(unknown.any())
         if self._several:
             self._values = room(self._values, total, axis=1)
             for i, value in enumerate(values):
-                self._values[i, number] = value[fresh]
+                self._values[i, known:total] = value
         kernels.enlist_kinds(self._extra, self._kinds, known, total)
 
     def _kept(self, kinds: I32, batch: Batch) -> int:
@@ -169,17 +175,17 @@ class GroupDetector:
         old, new = kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
         kept = kernels.kept_with_unchanged(self._core, self._extra, self._kinds, self._values, old, new)
         both = (old >= 0) & (new >= 0)
-        old, new = old[both], new[both]
-        group = old if self._is_key else self._kinds[old, kernels.GROUP]
-        stay = group == (new if self._is_key else self._kinds[new, kernels.GROUP])
-        old, new, group = old[stay], new[stay], group[stay]
+        old, new = old[both].astype(np.int64), new[both].astype(np.int64)
+        old_group = old if self._is_key else self._kinds[old, kernels.GROUP].astype(np.int64)
+        new_group = new if self._is_key else self._kinds[new, kernels.GROUP].astype(np.int64)
+        # two updated rows can conflict before and after only if they came from one group and went to one group
+        move = old_group << 32 | new_group
         if self._several:
-            order = np.argsort(group, kind="stable")
-            return kept + kernels.kept_between_updated(self._kinds, self._values, old[order], new[order])
-        kept += _equal_pairs(group)
+            order = np.argsort(move, kind="stable")
+            return kept + kernels.kept_between_updated(self._kinds, self._values, old[order], new[order], move[order])
+        kept += _equal_pairs(move)
         if not self._is_key:
-            move = old.astype(np.int64) << 32 | new.astype(np.int64)
-            kept += _equal_pairs(move) - _equal_pairs(old) - _equal_pairs(new)
+            kept += _equal_pairs(old << 32 | new) - _equal_pairs(old << 32 | new_group) - _equal_pairs(old_group << 32 | new)
         return kept
 
     def _list(self, batch: Batch, found: I64, limit: int, *, after: bool) -> Pairs:
@@ -285,6 +291,7 @@ class GroupDetector:
             extra = with_slack(self._extra, groups)
             extra = np.concatenate((extra[:groups], self._no_extra(extra.shape[0] - groups)))
         return {
+            "partial": np.array([self._partial], dtype=np.int64),
             "core": with_slack(self._core, groups),
             "pairs": with_slack(self._pairs, groups),
             "extra": extra,
@@ -300,6 +307,7 @@ class GroupDetector:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
         self._lists.restore(unnested("lists", arrays))
+        self._partial = bool(arrays["partial"][0])
         self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]
         self._kinds, self._values = arrays["kinds"], arrays["values"]
         self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]

@@ -72,6 +72,7 @@ class Monitor:
         self._keys = _keys(self.rules, key, self._main)
         self._index: IndexKind = index
         self._engine: Engine | None = None
+        self._seen: dict[str, pa.Schema] = {}
         self._durable: Durable | None = None
         self._batches = 0
         self._history: list[Batched] = []
@@ -109,8 +110,10 @@ class Monitor:
             monitor._main = state.main
             monitor._durable = durable
             monitor._batches = state.batches
+            monitor._seen = dict(state.schemas)
             if state.schemas:
-                monitor._engine = monitor._new_engine(state.schemas)
+                kept = {name: monitor._kept(name, schema) for name, schema in state.schemas.items()}
+                monitor._engine = monitor._new_engine(kept)
                 durable.restore(monitor._engine, monitor._keys)
         except BaseException:
             durable.close()
@@ -161,7 +164,7 @@ class Monitor:
         """
         self._usable()
         batch = str(self._batches + 1) if batch_id is None else str(batch_id)
-        if batch_id is not None and self._seen(batch):
+        if batch_id is not None and self._applied(batch):
             standing = {name: Step(0, 0, counts.open) for name, counts in self.counts().items()}
             return Delta(batch, (), (), standing, duplicate=True)
         parts = (
@@ -182,10 +185,9 @@ class Monitor:
         return self._run(engine, batch, incoming, 2**62 if limit is None else limit)
 
     def _run(self, engine: Engine, batch: str, incoming: dict[str, Incoming], limit: int) -> Delta:
-        for name, part in incoming.items():
-            engine.prepare(name, part.values)
+        prepared = engine.prepare(incoming)
         self._broken = True
-        outcomes = engine.apply(incoming, min(limit, 2**31 - 1))
+        outcomes = engine.apply(incoming, min(limit, 2**31 - 1), prepared)
         views = Views(engine, self._keys)
         steps = views.steps(outcomes)
         added, removed = views.listed(outcomes, limit)
@@ -209,40 +211,28 @@ class Monitor:
     def _read(self, table: str, part: Any, feed: str, op_column: str | None, read: Mapping[str, Any]) -> Changes:
         if isinstance(part, Changes):
             return part
-        key = self._keys[table]
-        schema = None if self._engine is None else self._engine.tables[table].rows.schema
-        if schema is not None and any(pa.types.is_null(field.type) for field in schema):
-            schema = None
+        seen = self._seen.get(table)
+        if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
+            return Changes.append(part)
+        extra = "ignore" if seen is None else "error"
         return read_changes(
-            part,
-            key=key,
-            schema=schema,
-            feed=feed,
-            op_column=op_column,
-            extra="ignore",
-            **read,
+            part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, **read
         )
 
     def _know(self, parts: Mapping[str, Changes]) -> None:
         """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
-        known = (
-            {}
-            if self._engine is None
-            else {name: table.rows.schema for name, table in self._engine.tables.items() if len(table.rows.schema)}
-        )
-        schemas = dict(known)
+        learned = dict(self._seen)
         for name, part in parts.items():
-            seen = part.rows.schema
-            if name not in known:
-                schemas[name] = self._kept(name, seen)
-                continue
-            fields = [
-                seen.field(field.name) if pa.types.is_null(field.type) and field.name in seen.names else field
-                for field in known[name]
-            ]
-            schemas[name] = pa.schema(fields)
-        if schemas != known:
-            self._replan(schemas)
+            schema, known = part.rows.schema, self._seen.get(name)
+            if known is None:
+                learned[name] = pa.schema([_plain(field) for field in schema])
+            elif not schema.equals(known):
+                learned[name] = pa.schema([_typed(field, schema) for field in known])
+        if learned != self._seen:
+            kept = {name: self._kept(name, schema) for name, schema in learned.items()}
+            if self._engine is None or kept != {name: self._engine.tables[name].rows.schema for name in kept}:
+                self._replan(kept)
+            self._seen = learned
 
     def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
         """The columns that are kept of a table: its key and what the rules read."""
@@ -374,7 +364,7 @@ class Monitor:
             return dict.fromkeys(self._keys, 0)
         return {name: table.rows.living for name, table in self._engine.tables.items()}
 
-    def _seen(self, batch: str) -> bool:
+    def _applied(self, batch: str) -> bool:
         if self._durable is not None:
             return self._durable.seen(batch)
         return any(line.batch == batch for line in self._history)
@@ -425,3 +415,10 @@ def _plain(field: pa.Field) -> pa.Field:
         if pa.types.is_dictionary(field.type)
         else pa.field(field.name, field.type)
     )
+
+
+def _typed(field: pa.Field, seen: pa.Schema) -> pa.Field:
+    """A column that was all NULL takes the type it is now seen with."""
+    if pa.types.is_null(field.type) and field.name in seen.names:
+        return _plain(seen.field(field.name))
+    return field

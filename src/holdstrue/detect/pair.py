@@ -8,13 +8,12 @@ the grouping, the code columns and the index.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, no_pairs
+from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
 from holdstrue.detect.counting import MOST_UNEQUAL, count_partners
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.arrays import room, with_slack
@@ -310,14 +309,3 @@ class PairDetector:
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._degree, self._totals = arrays["degree"], arrays["totals"]
-
-
-def first(chunks: Iterator[Pairs], limit: int) -> Pairs:
-    """The first rows of a stream of chunks."""
-    taken: list[Pairs] = []
-    for part in chain(chunks):
-        taken.append(part[:limit])
-        limit -= taken[-1].shape[0]
-        if limit <= 0:
-            break
-    return np.concatenate(taken) if taken else no_pairs()

@@ -13,7 +13,7 @@ from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Cha
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import U64, Numbering
-from holdstrue.index.rows import Rows
+from holdstrue.index.rows import Rows, no_rows
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -31,6 +31,9 @@ def resolve(
     table = _fit(changes, rows.schema, key)
     hi, lo = digest(table)
     slots = rows.find(hi, lo)
+    if not slots.size or (slots.max() < 0 and not changes.ops.any() and np.unique(lo).size == lo.size):
+        # only inserts, all of new keys
+        return Incoming(table, no_rows(), np.full(slots.size, -1, dtype=np.int32), (hi, lo), None)
     final = _net(changes, table, key, slots, hi, lo, on_conflict)
     came = final[:, 1] >= 0
     image = final[came, 1]
@@ -61,7 +64,7 @@ def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
             )
         table = table.append_column(schema.field(name), pa.nulls(table.num_rows, schema.field(name).type))
     table = table.select(schema.names)
-    if table.schema.types != schema.types:
+    if not table.schema.equals(schema):
         try:
             table = table.cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -37,11 +37,14 @@ class Views:
         self._keys = keys
 
     def _of(self, rule: int) -> list[Detector]:
-        return [detector for detector in self._engine.detectors if detector.check.rule == rule]
+        return [self._engine.detectors[at] for at in self._engine.by_rule[rule]]
 
     def counts(self, rule: int) -> RuleCounts:
         """How a rule stands. Complexity: O(1); O(violating rows) for a CFD with violations of both kinds."""
         detectors = self._of(rule)
+        if len(detectors) == 1:
+            [only] = detectors
+            return RuleCounts(only.rows, only.pairs, only.groups, only.pairs if only.width == 2 else only.rows)
         rows = sum(detector.rows for detector in detectors)
         if sum(detector.rows > 0 for detector in detectors) > 1:
             rows = np.unique(np.concatenate([detector.violating() for detector in detectors])).size
@@ -104,8 +107,10 @@ class Views:
         """Counts of a batch by rule."""
         steps = {}
         for number, rule in enumerate(self._engine.plan.rules):
-            own = [o for o, d in zip(outcomes, self._engine.detectors, strict=True) if d.check.rule == number]
-            steps[rule.name] = Step(sum(o.added for o in own), sum(o.removed for o in own), self.counts(number).open)
+            own = [outcomes[at] for at in self._engine.by_rule[number]]
+            detectors = self._of(number)
+            still = sum(detector.pairs if detector.width == 2 else detector.rows for detector in detectors)
+            steps[rule.name] = Step(sum(o.added for o in own), sum(o.removed for o in own), still)
         return steps
 
     def groups(self, rule: int, limit: int | None) -> Iterator[Group]:

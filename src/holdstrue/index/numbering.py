@@ -20,6 +20,9 @@ Snapshot = dict[str, NDArray[Any]]
 
 _SMALLEST = 64
 
+FIRST_PART = 1 << 15
+"""Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
+
 
 class Numbering:
     """Keys of two 64-bit words, numbered in the order of their first appearance.
@@ -43,12 +46,20 @@ class Numbering:
 
     def assign(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of the members' keys, new ones for new keys; -1 for the others. Complexity: O(n) expected."""
-        out = np.empty(hi.size, dtype=np.int32)
-        # A large batch is numbered in parts, so that repeated keys do not make room for new ones.
-        part = max(hi.size, 1) if hi.size <= 65536 else max(65536, len(self))
-        for start in range(0, hi.size, part):
-            end = min(start + part, hi.size)
-            self._reserve(self._used + end - start)
+        return self.assign_new(hi, lo, member)[0]
+
+    def assign_new(self, hi: U64, lo: U64, member: Mask) -> tuple[I32, I32]:
+        """The same, and the row in which each new key came first."""
+        size = hi.size
+        out = np.empty(size, dtype=np.int32)
+        origins: list[I32] = []
+        start, fresh = 0, 0.0
+        while start < size:
+            # a large batch goes in parts: how many keys of a part are new tells how many to make room for
+            end = min(start + max(FIRST_PART, len(self)), size)
+            self._reserve(self._used + end - start + int(fresh * (size - end)))
+            origin = np.empty(end - start, dtype=np.int32)
+            before = self._used
             self._used = hashing.find_or_add(
                 self._cells,
                 self._hi,
@@ -58,8 +69,12 @@ class Numbering:
                 lo[start:end],
                 member[start:end],
                 out[start:end],
+                origin,
             )
-        return out
+            origins.append(origin[: self._used - before] + np.int32(start))
+            fresh = (self._used - before) / (end - start)
+            start = end
+        return out, origins[0] if len(origins) == 1 else np.concatenate((*origins, origin_of_none()))
 
     def find(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of known keys, -1 for unknown ones and non-members. Complexity: O(n) expected."""
@@ -94,6 +109,11 @@ class Numbering:
         """Take over the arrays of a snapshot (they will be written to)."""
         self._cells, self._hi, self._lo = arrays["cells"], arrays["hi"], arrays["lo"]
         self._used = int(arrays["used"][0])
+
+
+def origin_of_none() -> I32:
+    """The origins of no new keys."""
+    return np.empty(0, dtype=np.int32)
 
 
 def nested(prefix: str, arrays: Snapshot) -> Snapshot:

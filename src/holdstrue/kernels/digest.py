@@ -26,7 +26,9 @@ _S31 = np.uint64(31)
 _S32 = np.uint64(32)
 _S29 = np.uint64(29)
 _S35 = np.uint64(35)
-_S8 = np.uint64(8)
+
+EMPTY_KEY = (_K4, _K3)
+"""The digest of an empty tuple, from which the digest of a longer one is extended."""
 
 
 @inline
@@ -37,33 +39,54 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> _S31)
 
 
+@inline
+def _eight(data: NDArray[np.uint8], at: int) -> np.uint64:
+    """Eight bytes as a little-endian word; written out so that the compiler makes one load of it."""
+    return (
+        np.uint64(data[at])
+        | (np.uint64(data[at + 1]) << np.uint64(8))
+        | (np.uint64(data[at + 2]) << np.uint64(16))
+        | (np.uint64(data[at + 3]) << np.uint64(24))
+        | (np.uint64(data[at + 4]) << np.uint64(32))
+        | (np.uint64(data[at + 5]) << np.uint64(40))
+        | (np.uint64(data[at + 6]) << np.uint64(48))
+        | (np.uint64(data[at + 7]) << np.uint64(56))
+    )
+
+
+@inline
+def _last(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
+    """The bytes that are left (fewer than eight) as a word."""
+    left = end - at
+    if left == 0:
+        return np.uint64(0)
+    if at + 8 <= data.size:
+        return _eight(data, at) & ((np.uint64(1) << np.uint64(8 * left)) - np.uint64(1))
+    word = np.uint64(0)
+    for i in range(left):
+        word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+    return word
+
+
 @kernel
-def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64], hi: U64, lo: U64) -> None:
+def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int32], hi: U64, lo: U64) -> None:
     """Digest the byte strings `data[offsets[i]:offsets[i + 1]]` into `hi[i], lo[i]`.
 
     Complexity: O(total bytes / 8 + strings).
     """
     for i in range(offsets.size - 1):
-        start = offsets[i]
-        end = offsets[i + 1]
-        h1 = _K1 ^ np.uint64(end - start)
-        h2 = _K2 + np.uint64(end - start)
-        at = start
+        at = np.int64(offsets[i])
+        end = np.int64(offsets[i + 1])
+        h1 = _K1 ^ np.uint64(end - at)
+        h2 = _K2 + np.uint64(end - at)
         while at + 8 <= end:
-            word = np.uint64(0)
-            for j in range(8):
-                word |= np.uint64(data[at + j]) << (np.uint64(j) * _S8)
+            word = _eight(data, at)
             h1 = ((h1 ^ word) * _M1) ^ (h1 >> _S29)
             h1 = (h1 << _S31) | (h1 >> np.uint64(33))
             h2 = (h2 + word * _K3) * _M2
             h2 = (h2 << _S29) | (h2 >> _S35)
             at += 8
-        word = np.uint64(0)
-        shift = np.uint64(0)
-        while at < end:
-            word |= np.uint64(data[at]) << shift
-            shift += _S8
-            at += 1
+        word = _last(data, at, end)
         h1 = (h1 ^ word) * _K3
         h2 = (h2 + word) * _K4
         lo[i] = mix(h1 ^ (h1 >> _S32))
@@ -71,26 +94,19 @@ def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64], hi: U64, l
 
 
 @kernel
-def digest_words(codes: NDArray[np.int64], hi: U64) -> None:
-    """The second lane of values that are their own first lane. Complexity: O(n)."""
-    for i in range(codes.size):
-        hi[i] = mix(np.uint64(codes[i]) * _K4 + _K2)
-
-
-@kernel
-def start_key(hi: U64, lo: U64) -> None:
-    """Begin the digest of a tuple of values. Complexity: O(n)."""
-    for i in range(hi.size):
-        hi[i] = _K4
-        lo[i] = _K3
-
-
-@kernel
 def extend_key(hi: U64, lo: U64, value_hi: U64, value_lo: U64) -> None:
-    """Append one more value to the digest of a tuple. Complexity: O(n)."""
+    """Append one more value, given by its digest, to the digest of a tuple. Complexity: O(n)."""
     for i in range(hi.size):
         lo[i] = mix(lo[i] * _K1 + value_lo[i])
         hi[i] = mix(hi[i] * _K2 + value_hi[i] + (value_lo[i] >> _S32))
+
+
+@kernel
+def extend_key_by_words(hi: U64, lo: U64, words: U64) -> None:
+    """The same for values that are 64-bit words themselves. Complexity: O(n)."""
+    for i in range(hi.size):
+        lo[i] = mix(lo[i] * _K1 + words[i])
+        hi[i] = mix(hi[i] * _K2 + mix(words[i] * _K4 + _K2) + (words[i] >> _S32))
 
 
 @kernel

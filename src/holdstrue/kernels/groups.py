@@ -137,6 +137,37 @@ def enlist_kinds(extra: I32, kinds: I32, first: int, end: int) -> None:
 
 
 @kernel
+def load_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64) -> None:
+    """Count rows into empty counters, where no kind is partial. Complexity: O(rows + kinds + groups)."""
+    if kinds.shape[0] == 0:
+        for i in range(rows.size):
+            if rows[i] >= 0:
+                core[rows[i], N] += 1
+        for group in range(core.shape[0]):
+            n = np.int64(core[group, N])
+            pairs[group] = n * (n - 1) // 2
+    else:
+        for i in range(rows.size):
+            if rows[i] >= 0:
+                kinds[rows[i], COUNT] += 1
+        for kind in range(kinds.shape[0]):
+            count = np.int64(kinds[kind, COUNT])
+            if count > 0:
+                group = kinds[kind, GROUP]
+                # pairs with the kinds counted before
+                pairs[group] += count * core[group, N]
+                core[group, N] += count
+                core[group, D] += 1
+    for group in range(core.shape[0]):
+        if pairs[group] > 0:
+            totals[PAIRS_TOTAL] += pairs[group]
+            totals[ROWS_TOTAL] += core[group, N]
+            totals[GROUPS_TOTAL] += 1
+            if values.shape[0] > 0:
+                extra[group, ROWS] = core[group, N]
+
+
+@kernel
 def add_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64, found: I64) -> int:
     """Count rows in, given their kinds (-1: not a member); `found[i]` gets the conflicts with rows before it.
 
@@ -198,15 +229,15 @@ def kept_with_unchanged(core: I32, extra: I32, kinds: I32, values: I64, old: I32
 
 
 @kernel
-def kept_between_updated(kinds: I32, values: I64, old: I32, new: I32) -> int:
-    """Pairs of two updated rows that conflict before and after; rows sorted by group, all stay in theirs.
+def kept_between_updated(kinds: I32, values: I64, old: I64, new: I64, move: I64) -> int:
+    """Pairs of two updated rows that conflict before and after; `move`, ascending, is where from and where to.
 
-    Complexity: O(sum over groups of updated rows squared); only for rules with several right-hand columns.
+    Complexity: O(sum over moves of updated rows squared); only for rules with several right-hand columns.
     """
     kept = 0
     for i in range(old.size):
         for j in range(i + 1, old.size):
-            if kinds[old[i], GROUP] != kinds[old[j], GROUP]:
+            if move[i] != move[j]:
                 break
             if kinds_conflict(kinds, values, old[i], old[j]) and kinds_conflict(kinds, values, new[i], new[j]):
                 kept += 1

@@ -30,14 +30,24 @@ def _hash(hi: np.uint64, lo: np.uint64) -> np.uint64:
 
 @kernel
 def find_or_add(
-    cells: U64, key_hi: U64, key_lo: U64, used: int, hi: U64, lo: U64, member: NDArray[np.bool_], out: I32
+    cells: U64,
+    key_hi: U64,
+    key_lo: U64,
+    used: int,
+    hi: U64,
+    lo: U64,
+    member: NDArray[np.bool_],
+    out: I32,
+    origin: I32,
 ) -> int:
     """Number the keys `(hi[i], lo[i])` of members, adding new ones; `out[i]` is -1 for non-members.
 
-    The caller has made room for `hi.size` new keys. Returns how many keys are known now.
+    The caller has made room for `hi.size` new keys; `origin[k]` receives the row of the k-th new key.
+    Returns how many keys are known now.
     Complexity: O(n) expected.
     """
     mask = np.uint64(cells.size - 1)
+    before = used
     for i in range(hi.size):
         if not member[i]:
             out[i] = -1
@@ -54,6 +64,7 @@ def find_or_add(
                 key_lo[used] = b
                 cells[at] = (np.uint64(used + 1) << _S32) | tag
                 out[i] = used
+                origin[used - before] = i
                 used += 1
                 break
             if cell & _TAG == tag:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from holdstrue.detect.delta import Delta, Violation
 from holdstrue.detect.report import Report
-from holdstrue.report.layout import Cell, Ink, Tone, aligned
+from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
 from holdstrue.report.lookup import key_columns, rows_of
 from holdstrue.report.rule_text import DENIAL, EXAMPLES, Example, example_lines, more_line
 from holdstrue.report.words import key_word, plural, printable, shorten
@@ -28,7 +28,7 @@ def delta_text(
         yield f"batch {batch} was applied before, nothing was done; {standing:,} open\n"
         return
     yield f"batch {batch}: +{added:,} new, -{removed:,} resolved, {standing:,} open\n"
-    table = [[Cell(name, "faint") for name in ("rule", "new", "resolved", "open")]]
+    table = [heads("rule", "new", "resolved", "open", right=("new", "resolved", "open"))]
     for name, step in steps.items():
         table.append(
             [

@@ -23,10 +23,10 @@ FORMATS = ("text", "json", "jsonl", "csv", "junit")
 
 def render(
     answer: Answer,
-    format: str = "text",
+    format: str = "text",  # noqa: A002
     *,
     limit: int | None = None,
-    color: bool = False,  # noqa: A002
+    color: bool = False,
     report: Report | None = None,
 ) -> str:
     """An answer as text, JSON, JSON lines, CSV or (reports only) JUnit XML.
@@ -58,10 +58,10 @@ def render(
 
 def parts(
     answer: Answer,
-    format: str = "text",
+    format: str = "text",  # noqa: A002
     *,
     limit: int | None = None,
-    color: bool = False,  # noqa: A002
+    color: bool = False,
     report: Report | None = None,
 ) -> Iterator[str]:
     """The same piece by piece, so that a long list is never held as a whole."""

@@ -47,6 +47,11 @@ class Cell:
     right: bool = False
 
 
+def heads(*names: str, right: Sequence[str] = ()) -> list[Cell]:
+    """The first line of a table; the names in `right` stand over numbers."""
+    return [Cell(name, "faint", name in right) for name in names]
+
+
 def aligned(rows: Sequence[Sequence[Cell]], ink: Ink, indent: str = "  ") -> Iterator[str]:
     r"""Rows as lines with aligned columns; an empty row is an empty line.
 

@@ -15,6 +15,7 @@ from holdstrue.detect.report import Report
 from holdstrue.detect.views import Views
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
+from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 
 
@@ -100,6 +101,12 @@ def rows_of(report: Report, rule: Rule, keys: Sequence[Key]) -> list[dict[str, A
     slots = rows.find(*engine.key_digest(table, pa.table(columns, names=list(names)), names))
     found = iter(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule))))).to_pylist())
     return [next(found) if slot >= 0 else None for slot in slots]
+
+
+def plan_text(report: Report) -> str:
+    """How the rules were checked: the plan, and what the indexes say now that they hold the data."""
+    engine = report._engine
+    return explain(engine.plan, engine.explain())
 
 
 def _plain_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.report import Report
 from holdstrue.report.layout import Cell, Ink, aligned
 from holdstrue.report.lookup import Group, groups_of, key_columns
-from holdstrue.report.words import key_word, plural, printable, shorten, shorten_pair, word
+from holdstrue.report.words import key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import CFD, DC, FD, Column, Rule
 
 EXAMPLES = 5
@@ -28,7 +28,7 @@ def rule_lines(report: Report, result: RuleResult, limit: int | None, ink: Ink) 
     if limit == 0:
         return
     counts = result.counts
-    if not counts.groups:
+    if not counts.groups or result.rule.kind == "dc":
         examples = report.examples(result, limit)
         yield from example_lines(result.rule, examples, key_columns(report, result.rule), ink)
         yield from more_line(counts.open - len(examples), ink)
@@ -40,7 +40,7 @@ def rule_lines(report: Report, result: RuleResult, limit: int | None, ink: Ink) 
     single = counts.open - counts.pairs
     if single:
         # a CFD whose pattern fixes a right side is broken by single rows too; these come first
-        examples = [example for example in report.examples(result, limit) if example[0].s is None]
+        examples = [example for example in report.examples(result, limit) if len(example[1]) == 1]
         yield from example_lines(result.rule, examples, key_columns(report, result.rule), ink)
         yield from more_line(single - len(examples), ink)
 
@@ -53,10 +53,18 @@ def group_lines(group: Group, ink: Ink) -> Iterator[str]:
         yield f"    {ink.paint('strong', left)}: {plural(side.rows, 'row')}: {_keys(side.keys, side.rows)}\n"
         return
     yield f"    {ink.paint('strong', left)}: {plural(group.rows, 'row')}, {len(group.sides):,} different\n"
-    rows = []
-    for side in group.sides[:SIDES]:
-        values = [Cell(f"{printable(name)} {shorten(word(value))}", "mark") for name, value in side.values.items()]
-        rows.append([*values, Cell(f"{plural(side.rows, 'row')}: {_keys(side.keys, side.rows)}")])
+    sides = group.sides[:SIDES]
+    columns = [
+        [
+            Cell(f"{printable(name)} {text}", "mark")
+            for text in shorten_together([word(side.values[name]) for side in sides])
+        ]
+        for name in sides[0].values
+    ]
+    rows = [
+        [*values, Cell(f"{plural(side.rows, 'row')}: {_keys(side.keys, side.rows)}")]
+        for side, *values in zip(sides, *columns, strict=True)
+    ]
     yield from aligned(rows, ink, "      ")
     if len(group.sides) > SIDES:
         yield f"      {ink.paint('faint', f'… {len(group.sides) - SIDES:,} more')}\n"
@@ -69,7 +77,7 @@ def example_lines(rule: Rule, examples: Sequence[Example], keys: Sequence[str], 
     # rows are numbered where there is no key, and the number is not among their values
     names = list(examples[0][1][0])
     numbered = not keys
-    pairs = examples[0][0].s is not None
+    pairs = len(examples[0][1]) == 2
     head = [*([""] if pairs else []), *(["row"] if numbered else []), *map(printable, names)]
     table: list[list[Cell]] = [[Cell(shorten(name), "faint") for name in head]]
     for violation, rows in examples:
@@ -96,7 +104,7 @@ def _marked(rule: Rule, names: Sequence[str], rows: Sequence[Mapping[str, Any]])
     for name in names:
         one, other = (word(row[name]) for row in rows)
         if name in compared and rows[0][name] != rows[1][name]:
-            for line, text in zip(lines, shorten_pair(one, other), strict=True):
+            for line, text in zip(lines, shorten_together((one, other)), strict=True):
                 line.append(Cell(DIFFERS + text, "mark"))
         else:
             for line, text in zip(lines, (one, other), strict=True):
@@ -120,4 +128,4 @@ def compared_columns(rule: Rule) -> frozenset[str]:
 
 def _keys(keys: Sequence[Any], rows: int) -> str:
     shown = ", ".join(shorten(key_word(key)) for key in keys[:SIDES])
-    return f"{shown}, …" if rows > SIDES else shown
+    return f"{shown}, …" if rows > min(len(keys), SIDES) else shown

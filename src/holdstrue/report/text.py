@@ -8,7 +8,7 @@ from typing import Any
 from holdstrue.detect.delta import Batched, RuleResult
 from holdstrue.detect.report import Report
 from holdstrue.report.answers import Groups, Standing, Worst
-from holdstrue.report.layout import Cell, Ink, Tone, aligned
+from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
 from holdstrue.report.rule_text import DENIAL, group_lines, more_line, rule_lines
 from holdstrue.report.words import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC
@@ -50,16 +50,7 @@ def summary_line(results: Sequence[RuleResult], rows: Any) -> str:
 
 def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
     """A line for each rule: mark, name, violations, rows and groups."""
-    table = [
-        [
-            Cell(""),
-            Cell("rule", "faint"),
-            Cell("violations", "faint"),
-            Cell("rows", "faint"),
-            Cell("groups", "faint"),
-            Cell(""),
-        ]
-    ]
+    table = [heads("", "rule", "violations", "rows", "groups", "", right=("violations", "rows", "groups"))]
     for result in results:
         mark, tone, said = standing_of(result)
         counts = result.counts
@@ -119,7 +110,7 @@ def worst_text(worst: Worst, *, ink: Ink | None = None) -> Iterator[str]:
     if not worst.offenders:
         yield "no row is in a violation\n"
         return
-    table = [[Cell("row", "faint"), Cell("violations", "faint"), Cell("by rule", "faint")]]
+    table = [heads("row", "violations", "by rule", right=("violations",))]
     for offender in worst:
         rules = ", ".join(f"{shorten(printable(rule))} {count:,}" for rule, count in offender.by_rule.items())
         table.append([Cell(shorten(key_word(offender.key))), Cell(f"{offender.total:,}", right=True), Cell(rules)])
@@ -147,7 +138,7 @@ def history_lines(history: Sequence[Batched], ink: Ink) -> Iterator[str]:
     if not history:
         yield "no batch was applied yet\n"
         return
-    table = [[Cell(name, "faint") for name in ("batch", "time", "rule", "new", "resolved", "open")]]
+    table = [heads("batch", "time", "rule", "new", "resolved", "open", right=("new", "resolved", "open"))]
     for line in history:
         table.append(
             [

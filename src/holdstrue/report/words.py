@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -74,18 +76,17 @@ def shorten(text: str, width: int = WIDEST) -> str:
     return set_cell_size(text, width - 1).rstrip(" ") + "…"
 
 
-def shorten_pair(one: str, other: str, width: int = WIDEST) -> tuple[str, str]:
-    """Two texts cut so that their first difference is still seen.
+def shorten_together(texts: Sequence[str], width: int = WIDEST) -> list[str]:
+    """Texts cut to so many terminal cells each, from the front where their ends are what tells them apart.
 
-    >>> shorten_pair("x" * 90 + "one", "x" * 90 + "two", 20)
-    ('…xxxxxxxxone', '…xxxxxxxxtwo')
+    >>> shorten_together(["x" * 90 + "one", "x" * 90 + "two"], 20)
+    ['…xxxxxxxxone', '…xxxxxxxxtwo']
     """
-    short = shorten(one, width), shorten(other, width)
-    if one == other or short[0] != short[1]:
+    short = [shorten(text, width) for text in texts]
+    if len(set(short)) == len(set(texts)):
         return short
-    at = next(i for i in range(len(one) + 1) if one[i : i + 1] != other[i : i + 1])
-    start = max(0, at - CONTEXT)
-    return shorten("…" + one[start:], width), shorten("…" + other[start:], width)
+    start = sum(1 for _ in takewhile(lambda at: len(set(at)) == 1, zip(*texts, strict=False))) - CONTEXT
+    return [shorten("…" + text[start:], width) for text in texts] if start > 0 else short
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:

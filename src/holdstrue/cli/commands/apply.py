@@ -33,7 +33,7 @@ def apply(
     state: State,
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CHANGES...", help="Rows or a change feed: CSV, Parquet, Arrow or JSON lines."),
+        typer.Argument(metavar="CHANGES", help="Rows or a change feed: CSV, Parquet, Arrow or JSON lines."),
     ] = None,
     table: Annotated[
         list[str] | None,
@@ -53,8 +53,8 @@ def apply(
     on_conflict: Annotated[
         Conflict,
         typer.Option(
-            help="Inserts of rows that exist, updates and deletes of rows that do not: refuse the batch, make them fit, "
-            "or skip them."
+            help="Inserts of rows that exist, updates and deletes of rows that do not: "
+            "refuse the batch, make them fit, or skip them."
         ),
     ] = Conflict.error,
     against: Annotated[

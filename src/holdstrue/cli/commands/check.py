@@ -35,9 +35,7 @@ from holdstrue.errors import HoldstrueError
 def check(
     data: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DATA...", help="CSV, Parquet, Arrow or JSON lines; several files, or a quoted pattern."
-        ),
+        typer.Argument(metavar="DATA", help="CSV, Parquet, Arrow or JSON lines; several files, or a quoted pattern."),
     ],
     rules: Rules = None,
     rule: RuleTexts = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from holdstrue.cli.options import (
     Index,
     IndexKind,
     InputFormat,
+    NullValues,
     OutputFile,
     Rules,
     RuleTexts,
@@ -21,13 +22,15 @@ from holdstrue.cli.options import (
     reading,
 )
 from holdstrue.cli.output import Output
+from holdstrue.cli.progress import Working
+
+if TYPE_CHECKING:
+    from holdstrue.rules import RuleSet
 
 
 @guarded
 def explain(
-    data: Annotated[
-        list[str] | None, typer.Argument(metavar="DATA...", help="Tells the types of the columns; it is not checked.")
-    ] = None,
+    data: Annotated[list[str] | None, typer.Argument(metavar="DATA", help="The table that the rules speak of.")] = None,
     rules: Rules = None,
     rule: RuleTexts = None,
     table: Tables = None,
@@ -35,40 +38,46 @@ def explain(
     output: OutputFile = None,
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
+    null_value: NullValues = None,
     input_format: InputFormat = None,
 ) -> int:
-    """Say how the rules would be checked: passes, groups, indexes and the order of predicates.
+    """Say how the rules are checked: passes, groups, indexes and the order of predicates.
 
-    With DATA the rules are also held against its columns.
+    With DATA they are held against it, since some orders depend on the values; without it types are left open.
     """
-    read = reading(encoding, delimiter, None, input_format)
+    read = reading(encoding, delimiter, null_value, input_format)
+    tables = named_paths(table)
     with Output(output, "text") as out:
-        from holdstrue.cli.ruleset import rules_of
-        from holdstrue.detect.engine import Engine
-        from holdstrue.plan.compile import compile_rules, main_table
-        from holdstrue.plan.explain import explain as explained
+        with Working("planning"):
+            from holdstrue.cli.ruleset import rules_of
 
-        ruleset = rules_of(rules, rule, data or (), read)
-        sources = named_paths(table)
-        main = main_table(ruleset, tuple(sources))
-        schemas = _schemas(ruleset, main, {**sources, **({main: data} if data else {})}, read)
-        plan = compile_rules(ruleset, main, schemas, index.value)
-        out.write([explained(plan, Engine(plan, schemas, keyed=False).explain()) + "\n"])
+            ruleset = rules_of(rules, rule, data or (), read)
+            said = _with_data(ruleset, data, tables, index, read) if data else _without_data(ruleset, tables, index)
+        out.write([said + "\n"])
     return CLEAN
 
 
-def _schemas(ruleset: Any, main: str, sources: dict[str, list[str]], read: dict[str, Any]) -> dict[str, Any]:
-    """The needed columns of each table; those of a table that is not given have no type yet."""
+def _with_data(
+    ruleset: RuleSet, data: list[str], tables: dict[str, list[str]], index: Index, read: dict[str, Any]
+) -> str:
+    from holdstrue.detect.check import check
+    from holdstrue.report.lookup import plan_text
+
+    return plan_text(check(data, ruleset, tables=tables, limit=0, index=index.value, **read))
+
+
+def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: Index) -> str:
+    """The plan for columns that have no type yet, which every comparison fits."""
     import pyarrow as pa
 
-    from holdstrue.io.read import schema_of
-    from holdstrue.plan.compile import needed_columns
+    from holdstrue.detect.engine import Engine
+    from holdstrue.plan.compile import compile_rules, main_table, needed_columns
+    from holdstrue.plan.explain import explain as explained
 
-    schemas = {}
-    for name, columns in needed_columns(ruleset, main).items():
-        if name in sources:
-            known = schema_of(sources[name], **read)
-            schemas[name] = pa.schema([known.field(column) for column in columns if column in known.names])
-        else:
-            schemas[name] = pa.schema([pa.field(column, pa.null()) for column in columns])
-    return schemas
+    main = main_table(ruleset, tuple(tables))
+    schemas = {
+        name: pa.schema([pa.field(column, pa.null()) for column in columns])
+        for name, columns in needed_columns(ruleset, main).items()
+    }
+    plan = compile_rules(ruleset, main, schemas, index.value)
+    return explained(plan, Engine(plan, schemas, keyed=False).explain())

@@ -1,0 +1,1 @@
+"""What is measured: each scenario takes settings and gives tables and records."""
