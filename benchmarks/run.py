@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setting(args: argparse.Namespace, name: str, folder: Path) -> Setting:
-    sizes = args.sizes or ("10000,30000" if args.quick else SIZES[name])
+    sizes = args.sizes or ("20000" if args.quick else SIZES[name])
     return Setting(
         folder=folder,
         sizes=tuple(int(size) for size in sizes.split(",")),
@@ -102,10 +102,17 @@ def save(name: str, setting: Setting, about: dict[str, str | int], outcome: Outc
     stem = RESULTS / "-".join(parts)
     asked = {key: value for key, value in dataclasses.asdict(setting).items() if key != "folder"}
     kept = {"scenario": name, "machine": about, "setting": asked, "records": outcome.records}
-    stem.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
+    stem.with_suffix(".json").write_text(_without_paths(json.dumps(kept, indent=1), setting) + "\n")
     lines = [f"# {name}, {about['date']}", "", ", ".join(f"{key} {value}" for key, value in about.items()), ""]
     lines += [f"{table.markdown()}\n" for table in outcome.tables]
-    stem.with_suffix(".md").write_text("\n".join(lines))
+    stem.with_suffix(".md").write_text(_without_paths("\n".join(lines), setting))
+
+
+def _without_paths(text: str, setting: Setting) -> str:
+    """The text without the places of this machine, which a competitor's error message may name."""
+    for place in (setting.folder, RESULTS.parents[1], Path.home()):
+        text = text.replace(str(place), "...")
+    return text
 
 
 if __name__ == "__main__":

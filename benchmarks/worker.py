@@ -73,7 +73,8 @@ def scratch(job: Job) -> dict[str, Any]:
 
     table = read(job.base)
     run = whole_table(job.competitor, RULES[job.rules[0]], table, job.limit)
-    spans, answer = [], 0
+    spans = []
+    answer: dict[str, int] = {}
     for _ in range(job.options.get("repeats", 3) + job.warm):
         answer, span = timed(run)
         spans.append(span)

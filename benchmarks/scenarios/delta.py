@@ -28,7 +28,8 @@ def run(setting: Setting) -> Outcome:
     for kind, size in dict.fromkeys((r["kind"], r["batch"]) for r in outcome.records):
         part = [r for r in outcome.records if (r["kind"], r["batch"]) == (kind, size)]
         outcome.tables.append(_table(part, f"{kind} {size:,} rows, CPU ms a batch (ratio to ours){dirty}", setting))
-    outcome.tables.append(_growth(outcome.records, setting, dirty))
+    if len(setting.sizes) > 1:
+        outcome.tables.append(_growth(outcome.records, setting, dirty))
     return outcome
 
 
@@ -126,7 +127,7 @@ def _cell(record: dict[str, Any] | None, own: float | None) -> str:
 
 
 def _table(records: list[dict[str, Any]], title: str, setting: Setting) -> Table:
-    table = Table(title, ("rule", "base", "pairs/batches", *setting.competitors))
+    table = Table(title, ("rule", "base", "pairs in all", *setting.competitors))
     for rule, rows in dict.fromkeys((r["rule"], r["rows"]) for r in records):
         by_name = {r["competitor"]: r for r in records if (r["rule"], r["rows"]) == (rule, rows)}
         own = by_name.get("holdstrue", {}).get("cpu_ms")

@@ -14,7 +14,7 @@ def run(setting: Setting) -> Outcome:
     table = Table("phi12: pairs counted, never stored", (*head, "DuckDB self join"))
     for rows in setting.sizes:
         base = base_file(setting.folder, "flights", rows, 0.0)
-        batches = batch_file(setting.folder, "flights", rows, setting.batch, setting.batches, 0.0)
+        batches = batch_file(setting.folder, "flights", rows, setting.batch, setting.warm + setting.batches, 0.0)
         scratch = attempt(Job("scratch", "holdstrue", ("phi12",), base, (), 1, 0, {"repeats": 2}), setting.timeout)
         changes = attempt(
             Job("changes", "holdstrue", ("phi12",), base, (batches,), setting.warm, setting.limit), setting.timeout
@@ -24,10 +24,10 @@ def run(setting: Setting) -> Outcome:
             table.rows.append((rows, scratch.failure, changes.failure, *("-",) * 5))
             continue
         series = changes.figures["series"][0]
-        pairs = scratch.figures["answer"]
+        pairs = scratch.figures["answer"]["pairs"]
         same = peer.failure or (
             f"equal, {median(peer.figures['cpu_ms']) / 1e3:.1f} s"
-            if peer.figures["answer"] == pairs
+            if peer.figures["answer"]["pairs"] == pairs
             else f"WRONG ANSWER {peer.figures['answer']}"
         )
         figures = (

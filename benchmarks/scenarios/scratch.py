@@ -15,7 +15,7 @@ PEERS = ("duckdb", "duckdb_groups", "polars")
 
 
 def run(setting: Setting) -> Outcome:
-    """Every size and single rule; counts of all pairs must be equal (`duckdb_groups` counts groups only)."""
+    """Every size and single rule; counts of pairs must be equal (`duckdb_groups`: of violating groups)."""
     outcome = Outcome()
     table = Table("from scratch, CPU ms (ratio to ours)", ("rule", "rows", "pairs", "holdstrue", "wall", *PEERS))
     for rule_set in rule_sets(setting.rules):
@@ -43,7 +43,7 @@ def run(setting: Setting) -> Outcome:
                 if name != "holdstrue":
                     cells.append(_cell(record, own))
             wall = median(ours.figures["wall_ms"]) if ours.figures else ours.failure
-            table.rows.append((rule.name, rows, ours.figures.get("answer", 0), own, wall, *cells))
+            table.rows.append((rule.name, rows, ours.figures.get("answer", {}).get("pairs", 0), own, wall, *cells))
     outcome.tables.append(table)
     return outcome
 
@@ -51,7 +51,8 @@ def run(setting: Setting) -> Outcome:
 def _record(rule: str, rows: int, name: str, answer: Answer, ours: Answer) -> dict[str, Any]:
     if answer.failure:
         return {"rule": rule, "rows": rows, "competitor": name, "failure": answer.failure}
-    agrees = name == "duckdb_groups" or answer.figures["answer"] == ours.figures.get("answer")
+    known = ours.figures.get("answer", {})
+    agrees = all(known.get(what) == count for what, count in answer.figures["answer"].items())
     return {
         "rule": rule,
         "rows": rows,

@@ -129,7 +129,7 @@ def _digest(array: pa.Array) -> tuple[I64, U64]:
     data = np.zeros(1, dtype=np.uint8)
     if data_buffer is not None and data_buffer.size:
         data = lend(np.frombuffer(data_buffer, dtype=np.uint8))
-    raw = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)[array.offset : array.offset + n + 1]
+    raw: NDArray[Any] = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)[array.offset : array.offset + n + 1]
     if not large:
         digest.digest_bytes(data, lend(raw), hi, lo)
         return lo.view(np.int64), hi

@@ -11,7 +11,8 @@ import pyarrow as pa
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.report import Report
 from holdstrue.errors import DataError
-from holdstrue.io.read import read_table
+from holdstrue.io.read import read_table, schema_of
+from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
 
@@ -52,15 +53,19 @@ def check(
     main = main_table(ruleset, tuple(others))
     needed = needed_columns(ruleset, main)
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
-    loaded: dict[str, pa.Table] = {}
-    for name, source in {main: data, **others}.items():
-        if name in needed:
-            columns = tuple(dict.fromkeys((*(own if name == main else ()), *needed[name])))
-            loaded[name] = load_needed(source, columns, read)
-    plan = compile_rules(ruleset, main, {name: table.schema for name, table in loaded.items()}, index)
+    sources = {name: source for name, source in {main: data, **others}.items() if name in needed}
+    schemas = {name: _schema(source, read) for name, source in sources.items()}
+    require_columns(ruleset, main, schemas)
     for column in own:
-        if column not in loaded[main].column_names:
-            raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(loaded[main].column_names)}")
+        if column not in schemas[main].names:
+            raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
+    loaded: dict[str, pa.Table] = {}
+    for name, source in sources.items():
+        columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
+        loaded[name] = (
+            source.select(columns) if isinstance(source, pa.Table) else read_table(source, columns=columns, **read)
+        )
+    plan = compile_rules(ruleset, main, {name: table.schema for name, table in loaded.items()}, index)
     engine = Engine(plan, {name: table.schema for name, table in loaded.items()}, keyed=False)
     nobody = np.empty(0, dtype=np.int32)
     engine.apply(
@@ -70,16 +75,7 @@ def check(
     return Report.of(engine, {main: own}, limit)
 
 
-def load_needed(source: Any, columns: tuple[str, ...], read: Mapping[str, Any]) -> pa.Table:
-    """The needed columns that are there; columns that are not are for the rules to complain about, underlined."""
-    table = source if isinstance(source, pa.Table) else None
-    if table is None:
-        from holdstrue.io.read import schema_of
-
-        present = set(schema_of(source, **{k: v for k, v in read.items() if k != "null_values"}).names)
-        table = read_table(source, columns=[c for c in columns if c in present] or None, **read)
-    return (
-        table
-        if not set(columns) & set(table.column_names)
-        else table.select([name for name in columns if name in table.column_names])
-    )
+def _schema(source: Any, read: Mapping[str, Any]) -> pa.Schema:
+    if isinstance(source, pa.Table):
+        return source.schema
+    return schema_of(source, **{name: value for name, value in read.items() if name != "null_values"})

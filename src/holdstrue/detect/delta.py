@@ -22,11 +22,12 @@ class Violation:
     rule: str
     t: Key
     s: Key = None
+    pair: bool = field(default=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; a violation of one row has no `s`."""
-        pair = {} if self.s is None else {"s": plain(self.s)}
-        return {"rule": self.rule, "t": plain(self.t), **pair}
+        other = {"s": plain(self.s)} if self.pair else {}
+        return {"rule": self.rule, "t": plain(self.t), **other}
 
 
 @dataclass(frozen=True)

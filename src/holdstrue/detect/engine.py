@@ -122,7 +122,9 @@ class Engine:
             case PairCheck():
                 if table.pairs is None:
                     raise RuntimeError("pair checks were not collected")
-                return PairDetector(pair_checks[check.table].index(check), check, table.pairs, table.rows)
+                return PairDetector(
+                    pair_checks[check.table].index(check), check, table.pairs, table.rows, table.code_columns
+                )
             case ReferenceCheck():
                 return ReferenceDetector(check, table.rows, self.tables[check.ref_table].rows)
 
@@ -162,7 +164,9 @@ class Engine:
             if name not in domains:
                 domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False)
                 if domain is None:
-                    raise DataError(f"key column {name!r} holds values that do not compare", hint="choose a plain column")
+                    raise DataError(
+                        f"key column {name!r} holds values that do not compare", hint="choose a plain column"
+                    )
                 domains[name] = domain
             columns.append(encode(values.column(name), domains[name], name=name, labels=Labels()))
         hi, lo, _ = key_digest(columns, values.num_rows)

@@ -172,10 +172,10 @@ class GroupDetector:
     def _kept(self, kinds: I32, batch: Batch) -> int:
         """Pairs that violate before and after the batch, so that they are neither added nor removed."""
         updated = batch.old_twin >= 0
-        old, new = kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
-        kept = kernels.kept_with_unchanged(self._core, self._extra, self._kinds, self._values, old, new)
-        both = (old >= 0) & (new >= 0)
-        old, new = old[both].astype(np.int64), new[both].astype(np.int64)
+        before, after = kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
+        kept = kernels.kept_with_unchanged(self._core, self._extra, self._kinds, self._values, before, after)
+        both = (before >= 0) & (after >= 0)
+        old, new = before[both].astype(np.int64), after[both].astype(np.int64)
         old_group = old if self._is_key else self._kinds[old, kernels.GROUP].astype(np.int64)
         new_group = new if self._is_key else self._kinds[new, kernels.GROUP].astype(np.int64)
         # two updated rows can conflict before and after only if they came from one group and went to one group
@@ -185,7 +185,11 @@ class GroupDetector:
             return kept + kernels.kept_between_updated(self._kinds, self._values, old[order], new[order], move[order])
         kept += _equal_pairs(move)
         if not self._is_key:
-            kept += _equal_pairs(old << 32 | new) - _equal_pairs(old << 32 | new_group) - _equal_pairs(old_group << 32 | new)
+            kept += (
+                _equal_pairs(old << 32 | new)
+                - _equal_pairs(old << 32 | new_group)
+                - _equal_pairs(old_group << 32 | new)
+            )
         return kept
 
     def _list(self, batch: Batch, found: I64, limit: int, *, after: bool) -> Pairs:
@@ -209,6 +213,7 @@ class GroupDetector:
             image,
             twin,
             after,
+            False,
             out,
         )
         image[batch.new], image[batch.old] = 1, 0
@@ -245,24 +250,34 @@ class GroupDetector:
         return [slots for _, slots in sides]
 
     def violations(self) -> Iterator[Pairs]:
-        """Chunks of violating pairs, group by group. Complexity: O(pairs)."""
-        for group in self.violating_groups():
-            sides = self._sides(int(group))
-            if self._is_key:
-                yield from _pairs_within(sides[0][1])
-                continue
-            for i, (kind, slots) in enumerate(sides):
-                others = [other for other_kind, other in sides[i + 1 :] if self._clash(kind, other_kind)]
-                if others:
-                    yield from _pairs_across(slots, np.concatenate(others))
-
-    def _clash(self, a: int, b: int) -> bool:
-        if not self._several:
-            return True
-        unknown = int(self._kinds[a, kernels.MASK] | self._kinds[b, kernels.MASK])
-        return any(
-            (unknown >> i) & 1 == 0 and self._values[i, a] != self._values[i, b] for i in range(self._values.shape[0])
-        )
+        """Chunks of violating pairs, by their first row. Complexity: O(pairs)."""
+        seeds = self.violating()
+        degrees = self.degrees(seeds)
+        start = 0
+        while start < seeds.size:
+            # at least one row, and as many as fill a chunk
+            end = start + max(1, int(np.searchsorted(np.cumsum(degrees[start : start + CHUNK]), CHUNK, side="right")))
+            part = seeds[start:end]
+            out = np.empty((int(degrees[start:end].sum()), 2), dtype=np.int32)
+            alone = np.full(part.size, -1, dtype=np.int32)
+            size = kernels.list_conflicts(
+                self._extra,
+                self._kinds,
+                self._values,
+                self._kind_by_slot(),
+                *self._read_lists(),
+                part,
+                degrees[start:end],
+                alone,
+                self._rows.alive,
+                self._rows.twin,
+                False,
+                True,
+                out,
+            )
+            if size:
+                yield out[:size][np.lexsort((out[:size, 1], out[:size, 0]))]
+            start = end
 
     def degrees(self, slots: I32) -> I64:
         """How many violating pairs each row is in. Complexity: O(rows), O(kinds of the group) with unknown values."""
@@ -272,9 +287,12 @@ class GroupDetector:
         return out
 
     def violating(self) -> I32:
-        """Slots of rows in a violation. Complexity: O(groups + result)."""
-        parts = [slots for group in self.violating_groups() for _, slots in self._sides(int(group))]
-        slots = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
+        """Slots of rows in a violation, ascending. Complexity: O(groups + result)."""
+        groups = self.violating_groups()
+        out = np.empty(int(self._core[groups, kernels.N].sum()), dtype=np.int32)
+        lists = self._read_lists()
+        size = kernels.rows_of(groups, self._extra, self._kinds, self._values, *lists, self._rows.alive, out)
+        slots = np.sort(out[:size])
         return slots[self.degrees(slots) > 0] if self._several else slots
 
     def size_bytes(self) -> int:
@@ -317,16 +335,3 @@ def _equal_pairs(values: NDArray[np.integer]) -> int:
     """Number of unordered pairs of equal values."""
     counts = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((counts * (counts - 1) // 2).sum())
-
-
-def _pairs_within(slots: I32) -> Iterator[Pairs]:
-    for i in range(slots.size - 1):
-        yield from _pairs_across(slots[i : i + 1], slots[i + 1 :])
-
-
-def _pairs_across(a: I32, b: I32) -> Iterator[Pairs]:
-    """All pairs of one row of `a` and one of `b`, in chunks."""
-    step = max(1, CHUNK // b.size)
-    for start in range(0, a.size, step):
-        part = a[start : start + step]
-        yield np.stack((np.repeat(part, b.size), np.tile(b, part.size)), axis=1)

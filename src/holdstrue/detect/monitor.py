@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.views import Group, Views, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
+from holdstrue.io.store import Store
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
@@ -52,9 +53,9 @@ class Monitor:
     --------
     >>> monitor = Monitor("zip -> city", key="id")
     >>> monitor.apply(pa.table({"id": [1, 2], "zip": ["1", "1"], "city": ["Bonn", "Ulm"]}))
-    Delta(batch='1': +1 new, -0 resolved, 1 open)
+    Delta(batch='#1': +1 new, -0 resolved, 1 open)
     >>> monitor.apply(pa.table({"id": [2], "op": ["delete"]}))
-    Delta(batch='2': +0 new, -1 resolved, 0 open)
+    Delta(batch='#2': +0 new, -1 resolved, 0 open)
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class Monitor:
         read: Mapping[str, Any] | None = None,
     ) -> Self:
         """A monitor whose state lives in a new directory. Complexity: O(data)."""
-        monitor = cls(rules, key, index=index)
-        if data is not None:
-            monitor.apply(data, limit=0, feed="append", batch_id="0", **(read or {}))
-        monitor._durable = Durable.create(path, monitor._state("0"), monitor._engine, monitor._history)
+        Store(path).vacant()
+        monitor = cls(rules, key, data=data, index=index, read=read)
+        last = monitor._history[-1].batch if monitor._history else None
+        monitor._durable = Durable.create(path, monitor._state(last), monitor._engine, monitor._history)
         monitor._history = []
         return monitor
 
@@ -163,7 +164,11 @@ class Monitor:
         Complexity: O(changes and violations they add or remove), times log of the rows in a group.
         """
         self._usable()
-        batch = str(self._batches + 1) if batch_id is None else str(batch_id)
+        batch = f"#{self._batches + 1}" if batch_id is None else str(batch_id)
+        if batch_id is not None and batch.startswith("#"):
+            raise HoldstrueError(
+                f"batch id {batch!r} starts with '#'", hint="such ids name the batches that are given none"
+            )
         if batch_id is not None and self._applied(batch):
             standing = {name: Step(0, 0, counts.open) for name, counts in self.counts().items()}
             return Delta(batch, (), (), standing, duplicate=True)
@@ -214,7 +219,7 @@ class Monitor:
         seen = self._seen.get(table)
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
             return Changes.append(part)
-        extra = "ignore" if seen is None else "error"
+        extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
         return read_changes(
             part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, **read
         )
@@ -376,18 +381,16 @@ class Monitor:
             )
 
     def _state(self, batch: str | None) -> State:
-        engine = self._engine
-        schemas = {} if engine is None else {name: table.rows.schema for name, table in engine.tables.items()}
         return State(
-            self.rules,
-            self._main,
-            self._keys,
-            self._index,
-            self._batches,
-            batch,
-            schemas,
-            self.rows,
-            self.counts(),
+            rules=self.rules,
+            main=self._main,
+            keys=self._keys,
+            index=self._index,
+            batches=self._batches,
+            last_batch=batch,
+            schemas=self._seen,
+            rows=self.rows,
+            counts=self.counts(),
         )
 
 

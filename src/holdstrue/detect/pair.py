@@ -7,6 +7,7 @@ the grouping, the code columns and the index.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -163,8 +164,9 @@ class PairDetector:
     width = 2
     groups = 0
 
-    def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows) -> None:
+    def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows, columns: Sequence[str]) -> None:
         self.check = check
+        self._columns = tuple(columns)
         self._number = number
         self._set = pairs
         self._rows = rows
@@ -296,7 +298,8 @@ class PairDetector:
 
     def explain(self) -> list[str]:
         """What the index says of this check."""
-        return list(self._set.index.explain(self._number))
+        lines = self._set.index.explain(self._number)
+        return [re.sub(r"\b([ts])\.(\d+)", lambda m: f"{m[1]}.{self._columns[int(m[2])]}", line) for line in lines]
 
     def size_bytes(self) -> int:
         """Memory held beside the index, which rules share."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.engine import Engine
-from holdstrue.detect.views import Group, Views, numbers_of
+from holdstrue.detect.views import Group, Views, gathered, numbers_of
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
+from holdstrue.plan.explain import explain
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,21 @@ class Report:
         for detector in self._engine.detectors:
             if detector.check.rule != number or len(found) >= limit:
                 continue
-            for slots in detector.violations():
-                part = slots[: limit - len(found)]
-                for violation, pair in zip(views.name(detector, part), part, strict=True):
-                    keys = views.keys(table, pair)
-                    ordered = pair if keys[0] == violation.t else pair[::-1]
-                    found.append((violation, rows.take(np.ascontiguousarray(ordered), columns).to_pylist()))
-                if len(found) >= limit:
-                    break
+            for slots in gathered(detector.violations(), limit - len(found)):
+                ordered, violations = views.name(detector, slots)
+                values = rows.take(ordered.reshape(-1), columns).to_pylist()
+                width = detector.width
+                found.extend((v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
         return found
+
+    def explain(self) -> str:
+        """Which checks and indexes served the rules, and why."""
+        return explain(self._engine.plan, self._engine.explain())
+
+    def _repr_html_(self) -> str:
+        # rendering lives above detection, so it is looked up when a notebook asks for it
+        html: str = import_module("holdstrue.report").html_of(self)
+        return html
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `violations` stops at the limit, counts never do."""

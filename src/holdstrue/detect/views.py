@@ -19,6 +19,8 @@ from holdstrue.rules.model import Rule
 
 I32 = NDArray[np.int32]
 
+NAMED_AT_ONCE = 8192
+
 
 @dataclass(frozen=True)
 class Group:
@@ -27,6 +29,8 @@ class Group:
     rule: str
     values: dict[str, Any]
     sides: tuple[tuple[Key, ...], ...]
+    right: tuple[dict[str, Any], ...] = ()
+    """The right-hand values of each side."""
 
 
 class Views:
@@ -64,25 +68,28 @@ class Views:
         left = limit
         for number in rules:
             for detector in self._of(number):
-                for slots in detector.violations():
-                    part = slots if left is None else slots[:left]
-                    yield from self.name(detector, part)
+                for slots in gathered(detector.violations(), left):
+                    yield from self.name(detector, slots)[1]
                     if left is not None:
-                        left -= part.shape[0]
-                        if left <= 0:
-                            return
+                        left -= slots.shape[0]
+                if left is not None and left <= 0:
+                    return
 
-    def name(self, detector: Detector, slots: I32) -> list[Violation]:
-        """Violations by slot into violations by key."""
+    def name(self, detector: Detector, slots: I32) -> tuple[I32, list[Violation]]:
+        """Violations by slot into violations by key, and the slots in the order of their keys."""
         rule = self._engine.plan.rules.rules[detector.check.rule].name
         table = detector.check.table
         t = self.keys(table, slots[:, 0])
         if detector.width == 1:
-            return [Violation(rule, key) for key in t]
+            return slots, [Violation(rule, key) for key in t]
         s = self.keys(table, slots[:, 1])
         if isinstance(detector, GroupDetector) or (isinstance(detector, PairDetector) and detector.check.symmetric):
-            return [Violation(rule, *sorted_pair(a, b)) for a, b in zip(t, s, strict=True)]
-        return [Violation(rule, a, b) for a, b in zip(t, s, strict=True)]
+            swap = np.array([not in_order(a, b) for a, b in zip(t, s, strict=True)], dtype=np.bool_)
+            slots = np.where(swap[:, None], slots[:, ::-1], slots)
+            pairs = [(b, a) if turn else (a, b) for a, b, turn in zip(t, s, swap, strict=True)]
+        else:
+            pairs = list(zip(t, s, strict=True))
+        return slots, [Violation(rule, a, b, pair=True) for a, b in pairs]
 
     def keys(self, table: str, slots: I32) -> list[Key]:
         """Keys of row versions; their numbers where the table has no key."""
@@ -99,7 +106,7 @@ class Views:
             found: list[Violation] = []
             for detector, slots in zip(self._engine.detectors, lists, strict=True):
                 if slots.shape[0] and len(found) < limit:
-                    found.extend(self.name(detector, slots[: limit - len(found)]))
+                    found.extend(self.name(detector, slots[: limit - len(found)])[1])
             both.append(tuple(found))
         return both[0], both[1]
 
@@ -123,7 +130,9 @@ class Views:
             for group in detector.violating_groups()[:limit]:
                 sides = detector.conflicting(int(group))
                 values = self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs).to_pylist()[0]
-                yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides))
+                firsts = np.array([side[0] for side in sides], dtype=np.int32)
+                right = self._engine.tables[check.table].rows.take(firsts, check.rhs).to_pylist() if check.rhs else []
+                yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
 
     def by_rule(self, table: str, slot: int) -> dict[str, int]:
         """Violations of one row, by rule; rules it does not violate are left out. Complexity: O(rules)."""
@@ -152,12 +161,30 @@ class Views:
         ]
 
 
-def sorted_pair(a: Key, b: Key) -> tuple[Key, Key]:
-    """The smaller key first; keys that hold NaN or differ in kind keep their order by text."""
+def gathered(chunks: Iterator[I32], limit: int | None) -> Iterator[I32]:
+    """The same violations in chunks of some thousand, up to a limit: naming many at once is cheap."""
+    left = 2**62 if limit is None else limit
+    waiting: list[I32] = []
+    size = 0
+    for chunk in chunks:
+        if left <= 0:
+            return
+        waiting.append(chunk[:left])
+        size += waiting[-1].shape[0]
+        left -= waiting[-1].shape[0]
+        if size >= NAMED_AT_ONCE or left <= 0:
+            yield np.concatenate(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def in_order(a: Key, b: Key) -> bool:
+    """Whether a is the smaller key; keys that do not compare are ordered by their text."""
     try:
-        return (a, b) if a <= b else (b, a)
+        return bool(a <= b)
     except TypeError:
-        return (a, b) if str(a) <= str(b) else (b, a)
+        return str(a) <= str(b)
 
 
 def status_of(rule: Rule, counts: RuleCounts, rows: int) -> str:

@@ -64,12 +64,16 @@ class Store:
 
     # --- writers -------------------------------------------------------------------------------
 
-    def create(self) -> None:
-        """Make the directory, which must be absent or empty."""
+    def vacant(self) -> None:
+        """Refuse a place where something is already."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise StateError(
                 f"{self.path} exists and is not an empty directory", hint="choose another place, or remove it"
             )
+
+    def create(self) -> None:
+        """Make the directory, which must be absent or empty."""
+        self.vacant()
         (self.path / "runs").mkdir(parents=True, exist_ok=True)
 
     def lock(self) -> None:

@@ -75,8 +75,8 @@ def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int32], hi: U64, l
     Complexity: O(total bytes / 8 + strings).
     """
     for i in range(offsets.size - 1):
-        at = np.int64(offsets[i])
-        end = np.int64(offsets[i + 1])
+        at = int(offsets[i])
+        end = int(offsets[i + 1])
         h1 = _K1 ^ np.uint64(end - at)
         h2 = _K2 + np.uint64(end - at)
         while at + 8 <= end:

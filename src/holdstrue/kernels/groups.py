@@ -268,12 +268,14 @@ def list_conflicts(
     image: NDArray[np.uint8],
     twin: I32,
     backwards: bool,
+    once: bool,
     out: I32,
 ) -> int:
     """List the pairs of seeds with rows of one image of the table (before or after a batch).
 
     `image[slot]` is 1 for rows in the image that are not seeds, 2 for seeds, 0 for others; seeds
-    ascend, and of two seeds the later lists the pair when `backwards`, else the earlier. Seeds with
+    ascend, and of two seeds the later lists the pair when `backwards`, else the earlier. With `once`
+    a seed lists only pairs with later rows (every row in conflict is a seed then). Seeds with
     `found[i] == 0` have no pairs. A row's twin is its version in the other image (itself when
     unchanged, -1 when it has none); `twin` is by slot and read for seeds only. Pairs that conflict
     in the other image too are left out. Returns the pairs written, at most what `out` holds.
@@ -293,7 +295,9 @@ def list_conflicts(
                 row = head[other] if kinds_conflict(kinds, values, kind, other) else -1
                 while row >= 0:
                     here = image[row]
-                    if here == 1 or (here == 2 and row != seed and (row < seed) == backwards):
+                    if (here == 1 and (row > seed or not once)) or (
+                        here == 2 and row != seed and (row < seed) == backwards
+                    ):
                         a = twins[i]
                         b = row if here == 1 else twin[row]
                         still = False
@@ -316,3 +320,25 @@ def count_conflicts(core: I32, extra: I32, kinds: I32, values: I64, rows: I32, o
     """How many rows each row conflicts with, given the rows' kinds (-1: none). Complexity: as `conflicts`."""
     for i in range(rows.size):
         out[i] = conflicts(core, extra, kinds, values, rows[i]) if rows[i] >= 0 else 0
+
+
+@kernel
+def rows_of(
+    groups: I32, extra: I32, kinds: I32, values: I64, head: I32, following: I32, alive: NDArray[np.uint8], out: I32
+) -> int:
+    """Collect the living rows of some groups; returns how many. Complexity: O(rows and removed rows met)."""
+    size = 0
+    unique = kinds.shape[0] == 0
+    lists = 1 if unique or values.shape[0] == 0 else 2
+    for i in range(groups.size):
+        for which in range(lists):
+            kind = groups[i] if unique else extra[groups[i], which]
+            while kind >= 0:
+                row = head[kind]
+                while row >= 0:
+                    if alive[row] != 0:
+                        out[size] = row
+                        size += 1
+                    row = following[row]
+                kind = -1 if unique else kinds[kind, NEXT]
+    return size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -54,6 +54,18 @@ def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
         _bind_comparison(rule, schema, comparison.column, comparison.op, right)
 
 
+def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> None:
+    """Raise for the first column that a rule reads and its table does not have; types are not looked at."""
+    for rule in rules:
+        body = rule.body
+        own = (body.table if isinstance(body, Inclusion) else None) or rule.table or main
+        for column in own_columns(rule) if own in schemas else ():
+            _present(rule, column, own, schemas[own])
+        if isinstance(body, Inclusion) and body.ref_table in schemas:
+            for column in body.ref_columns:
+                _present(rule, column, body.ref_table, schemas[body.ref_table])
+
+
 def own_columns(rule: Rule) -> tuple[str, ...]:
     """Columns the rule reads of its own table, in order of appearance."""
     names: list[str] = []
@@ -98,12 +110,7 @@ def _comparisons(condition: Condition | None) -> Iterator[Comparison]:
 
 
 def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
-    if column not in schema.names:
-        near = difflib.get_close_matches(column, schema.names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
-        raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
-    if schema.names.count(column) > 1:
-        raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
+    _present(rule, column, table, schema)
     data_type = schema.field(column).type
     if family_of(data_type) is None:
         raise error(
@@ -112,6 +119,15 @@ def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
             column,
             "rules read plain values: numbers, text, dates, times, booleans, bytes",
         )
+
+
+def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
+    if column not in schema.names:
+        near = difflib.get_close_matches(column, schema.names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
+        raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
+    if schema.names.count(column) > 1:
+        raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
 
 
 def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jobs import Job, run_job
 from rules import RULES
-from scenarios import delta, memory, scratch, single
+from scenarios import delta, memory, pairs, scratch, single
 from scenarios.setting import Setting, Table
 
 COMPETITORS = ("holdstrue", "duckdb", "duckdb_recompute", "polars", "lt_tree", "chains")
@@ -32,6 +32,12 @@ def test_scenarios_give_tables(tmp_path: Path) -> None:
         assert outcome.records
         assert not any(record.get("agrees") is False or "failure" in record for record in outcome.records)
         assert "phi8" in outcome.tables[0].markdown()
+
+
+def test_many_pairs_are_counted_as_a_self_join_counts_them(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    outcome = pairs.run(setting(tmp_path, "phi12"))
+    assert outcome.records[0]["self_join"].startswith("equal")
 
 
 def test_a_failing_worker_is_an_answer(tmp_path: Path) -> None:

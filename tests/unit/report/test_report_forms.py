@@ -135,7 +135,7 @@ def test_deltas() -> None:
     monitor = Monitor(["zip -> city", "neg := not(t.id < 0)"], key="id")
     delta = monitor.apply(pa.table({"id": [1, 2, -3], "zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]}))
     text = render(delta, report=monitor.report())
-    assert text.startswith("batch 1: +2 new, -0 resolved, 2 open\n")
+    assert text.startswith("batch #1: +2 new, -0 resolved, 2 open\n")
     assert "≠ Bonn" in text
     assert "+ neg: 1 new violation" in text
     bare = render(delta)
