@@ -13,19 +13,23 @@ from numpy.typing import NDArray
 from holdstrue.data.domain import Domain
 from holdstrue.data.labels import Labels
 from holdstrue.errors import DataError
-from holdstrue.kernels import digest
+from holdstrue.kernels import digest, floats
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
-NAN_CODE = np.int64(0x7FFF_FFFF_FFFF_FFFE)
-"""Above the code of +infinity and below the largest integer, so that closed intervals can exclude it."""
-
 NULL_DIGEST = (np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F))
 """Stands for NULL in the digest of a tuple where NULLs compare as equal."""
 
 _EXACT_INT = 2**53
+_DOUBLE = pa.float64()
+
+# the common types by their number: asking one question a type would cost more than coding a small batch
+_PLAIN = {("int", pa.int64().id): "words", ("text", pa.string().id): "text"}
+
+_SMALL = 4096
+"""Below this many values copying is cheaper than lending."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,15 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
 
     Complexity: O(values); `label` domains add a dictionary look-up a value.
     """
-    array = _plain(column)
+    plain = _PLAIN.get((domain.kind, column.type.id))
+    array = (
+        column.chunk(0) if plain and isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else _plain(column)
+    )
+    if plain and not array.null_count:
+        if plain == "words":
+            return Coded(lend(array.to_numpy()), None)
+        codes, upper = _digest(array)
+        return Coded(codes, None, upper)
     if pa.types.is_null(array.type):
         return Coded(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=np.bool_))
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -91,13 +103,15 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
 
 def key_digest(columns: list[Coded], rows: int, *, nulls_equal: bool = False) -> tuple[U64, U64, Mask]:
     """The 128-bit digest of each row's tuple of values, and which rows have one (no NULL in the tuple)."""
-    hi, lo = np.full(rows, digest.EMPTY_KEY[0]), np.full(rows, digest.EMPTY_KEY[1])
-    known = np.ones(rows, dtype=np.bool_)
+    hi, lo = np.empty(rows, dtype=np.uint64), np.empty(rows, dtype=np.uint64)
+    hi.fill(digest.EMPTY_KEY[0])
+    lo.fill(digest.EMPTY_KEY[1])
+    known: Mask | None = None
     for column in columns:
         column.extend(hi, lo, nulls_equal=nulls_equal)
         if column.valid is not None and not nulls_equal:
-            known &= column.valid
-    return hi, lo, known
+            known = column.valid if known is None else known & column.valid
+    return hi, lo, np.ones(rows, dtype=np.bool_) if known is None else known
 
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -128,8 +142,15 @@ def _digest(array: pa.Array) -> tuple[I64, U64]:
     _, offset_buffer, data_buffer = array.buffers()
     data = np.zeros(1, dtype=np.uint8)
     if data_buffer is not None and data_buffer.size:
-        data = lend(np.frombuffer(data_buffer, dtype=np.uint8))
-    raw: NDArray[Any] = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)[array.offset : array.offset + n + 1]
+        data = np.frombuffer(data_buffer, dtype=np.uint8)
+    raw: NDArray[Any] = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)[
+        array.offset : array.offset + n + 1
+    ]
+    if n < _SMALL:
+        text = data[raw[0] : raw[-1]].copy() if raw[-1] > raw[0] else data[:1]
+        digest.digest_bytes(text, (raw - raw[0]).astype(np.int32), hi, lo)
+        return lo.view(np.int64), hi
+    data = lend(data)
     if not large:
         digest.digest_bytes(data, lend(raw), hi, lo)
         return lo.view(np.int64), hi
@@ -150,6 +171,8 @@ def lend(view: Array) -> Array:
     """The same memory marked writable: a kernel compiled once serves all arrays, and none here is written."""
     if view.flags.writeable:
         return view
+    if view.size < _SMALL:
+        return view.copy()
     interface = dict(view.__array_interface__)
     interface["data"] = (interface["data"][0], False)
     return np.asarray(_Memory(interface, view))  # type: ignore[return-value]
@@ -176,8 +199,11 @@ def _label(array: pa.Array, labels: Labels, domain: Domain) -> I64:
 def _float_codes(array: pa.Array, name: str) -> I64:
     if pa.types.is_integer(array.type):
         _refuse_inexact(array, name)
-    values = array.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
-    return float_codes(values)
+    if array.type != _DOUBLE:
+        array = array.cast(_DOUBLE, safe=False)
+    if array.null_count:
+        array = array.fill_null(0.0)
+    return float_codes(lend(array.to_numpy(zero_copy_only=False)))
 
 
 def float_codes(values: NDArray[np.float64]) -> I64:
@@ -189,9 +215,8 @@ def float_codes(values: NDArray[np.float64]) -> I64:
     >>> bool((np.diff(codes) >= 0).all()), bool(codes[2] == codes[3])
     (True, True)
     """
-    bits = (values + 0.0).view(np.int64)
-    codes = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
-    codes[np.isnan(values)] = NAN_CODE
+    codes = np.empty(values.size, dtype=np.int64)
+    floats.order_codes(values, values.view(np.int64), codes)
     return codes
 
 

@@ -232,6 +232,8 @@ class Engine:
             t_key = key_digest([incoming.coded(c) for c in lefts], new.size, nulls_equal=nulls_equal)
             s_key = key_digest([incoming.coded(c) for c in rights], new.size) if grouping.two_sided else None
             grouping.insert(first, t_key, s_key)
+        if not part.old.size:
+            return Batch(rows, incoming, part.old, new, part.old, part.updates)
         old_twin = np.full(part.old.size, -1, dtype=np.int32)
         updating = np.flatnonzero(part.updates >= 0)
         old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]

@@ -16,7 +16,7 @@ from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.lists import RowLists
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.numbering import U64, Numbering, Snapshot, nested, unnested
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels
@@ -117,13 +117,29 @@ class GroupDetector:
         if self._aliased:
             return
         group = self._grouping.t_groups[batch.first_new : batch.rows.size]
-        member = (group >= 0) & holds(self.check.member, batch.incoming.column, group.size)
+        member = group >= 0
+        if self.check.member is not None:
+            member &= holds(self.check.member, batch.incoming.column, group.size)
         kinds = np.where(member, group, np.int32(-1)) if self._is_key else self._kind(batch, group, member)
         self._row_kind = room(self._row_kind, batch.rows.size, fill=-1)
         self._row_kind[batch.new] = kinds
 
     def _kind(self, batch: Batch, group: I32, member: Mask) -> I32:
         """Numbers that stand for (group, right side); rows with no known right-hand value are no members."""
+        if not self._several and batch.incoming.coded(self.check.rhs[0]).valid is None and self.check.asked[0] is None:
+            value = batch.incoming.coded(self.check.rhs[0]).identity
+            unknown, values = np.zeros(group.size, dtype=np.int64), [value]
+            upper, lower = group.astype(np.uint64), value.view(np.uint64)
+        else:
+            upper, lower, unknown, values = self._unknowns(batch, group)
+            member = member & (unknown != (1 << len(values)) - 1)
+        kinds, origin = self._numbers.assign_new(upper, lower, member)
+        if origin.size:
+            self._describe(group[origin], unknown[origin], [value[origin] for value in values])
+        return kinds
+
+    def _unknowns(self, batch: Batch, group: I32) -> tuple[U64, U64, I64, list[I64]]:
+        """Keys of the right sides, the bits of their unknown values, and the values."""
         values: list[I64] = []
         unknown, null = np.zeros((2, group.size), dtype=np.int64)
         for i, column in enumerate(self.check.rhs):
@@ -140,7 +156,6 @@ class GroupDetector:
                 unknown |= np.where(valid, np.int64(0), np.int64(1 << i))
                 value = np.where(valid, value, np.int64(0))
             values.append(value)
-        member = member & (unknown != (1 << len(values)) - 1)
         lower = values[0].view(np.uint64)
         if self._several:
             lower, upper = np.empty(group.size, dtype=np.uint64), np.empty(group.size, dtype=np.uint64)
@@ -149,10 +164,7 @@ class GroupDetector:
                 digest.extend_key_by_words(upper, lower, value.view(np.uint64))
         # the flag tells a NULL that is a value from the number that its code happens to be
         upper = (group.astype(np.int64) | (unknown << 32) | (null << (32 + MOST_RHS))).view(np.uint64)
-        kinds, origin = self._numbers.assign_new(upper, lower, member)
-        if origin.size:
-            self._describe(group[origin], unknown[origin], [value[origin] for value in values])
-        return kinds
+        return upper, np.ascontiguousarray(lower), unknown, values
 
     def _describe(self, group: I32, unknown: I64, values: list[I64]) -> None:
         """Write down group, mask and values of the kinds that are new."""

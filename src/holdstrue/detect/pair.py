@@ -21,13 +21,13 @@ from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.blocks import BlockIndex
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Shape
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Shape, Term
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import pairs as kernels
 from holdstrue.plan.checks import PairCheck
 from holdstrue.plan.compile import IndexKind
 from holdstrue.plan.filter import holds
-from holdstrue.rules.model import Op
+from holdstrue.rules.model import Condition, Op
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -100,18 +100,23 @@ class PairSet:
             self.index.remove(batch.old)
 
     def _roles_of(self, number: int, check: PairCheck, batch: Batch) -> U8:
-        size = batch.new.size
         t_groups, s_groups = self.groups(number)
-        t = (t_groups[batch.new] >= 0) & holds(check.t_member, batch.incoming.column, size)
-        same = check.t_member == check.s_member
-        s = (s_groups[batch.new] >= 0) & (
-            t if same and not self._groupings[number].two_sided else holds(check.s_member, batch.incoming.column, size)
-        )
-        for term in check.terms:
-            left, right = batch.incoming.coded(term.left).valid, batch.incoming.coded(term.right).valid
-            t = t if left is None else t & left
-            s = s if right is None else s & right
-        return t.astype(np.uint8) * np.uint8(T_ROLE) + s.astype(np.uint8) * np.uint8(S_ROLE)
+        two = self.lopsided(number) or any(term.left != term.right for term in check.terms)
+        t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
+        s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
+        return t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
+
+    @staticmethod
+    def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> NDArray[np.bool_]:
+        """Which new rows may play a role: in a group, chosen, and with every compared value known."""
+        able = groups[batch.first_new : batch.rows.size] >= 0
+        if member is not None:
+            able &= holds(member, batch.incoming.column, able.size)
+        for column in columns:
+            valid = batch.incoming.coded(column).valid
+            if valid is not None:
+                able &= valid
+        return able
 
     def end(self, batch: Batch) -> None:
         """Let the new rows into the index, at the latest when it is next read; a second call does nothing."""
@@ -172,11 +177,8 @@ class PairDetector:
         self._rows = rows
         shape = pairs.shapes[number]
         self._shape = shape
-        self._terms = np.array(
-            [(_CODE[term.op], term.left, term.right) for term in shape.terms if term.op is not Op.EQ]
-            or np.empty((0, 3)),
-            dtype=np.int32,
-        )
+        self._terms = _as_array([term for term in shape.terms if term.op is not Op.EQ])
+        self._rest = _as_array(pairs.within.unsearched(number))
         self._symmetric = check.symmetric
         self._degree = np.zeros(64, dtype=np.int64)
         self._totals = np.zeros(2, dtype=np.int64)
@@ -206,8 +208,17 @@ class PairDetector:
         """Count the pairs of some rows with the rows that stay and among themselves, and list the first."""
         total, room_left = 0, limit
         listed: list[Pairs] = []
-        for t, s, t_twin, s_twin, once in self._candidates(slots, twins):
-            keep = self._keep(t, s, t_twin, s_twin, once)
+        # rows that have no other version and nothing left to test: every candidate is a violation
+        certain = not self._rest.size and not (twins >= 0).any()
+        for t, s, t_twin, s_twin, among in self._candidates(slots, twins):
+            if certain and not among:
+                kernels.count_all(self._degree, t, s, step, self._totals)
+                total += t.size
+                if room_left:
+                    listed.append(np.stack((t[:room_left], s[:room_left]), axis=1))
+                    room_left -= listed[-1].shape[0]
+                continue
+            keep = self._keep(t, s, t_twin, s_twin, among and self._symmetric)
             kernels.count_degrees(self._degree, t, s, keep, step, self._totals)
             only = np.flatnonzero(keep == 1)
             total += only.size
@@ -218,7 +229,7 @@ class PairDetector:
         return total, np.concatenate(listed) if listed else no_pairs()
 
     def _candidates(self, slots: I32, twins: I32) -> Iterator[tuple[I32, I32, I32, I32, bool]]:
-        """Candidate pairs (t, s) with their twins: with the rows that stay, then among the rows themselves."""
+        """Candidate pairs (t, s) with their twins: with the rows that stay, then (flagged) among themselves."""
         if not slots.size:
             return
         index = self._set.index
@@ -231,17 +242,12 @@ class PairDetector:
                     yield hits.partners, own, hits.partners, own_twin, False
         if slots.size > 1:
             for hits in self._set.within.probe_among(self._number, slots):
-                yield (
-                    slots[hits.queries],
-                    slots[hits.partners],
-                    twins[hits.queries],
-                    twins[hits.partners],
-                    self._symmetric,
-                )
+                yield slots[hits.queries], slots[hits.partners], twins[hits.queries], twins[hits.partners], True
 
     def _keep(self, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
         keep = np.empty(t.size, dtype=np.uint8)
         kernels.keep_pairs(
+            self._rest,
             self._terms,
             self._rows.codes,
             t,
@@ -312,3 +318,8 @@ class PairDetector:
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._degree, self._totals = arrays["degree"], arrays["totals"]
+
+
+def _as_array(terms: Sequence[Term]) -> I32:
+    rows = [(_CODE[term.op], term.left, term.right) for term in terms]
+    return np.array(rows, dtype=np.int32).reshape(-1, 3)

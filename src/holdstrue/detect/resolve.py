@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
+from holdstrue.index.arrays import all_true, no_slots
 from holdstrue.index.numbering import U64, Numbering
 from holdstrue.index.rows import Rows, no_rows
 
@@ -31,9 +32,10 @@ def resolve(
     table = _fit(changes, rows.schema, key)
     hi, lo = digest(table)
     slots = rows.find(hi, lo)
-    if not slots.size or (slots.max() < 0 and not changes.ops.any() and np.unique(lo).size == lo.size):
+    new = slots.size < 2 or np.unique(lo).size == lo.size
+    if not slots.size or (new and slots.max() < 0 and not changes.ops.any()):
         # only inserts, all of new keys
-        return Incoming(table, no_rows(), np.full(slots.size, -1, dtype=np.int32), (hi, lo), None)
+        return Incoming(table, no_rows(), no_slots(slots.size), (hi, lo), None)
     final = _net(changes, table, key, slots, hi, lo, on_conflict)
     came = final[:, 1] >= 0
     image = final[came, 1]
@@ -52,18 +54,10 @@ def resolve(
 
 def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
     """The kept columns in order; a change other than a delete must have all of them."""
-    table = changes.rows
-    missing = [name for name in schema.names if name not in table.column_names]
-    for name in missing:
-        writes = np.flatnonzero(changes.ops != DELETE)
-        if name in key or writes.size:
-            where = changes.place(int(writes[0])) if writes.size else "the changes"
-            raise ChangeError(
-                f"{where}: no column {name!r}",
-                hint=f"give the columns {', '.join(schema.names)}; only deletes may hold the key alone",
-            )
-        table = table.append_column(schema.field(name), pa.nulls(table.num_rows, schema.field(name).type))
-    table = table.select(schema.names)
+    try:
+        table = changes.rows.select(schema.names)
+    except KeyError:
+        table = _completed(changes, schema, key).select(schema.names)
     if not table.schema.equals(schema):
         try:
             table = table.cast(schema)
@@ -83,6 +77,23 @@ def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
     return table
 
 
+def _completed(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
+    """Deletes that hold the key alone, with the other columns as NULL."""
+    table = changes.rows
+    writes = np.flatnonzero(changes.ops != DELETE)
+    for name in schema.names:
+        if name in table.column_names:
+            continue
+        if name in key or writes.size:
+            where = changes.place(int(writes[0])) if writes.size else "the changes"
+            raise ChangeError(
+                f"{where}: no column {name!r}",
+                hint=f"give the columns {', '.join(schema.names)}; only deletes may hold the key alone",
+            )
+        table = table.append_column(schema.field(name), pa.nulls(table.num_rows, schema.field(name).type))
+    return table
+
+
 def _net(
     changes: Changes,
     table: pa.Table,
@@ -95,7 +106,7 @@ def _net(
     """Per key that changes: (slot that goes or -1, row with the new image or -1, row that names the key)."""
     ops = changes.ops
     numbers = Numbering()
-    number = numbers.assign(hi, lo, np.ones(hi.size, dtype=np.bool_))
+    number = numbers.assign(hi, lo, all_true(hi.size))
     if len(numbers) == hi.size:
         exists = slots >= 0
         clash = (exists & (ops == INSERT)) | (~exists & ((ops == UPDATE) | (ops == DELETE)))

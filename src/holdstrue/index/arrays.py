@@ -41,3 +41,23 @@ def with_slack(array: Array, used: int, *, fill: int = 0, axis: int = 0) -> Arra
     padded = np.full(shape, fill, dtype=array.dtype)
     padded[(*before, slice(0, used))] = array[(*before, slice(0, used))]
     return padded  # type: ignore[return-value]
+
+
+class _Same:
+    """Views of one array of equal values: making a new one for each small batch would cost more than using it."""
+
+    def __init__(self, value: int, dtype: type[np.generic]) -> None:
+        self._value, self._dtype = value, dtype
+        self._array = np.full(1024, value, dtype=dtype)
+
+    def __call__(self, size: int) -> NDArray[Any]:
+        if size > self._array.size:
+            self._array = np.full(2 * size, self._value, dtype=self._dtype)
+        return self._array[:size]
+
+
+all_true = _Same(1, np.bool_)
+"""A mask that is true everywhere; never written to."""
+
+no_slots = _Same(-1, np.int32)
+"""Slots that are all -1; never written to."""

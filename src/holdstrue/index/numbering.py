@@ -52,6 +52,12 @@ class Numbering:
         """The same, and the row in which each new key came first."""
         size = hi.size
         out = np.empty(size, dtype=np.int32)
+        if size <= FIRST_PART:
+            self._reserve(self._used + size)
+            origin = np.empty(size, dtype=np.int32)
+            before = self._used
+            self._used = hashing.find_or_add(self._cells, self._hi, self._lo, before, hi, lo, member, out, origin)
+            return out, origin[: self._used - before]
         origins: list[I32] = []
         start, fresh = 0, 0.0
         while start < size:
@@ -74,7 +80,7 @@ class Numbering:
             origins.append(origin[: self._used - before] + np.int32(start))
             fresh = (self._used - before) / (end - start)
             start = end
-        return out, origins[0] if len(origins) == 1 else np.concatenate((*origins, origin_of_none()))
+        return out, np.concatenate(origins)
 
     def find(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of known keys, -1 for unknown ones and non-members. Complexity: O(n) expected."""
@@ -109,11 +115,6 @@ class Numbering:
         """Take over the arrays of a snapshot (they will be written to)."""
         self._cells, self._hi, self._lo = arrays["cells"], arrays["hi"], arrays["lo"]
         self._used = int(arrays["used"][0])
-
-
-def origin_of_none() -> I32:
-    """The origins of no new keys."""
-    return np.empty(0, dtype=np.int32)
 
 
 def nested(prefix: str, arrays: Snapshot) -> Snapshot:

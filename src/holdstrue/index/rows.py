@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.index.arrays import room, with_slack
+from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import U64, Mask, Numbering, Snapshot, nested, unnested
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
 
-MOST_PARTS = 32
+MOST_PARTS = 64
 """Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""
 
 
@@ -67,11 +67,9 @@ class Rows:
 
     def find(self, hi: U64, lo: U64) -> I32:
         """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
-        numbers = self._numbers.find(hi, lo, np.ones(hi.size, dtype=np.bool_))
-        known = numbers >= 0
-        slots = np.full(hi.size, -1, dtype=np.int32)
-        slots[known] = self._current[numbers[known]]
-        return slots
+        numbers = self._numbers.find(hi, lo, all_true(hi.size))
+        # an unknown key has number -1, and the last place of the array answers for it
+        return np.where(numbers >= 0, self._current[numbers], np.int32(-1))
 
     def append(self, values: pa.Table, keys: tuple[U64, U64] | None, codes: Sequence[I64]) -> I32:
         """Add living rows at the end; returns their slots. Complexity: O(rows) amortised."""
@@ -84,7 +82,7 @@ class Rows:
         slots = np.arange(first, end, dtype=np.int32)
         self._alive[first:end] = 1
         if keys is not None and self._keyed:
-            numbers = self._numbers.assign(*keys, np.ones(slots.size, dtype=np.bool_))
+            numbers = self._numbers.assign(*keys, all_true(slots.size))
             self._current = room(self._current, len(self._numbers), fill=-1)
             self._current[numbers] = slots
         self._keep(values, first)
@@ -97,19 +95,21 @@ class Rows:
         self._alive[slots] = 0
         self.living -= slots.size
         if keys is not None:
-            self._current[self._numbers.find(*keys, np.ones(slots.size, dtype=np.bool_))] = -1
+            self._current[self._numbers.find(*keys, all_true(slots.size))] = -1
 
     def _keep(self, values: pa.Table, first: int) -> None:
         if values.num_rows == 0:
             return
         self._parts.append(values)
         self._starts.append(first)
-        while len(self._parts) > 1 and (
-            (self._parts[-2].num_rows <= self._parts[-1].num_rows and len(self._parts) > MOST_PARTS // 2)
-            or len(self._parts) > MOST_PARTS
-        ):
-            self._parts[-2:] = [pa.concat_tables(self._parts[-2:]).combine_chunks()]
-            del self._starts[-1]
+        if len(self._parts) > MOST_PARTS:
+            # join the small parts at the end, as far as they are not larger than all after them
+            at, size = len(self._parts) - 1, values.num_rows
+            while at > 0 and self._parts[at - 1].num_rows <= 2 * size:
+                at -= 1
+                size += self._parts[at].num_rows
+            self._parts[at:] = [pa.concat_tables(self._parts[at:]).combine_chunks()]
+            del self._starts[at + 1 :]
 
     def take(self, slots: NDArray[np.integer], columns: Sequence[str] | None = None) -> pa.Table:
         """Values of row versions, living or not, in the order given. Complexity: O(rows taken)."""

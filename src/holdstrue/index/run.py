@@ -148,3 +148,29 @@ class Run:
         """The run of a snapshot."""
         rising = bool(arrays["rising"][0])
         return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)
+
+
+@dataclass(frozen=True)
+class Few:
+    """Some rows in no order: cheaper than a run below a hundred or two."""
+
+    group: I32
+    a: I64
+    b: I64
+    slots: I32
+
+    def __len__(self) -> int:
+        return self.slots.size
+
+    def probe(self, query_group: I32, query: I64, alive: U8) -> Iterator[tuple[I64, I32]]:
+        """As `Run.probe`. Complexity: O(queries * rows)."""
+        cursor = np.zeros(1, dtype=np.int64)
+        room = max(len(self), min(CHUNK, len(self) * query_group.size))
+        while cursor[0] < query_group.size:
+            out_query = np.empty(room, dtype=np.int64)
+            out_slot = np.empty(room, dtype=np.int32)
+            found = kernels.probe_few(
+                self.group, self.a, self.b, self.slots, query_group, query, alive, cursor, out_query, out_slot
+            )
+            if found:
+                yield out_query[:found], out_slot[:found]

@@ -43,6 +43,7 @@ def holds(terms: I32, codes: I64, t: int, s: int) -> bool:
 
 @kernel
 def keep_pairs(
+    rest: I32,
     terms: I32,
     codes: I64,
     t: I32,
@@ -57,6 +58,8 @@ def keep_pairs(
 ) -> int:
     """Decide about candidate pairs (t, s): `keep[i]` is 0 no violation, 1 a violation, 2 one in both images.
 
+    `rest` are the terms that candidates may fail, `terms` are all but the equalities.
+
     A twin is the row's version in the other image of the table (itself if unchanged, -1 if it has
     none). `once` keeps a pair only when t has the smaller slot, for pairs met from both ends.
     Returns how many are in both images. Complexity: O(pairs * terms).
@@ -66,7 +69,7 @@ def keep_pairs(
         keep[i] = 0
         if t[i] == s[i] or (once and t[i] > s[i]):
             continue
-        if not holds(terms, codes, t[i], s[i]):
+        if not holds(rest, codes, t[i], s[i]):
             continue
         keep[i] = 1
         a = t_twin[i]
@@ -97,3 +100,16 @@ def count_degrees(degree: I64, t: I32, s: I32, keep: U8, step: int, totals: I64)
                 totals[ROWS_TOTAL] -= 1
     totals[PAIRS_TOTAL] += step * kept
     return kept
+
+
+@kernel
+def count_all(degree: I64, t: I32, s: I32, step: int, totals: I64) -> None:
+    """As `count_degrees` where every pair is kept. Complexity: O(pairs)."""
+    for i in range(t.size):
+        for row in (t[i], s[i]):
+            if degree[row] == 0:
+                totals[ROWS_TOTAL] += 1
+            degree[row] += step
+            if degree[row] == 0:
+                totals[ROWS_TOTAL] -= 1
+    totals[PAIRS_TOTAL] += step * t.size

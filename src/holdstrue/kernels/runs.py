@@ -18,6 +18,9 @@ from holdstrue.kernels.jit import inline, kernel
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
+LT, LE, GT, GE = 2, 3, 4, 5
+ANY = -1
+
 BLOCK = 64
 """Rows a block and blocks a fence: 64 to 128 measured alike, 32 and 256 were 20-40% slower to probe."""
 
@@ -169,6 +172,47 @@ def _first_below(values: I64, start: int, end: int, wanted: int) -> int:
 
 
 @inline
+def _interval(op: int, value: int, lowest: int, highest: int) -> tuple[int, int]:
+    """The closed interval of codes x with `x op value`; empty ones have their lower end above the upper."""
+    if op == LT:
+        return (lowest, value - 1) if value > lowest else (1, 0)
+    if op == LE:
+        return lowest, value
+    if op == GT:
+        return (value + 1, highest) if value < highest else (1, 0)
+    if op == GE:
+        return value, highest
+    return lowest, highest
+
+
+@kernel
+def boxes(
+    slots: I32,
+    roles: NDArray[np.uint8],
+    role: int,
+    groups: I32,
+    a: I64,
+    a_op: int,
+    b: I64,
+    b_op: int,
+    out_group: I32,
+    out: I64,
+) -> None:
+    """What to look for as partners of rows in `role`: a group and two intervals each.
+
+    `a` and `b` are the rows' own codes by slot, the operators are seen from the partner (-1: any
+    value will do). Rows that may not play the role get group -1. Complexity: O(rows).
+    """
+    lowest = np.iinfo(np.int64).min
+    highest = np.iinfo(np.int64).max
+    for i in range(slots.size):
+        slot = slots[i]
+        out_group[i] = groups[slot] if roles[slot] & role != 0 else -1
+        out[i, 0], out[i, 1] = _interval(a_op, a[slot], lowest, highest) if a_op >= 0 else (lowest, highest)
+        out[i, 2], out[i, 3] = _interval(b_op, b[slot], lowest, highest) if b_op >= 0 else (lowest, highest)
+
+
+@inline
 def _find_group(groups: I32, group: int) -> int:
     """Position of a group in the run's ascending directory, -1 if absent. O(1) where groups are 0, 1, 2, ..."""
     if group < groups.size and groups[group] == group:
@@ -278,4 +322,40 @@ def probe_run(
         resume = -1
     cursor[0] = query_group.size
     cursor[1] = -1
+    return found
+
+
+@kernel
+def probe_few(
+    group: I32,
+    a: I64,
+    b: I64,
+    slots: I32,
+    query_group: I32,
+    query: I64,
+    alive: NDArray[np.uint8],
+    cursor: I64,
+    out_query: I64,
+    out_slot: I32,
+) -> int:
+    """Like `probe_run`, over a few rows in no order. Complexity: O(queries * rows)."""
+    found = 0
+    for q in range(cursor[0], query_group.size):
+        if found + slots.size > out_query.size:
+            cursor[0] = q
+            return found
+        wanted = query_group[q]
+        if wanted < 0:
+            continue
+        for i in range(slots.size):
+            if (
+                group[i] == wanted
+                and query[q, 0] <= a[i] <= query[q, 1]
+                and query[q, 2] <= b[i] <= query[q, 3]
+                and alive[slots[i]] != 0
+            ):
+                out_query[found] = q
+                out_slot[found] = slots[i]
+                found += 1
+    cursor[0] = query_group.size
     return found
