@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import known, numbers
 from holdstrue.data.domain import Domain
 from holdstrue.data.labels import Labels
 from holdstrue.errors import DataError
@@ -81,12 +82,12 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
     )
     if plain and not array.null_count:
         if plain == "words":
-            return Coded(lend(array.to_numpy()), None)
+            return Coded(lend(numbers(array, np.int64)), None)
         codes, upper = _digest(array)
         return Coded(codes, None, upper)
     if pa.types.is_null(array.type):
         return Coded(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=np.bool_))
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    valid = known(array) if array.null_count else None
     if domain.kind == "text":
         codes, upper = _digest(array)
         return Coded(codes, valid, upper)
@@ -106,12 +107,12 @@ def key_digest(columns: list[Coded], rows: int, *, nulls_equal: bool = False) ->
     hi, lo = np.empty(rows, dtype=np.uint64), np.empty(rows, dtype=np.uint64)
     hi.fill(digest.EMPTY_KEY[0])
     lo.fill(digest.EMPTY_KEY[1])
-    known: Mask | None = None
+    usable: Mask | None = None
     for column in columns:
         column.extend(hi, lo, nulls_equal=nulls_equal)
         if column.valid is not None and not nulls_equal:
-            known = column.valid if known is None else known & column.valid
-    return hi, lo, np.ones(rows, dtype=np.bool_) if known is None else known
+            usable = column.valid if usable is None else usable & column.valid
+    return hi, lo, np.ones(rows, dtype=np.bool_) if usable is None else usable
 
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -190,9 +191,9 @@ def _label(array: pa.Array, labels: Labels, domain: Domain) -> I64:
     if domain.family == "decimal":
         array = array.cast(pa.decimal256(76, domain.scale))
     values = array.to_pylist()
-    known = labels.assign(value for value in values if value is not None)
+    assigned = labels.assign(value for value in values if value is not None)
     codes = np.zeros(len(values), dtype=np.int64)
-    codes[[value is not None for value in values]] = known
+    codes[[value is not None for value in values]] = assigned
     return codes
 
 
@@ -203,7 +204,7 @@ def _float_codes(array: pa.Array, name: str) -> I64:
         array = array.cast(_DOUBLE, safe=False)
     if array.null_count:
         array = array.fill_null(0.0)
-    return float_codes(lend(array.to_numpy(zero_copy_only=False)))
+    return float_codes(lend(numbers(array, np.float64)))
 
 
 def float_codes(values: NDArray[np.float64]) -> I64:
@@ -249,10 +250,8 @@ def _integers(array: pa.Array, domain: Domain, name: str) -> I64:
         array = array.cast(pa.date64()).cast(pa.int64())
     elif domain.value_type is not None:
         array = _cast(array, domain.value_type, name).cast(pa.int64())
-    numbers = array if types.is_int64(array.type) else array.cast(pa.int64())
-    if numbers.null_count:
-        numbers = numbers.fill_null(0)
-    return lend(numbers.to_numpy(zero_copy_only=False))
+    whole = array if types.is_int64(array.type) else array.cast(pa.int64())
+    return lend(numbers(whole.fill_null(0) if whole.null_count else whole, np.int64))
 
 
 def _cast(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
@@ -271,10 +270,10 @@ def _scaled(array: pa.Array, domain: Domain, name: str) -> I64:
         exact = array.cast(pa.decimal128(38, domain.scale))
         factor = pa.scalar(10**domain.scale, type=pa.decimal128(domain.scale + 1, 0))
         shifted = pc.multiply(exact.cast(pa.decimal256(76 - domain.scale - 2, domain.scale)), factor)
-        numbers = shifted.cast(pa.decimal128(38, 0)).cast(pa.int64())
+        whole = shifted.cast(pa.decimal128(38, 0)).cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise DataError(
             f"column {name!r} holds a value too large for 18 digits at scale {domain.scale}: {error}",
             hint="give both columns the same decimal type",
         ) from error
-    return np.ascontiguousarray(numbers.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return lend(numbers(whole.fill_null(0), np.int64))

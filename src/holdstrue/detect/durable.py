@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import numbers
 from holdstrue.detect.delta import Batched, RuleCounts
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.io.store import RunFile, Store
@@ -32,6 +33,8 @@ CHECKPOINT_FROM = 10_000
 MOST_RUNS = 256
 
 I32 = NDArray[np.int32]
+
+_NO_ROWS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,7 @@ class Durable:
 
 
 def _int32(column: pa.ChunkedArray) -> I32:
-    return np.ascontiguousarray(column.to_numpy(), dtype=np.int32)
+    return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
 
 
 def _join(first: Incoming, second: Incoming) -> Incoming:

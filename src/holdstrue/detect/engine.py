@@ -182,6 +182,12 @@ class Engine:
         old = self.tables[table].rows.take(part.old, key)
         return replace(part, keys=self.key_digest(table, part.values, key), old_keys=self.key_digest(table, old, key))
 
+    def settle(self) -> None:
+        """Let rows that came in into the pair indexes now rather than when these are next read."""
+        for table in self.tables.values():
+            if table.pairs is not None:
+                table.pairs.flush()
+
     def explain(self) -> dict[int, list[str]]:
         """What the running indexes say of each check."""
         notes: dict[int, list[str]] = {}

@@ -193,6 +193,7 @@ class Monitor:
         prepared = engine.prepare(incoming)
         self._broken = True
         outcomes = engine.apply(incoming, min(limit, 2**31 - 1), prepared)
+        engine.settle()
         views = Views(engine, self._keys)
         steps = views.steps(outcomes)
         added, removed = views.listed(outcomes, limit)

@@ -85,11 +85,15 @@ class PairSet:
     @property
     def index(self) -> Any:
         """The index, with every row that came in."""
+        self.flush()
+        return self._index
+
+    def flush(self) -> None:
+        """Let waiting rows into the index."""
         if self._pending:
-            slots = np.concatenate(self._pending)
+            slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
             self._pending = []
             self._index.insert(slots)
-        return self._index
 
     def begin(self, batch: Batch) -> None:
         """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""

@@ -15,6 +15,7 @@ from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import all_true, no_slots
 from holdstrue.index.numbering import U64, Numbering
 from holdstrue.index.rows import Rows, no_rows
+from holdstrue.kernels.hashing import repeats
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -32,7 +33,7 @@ def resolve(
     table = _fit(changes, rows.schema, key)
     hi, lo = digest(table)
     slots = rows.find(hi, lo)
-    new = slots.size < 2 or np.unique(lo).size == lo.size
+    new = slots.size < 2 or not repeats(lo)
     if not slots.size or (new and slots.max() < 0 and not changes.ops.any()):
         # only inserts, all of new keys
         return Incoming(table, no_rows(), no_slots(slots.size), (hi, lo), None)
@@ -69,7 +70,7 @@ def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
     for name in key:
         column = table.column(name)
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            row = column.to_pylist().index(None)
             raise ChangeError(
                 f"{changes.place(row)}: the key column {name!r} is NULL",
                 hint="every row needs a key to be told from the others",

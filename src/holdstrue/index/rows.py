@@ -115,7 +115,7 @@ class Rows:
         """Values of row versions, living or not, in the order given. Complexity: O(rows taken)."""
         names = list(self.schema.names if columns is None else columns)
         if not slots.size:
-            return pa.schema([self.schema.field(name) for name in names]).empty_table()
+            return pa.Table.from_batches([], schema=pa.schema([self.schema.field(name) for name in names]))
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
         taken = [self._parts[p].select(names).take(pa.array(slots[part == p] - self._starts[p])) for p in used]
@@ -131,7 +131,7 @@ class Rows:
     def values(self) -> pa.Table:
         """All row versions by slot, as one table."""
         if not self._parts:
-            return self.schema.empty_table()
+            return pa.Table.from_batches([], schema=self.schema)
         return pa.concat_tables(self._parts)
 
     def size_bytes(self) -> int:

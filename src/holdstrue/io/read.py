@@ -95,7 +95,7 @@ def schema_of(
         schema = _file_schema(paths[0], options, format_of(paths[0], format))
     else:
         schema = load(source, options, format).table.schema
-    return plain_table(schema.empty_table()).schema
+    return plain_table(pa.Table.from_batches([], schema=schema)).schema
 
 
 def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
@@ -132,7 +132,7 @@ def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
         if not all(isinstance(record, Mapping) for record in source):
             raise _unreadable(source)
         if not source and options.schema is not None:
-            return options.schema.empty_table(), "the records"
+            return pa.Table.from_batches([], schema=options.schema), "the records"
         return records_table(source, schema=options.schema), "the records"
     if hasattr(source, "to_table") and hasattr(source, "scanner"):  # a pyarrow Dataset
         names = options.selected(source.schema.names, "the dataset")

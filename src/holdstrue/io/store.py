@@ -236,7 +236,7 @@ class Store:
         for at, field in enumerate(batch.schema):
             values = batch.column(at).values
             shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
-            dtype = np.dtype(values.type.to_pandas_dtype())
+            dtype = np.dtype(str(values.type))
             if len(values) == 0:
                 arrays[field.name] = np.empty(shape, dtype=dtype)
                 continue

@@ -111,3 +111,21 @@ def rehash(cells: U64, key_hi: U64, key_lo: U64, used: int) -> None:
         while cells[at] != 0:
             at = (at + np.uint64(1)) & mask
         cells[at] = (np.uint64(number + 1) << _S32) | (h & _TAG)
+
+
+@kernel
+def repeats(words: U64) -> bool:
+    """Whether some word occurs twice. Complexity: O(n) expected."""
+    size = 16
+    while size < 2 * words.size:
+        size *= 2
+    cells = np.full(size, -1, dtype=np.int32)
+    mask = np.uint64(size - 1)
+    for i in range(words.size):
+        at = mix(words[i]) & mask
+        while cells[at] >= 0:
+            if words[cells[at]] == words[i]:
+                return True
+            at = (at + np.uint64(1)) & mask
+        cells[at] = i
+    return False

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import flags, known
 from holdstrue.data.coding import encode, float_codes
 from holdstrue.data.domain import Domain, domain_of, family_of
 from holdstrue.errors import HoldstrueError
@@ -63,7 +64,7 @@ def evaluate(condition: Condition, columns: Columns) -> Truth:
         case Comparison(column, op, str(other)):
             return _with_column(columns(column), columns(other), op, column, other)
         case IsNull(column, negated):
-            null = columns(column).is_null(nan_is_null=False).to_numpy(zero_copy_only=False)
+            null = ~known(columns(column))
             return Truth(~null, null) if negated else Truth(null, ~null)
         case Not(operand):
             inner = evaluate(operand, columns)
@@ -81,28 +82,23 @@ def _truth(result: Mask, known: Mask) -> Truth:
     return Truth(result & known, ~result & known)
 
 
-def _known(array: pa.Array) -> Mask:
-    known: Mask = array.is_valid().to_numpy(zero_copy_only=False)
-    return known
-
-
 def _with_column(left: pa.Array, right: pa.Array, op: Op, left_name: str, right_name: str) -> Truth:
     domain = domain_of([left.type, right.type], ordered=False)
     if domain is None:
         raise incomparable(left_name, left.type, right_name, right.type)
-    known = _known(left) & _known(right)
+    both = known(left) & known(right)
     if domain.kind in ("text", "label"):
         text = pa.large_string() if domain.family == "text" else pa.large_binary()
         if domain.family == "decimal":
             text = pa.decimal256(76, domain.scale)
-        result = _ARROW[op](left.cast(text), right.cast(text)).fill_null(False).to_numpy(zero_copy_only=False)
-        return _truth(result, known)
+        result = flags(_ARROW[op](left.cast(text), right.cast(text)))
+        return _truth(result, both)
     a, b = encode(left, domain, name=left_name), encode(right, domain, name=right_name)
-    return _truth(_NUMPY[op](a.codes, b.codes), known)
+    return _truth(_NUMPY[op](a.codes, b.codes), both)
 
 
 def _with_constant(array: pa.Array, name: str, op: Op, value: AnyValue) -> Truth:
-    known = _known(array)
+    usable = known(array)
     constant = typed_constant(value, array.type, ordered=op.is_order)
     if constant is None:
         raise incomparable(name, array.type, repr(value), None)
@@ -115,12 +111,12 @@ def _with_constant(array: pa.Array, name: str, op: Op, value: AnyValue) -> Truth
         else:
             wide = pa.large_string() if domain.family == "text" else pa.large_binary()
             array, scalar = array.cast(wide), pa.scalar(constant, type=wide)
-        result = _ARROW[op](array, scalar).fill_null(False).to_numpy(zero_copy_only=False)
-        return _truth(result, known)
+        result = flags(_ARROW[op](array, scalar))
+        return _truth(result, usable)
     codes = encode(array, domain, name=name).codes
     if domain.kind == "float":
-        return _truth(_NUMPY[op](codes, float_codes(np.array([float(constant)]))[0]), known)
-    return _truth(_compare_integers(codes, op, _in_code_units(constant, domain)), known)
+        return _truth(_NUMPY[op](codes, float_codes(np.array([float(constant)]))[0]), usable)
+    return _truth(_compare_integers(codes, op, _in_code_units(constant, domain)), usable)
 
 
 def _compare_integers(codes: NDArray[np.int64], op: Op, value: int | Decimal | float) -> Mask:

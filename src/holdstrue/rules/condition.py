@@ -69,9 +69,7 @@ def _about(cursor: Cursor, column: str) -> Condition:
         return IsNull(column, negated)
     negated = cursor.sees("not")
     if negated and not (cursor.sees("not", "in") or cursor.sees("not", "between")):
-        cursor.fail(
-            "expected a comparison", hint="write not before the column, or after it not in or not between"
-        )
+        cursor.fail("expected a comparison", hint="write not before the column, or after it not in or not between")
     if negated:
         cursor.take()
     if cursor.accept("in"):

@@ -89,9 +89,7 @@ class Cursor:
         first = at or self.peek()
         if at is None:
             message += ", but the text ends" if first.kind == "end" else f", got {self.written(first)}"
-        raise RuleError(
-            message, text=self.text, start=first.start, end=(end or first).end, hint=hint or _HINT
-        )
+        raise RuleError(message, text=self.text, start=first.start, end=(end or first).end, hint=hint or _HINT)
 
     def written(self, token: Token) -> str:
         """A token as the user wrote it."""

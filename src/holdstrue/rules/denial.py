@@ -120,9 +120,7 @@ def _comparisons(cursor: Cursor) -> list[Comparison]:
         cursor.expect(")", "to close the bracket", _joined_hint(cursor))
         return inner
     if cursor.sees("not"):
-        cursor.fail(
-            "expected a comparison", hint=f"{DENIAL}; for not, use the opposite operator (= and !=, < and >=)"
-        )
+        cursor.fail("expected a comparison", hint=f"{DENIAL}; for not, use the opposite operator (= and !=, < and >=)")
     start = cursor.peek().start
     left = _operand(cursor, left=True)
     op = cursor.operator(f"{DENIAL}: comparisons joined by and")

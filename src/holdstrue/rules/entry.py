@@ -53,14 +53,8 @@ def text_field(entry: Mapping[Any, Any], field: str, place: str) -> str | None:
     """A field that holds text, or None where it is absent."""
     value = entry.get(field)
     if field in entry and (not isinstance(value, str) or not value.strip()):
-        note = (
-            ""
-            if value is None or isinstance(value, str)
-            else "; put it in quotes to keep YAML from reading it"
-        )
-        raise RuleError(
-            f"{place}: {field} must be text, got {value!r}", hint=f"write {field}: some text{note}"
-        )
+        note = "" if value is None or isinstance(value, str) else "; put it in quotes to keep YAML from reading it"
+        raise RuleError(f"{place}: {field} must be text, got {value!r}", hint=f"write {field}: some text{note}")
     return value
 
 
@@ -95,6 +89,4 @@ def located(error: RuleError, place: str) -> RuleError:
     if error.text is None:
         return RuleError(f"{place}: {message}", hint=error.hint)
     message = message.removesuffix("\n" + underline(error.text, error.start, error.end))
-    return RuleError(
-        f"{place}: {message}", text=error.text, start=error.start, end=error.end, hint=error.hint
-    )
+    return RuleError(f"{place}: {message}", text=error.text, start=error.start, end=error.end, hint=error.hint)

@@ -132,9 +132,7 @@ def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
     except FileNotFoundError:
         raise RuleError(f"no rule file {str(path)!r}", hint=f"looked in {Path.cwd()}") from None
     except UnicodeDecodeError as error:
-        raise RuleError(
-            f"{path} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8"
-        ) from None
+        raise RuleError(f"{path} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8") from None
     except OSError as error:
         raise RuleError(f"cannot read rule file {str(path)!r}: {error.strerror}") from None
     return _load_text(text, str(path), path.suffix.lower(), columns)
@@ -190,9 +188,7 @@ def _load_yaml(text: str, file: str) -> RuleSet:
         raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint="rules:\n  - rule: zip -> city")
     for field in content:
         if field not in _TOP:
-            raise RuleError(
-                f"{_at(file)}unknown field {field!r}", hint=f"the top of a rule file has {', '.join(_TOP)}"
-            )
+            raise RuleError(f"{_at(file)}unknown field {field!r}", hint=f"the top of a rule file has {', '.join(_TOP)}")
     rules: list[Rule] = []
     named: set[int] = set()
     for number, item in enumerate(content["rules"], start=1):
@@ -255,9 +251,7 @@ def _key(content: Mapping[str, Any], file: str) -> tuple[str, ...]:
     key = content.get("key", [])
     columns = [key] if isinstance(key, str) else key
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or columns == [""]:
-        raise RuleError(
-            f"{_at(file)}key {key!r}", hint="key is a column or a list of them: key: [area_code, phone]"
-        )
+        raise RuleError(f"{_at(file)}key {key!r}", hint="key is a column or a list of them: key: [area_code, phone]")
     if len(set(columns)) < len(columns):
         raise RuleError(f"{_at(file)}key {key!r} names a column twice")
     return tuple(columns)

@@ -52,9 +52,7 @@ def _comparison(text: str, start: int, part: str, variables: list[str]) -> Compa
     end = start + len(part.rstrip())
     match = _PART.match(part)
     if match is None:
-        raise RuleError(
-            "expected a comparison such as EQ(t1.a,t2.a)", text=text, start=start, end=end, hint=_HINT
-        )
+        raise RuleError("expected a comparison such as EQ(t1.a,t2.a)", text=text, start=start, end=end, hint=_HINT)
     if match.group(1).upper() not in OPERATORS:
         raise RuleError(
             f"unknown operator {match.group(1)!r}",

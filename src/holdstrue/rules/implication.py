@@ -37,9 +37,7 @@ class Finding:
     message: str
 
 
-def review(
-    rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"] | None = None
-) -> tuple[Finding, ...]:
+def review(rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"] | None = None) -> tuple[Finding, ...]:
     """Point out duplicates and rules implied by others; what is left always implies what is pointed out.
 
     Every rule between rows is spelled out as denials, sets of comparisons that must not all be true. A
@@ -82,9 +80,7 @@ def review(
         if i in findings:
             continue
         premises = [
-            known[j]
-            for j, other in enumerate(ordered)
-            if j != i and j not in findings and _eligible(other, ordered[i])
+            known[j] for j, other in enumerate(ordered) if j != i and j not in findings and _eligible(other, ordered[i])
         ]
         reasons = _reasons(known[i], premises, nulls)
         if reasons:
@@ -141,10 +137,7 @@ def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...
             return _closure_reasons(lhs, rhs, premises)
         case _:
             return _all_named(
-                [
-                    next((p.name for p in premises if _implies(p, *denial)), None)
-                    for denial in rule.conclusions
-                ]
+                [next((p.name for p in premises if _implies(p, *denial)), None) for denial in rule.conclusions]
             )
 
 
@@ -162,9 +155,7 @@ def _closure_reasons(lhs: tuple[str, ...], rhs: tuple[str, ...], premises: list[
     dependencies = [(p.name, p.body) for p in premises if isinstance(p.body, FD)]
     reached, used = set(lhs), []
     while not set(rhs) <= reached:
-        steps = (
-            step for step in dependencies if set(step[1].lhs) <= reached and not set(step[1].rhs) <= reached
-        )
+        steps = (step for step in dependencies if set(step[1].lhs) <= reached and not set(step[1].rhs) <= reached)
         step = next(steps, None)
         if step is None:
             return ()

@@ -118,8 +118,7 @@ def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
         raise _trivial(body.rhs, source)
     lhs, rhs = tuple(body.lhs[i] for i in left), tuple(body.rhs[i] for i in right)
     patterns = [
-        Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right))
-        for pattern in body.tableau
+        Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right)) for pattern in body.tableau
     ]
     distinct = list({pattern_text(pattern): pattern for pattern in patterns}.values())
     kept = [p for p in distinct if not any(p is not q and _covers(q, p) for q in distinct)]

@@ -91,9 +91,7 @@ class Order:
     def possible(self) -> bool:
         """Whether some values make the whole conjunction true."""
         nodes = range(len(self._terms))
-        return all(self._below[i][i] != _BELOW for i in nodes) and not any(
-            self._same(i, j) for i, j in self._unequal
-        )
+        return all(self._below[i][i] != _BELOW for i in nodes) and not any(self._same(i, j) for i, j in self._unequal)
 
     def entails(self, predicate: Predicate) -> bool:
         """Whether `predicate` is true whenever the conjunction is (and so never unknown)."""

@@ -29,9 +29,7 @@ from holdstrue.rules.normal import normalise
 from holdstrue.rules.text import condition_text, text_of
 from holdstrue.rules.tokens import Token
 
-_FORMS = (
-    "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
-)
+_FORMS = "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
 _CELL = "write _ for any value, and text in 'quotes'"
 
 
@@ -77,9 +75,7 @@ def parse_rule(
     printed = text_of(parsed.body)
     if name is None:
         name = printed if condition is None else f"{printed} where {condition_text(condition)}"
-    rule = Rule(
-        parsed.body, name, description, severity, condition, tolerance, table, Source(text, parsed.spans)
-    )
+    rule = Rule(parsed.body, name, description, severity, condition, tolerance, table, Source(text, parsed.spans))
     normalise(rule)
     return rule
 

@@ -11,9 +11,7 @@ from holdstrue.errors import RuleError
 Kind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
 
 # Words that mean something in some position; a name that is one of them is printed in backticks.
-KEYWORDS = frozenset(
-    ("_", "and", "between", "false", "forall", "in", "is", "key", "not", "null", "or", "true", "with")
-)
+KEYWORDS = frozenset(("_", "and", "between", "false", "forall", "in", "is", "key", "not", "null", "or", "true", "with"))
 
 # Every spelling of a symbol and the one the parser sees.
 SYMBOLS = {

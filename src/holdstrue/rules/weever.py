@@ -39,9 +39,7 @@ def parse_weever(text: str, columns: Sequence[str]) -> RuleSet:
     key: tuple[str, ...] = ()
     if isinstance(content, dict):
         if "constraints" not in content:
-            raise RuleError(
-                "no 'constraints' in this JSON", hint='Weever\'s file is {"constraints": [[...], ...]}'
-            )
+            raise RuleError("no 'constraints' in this JSON", hint='Weever\'s file is {"constraints": [[...], ...]}')
         indexes = _list(content.get("keyColumns", []), "keyColumns")
         key = tuple(_name(index, columns, "keyColumns") for index in indexes)
         content = content["constraints"]
@@ -66,9 +64,7 @@ def _predicate(item: Any, columns: Sequence[str], place: str) -> Predicate:
         raise RuleError(f"{place}: expected a comparison, got {item!r}", hint=_SHAPE)
     op = OPERATORS.get(str(item["op"]).upper())
     if op is None:
-        raise RuleError(
-            f"{place}: unknown operator {item['op']!r}", hint=f"one of {', '.join(OPERATORS)}; {DENIAL}"
-        )
+        raise RuleError(f"{place}: unknown operator {item['op']!r}", hint=f"one of {', '.join(OPERATORS)}; {DENIAL}")
     left, right = (_name(item[side], columns, place) for side in ("colIdx1", "colIdx2"))
     return Predicate(Column("t", left), op, Column("s", right))
 

@@ -44,7 +44,7 @@ class Target:
         """No changes."""
         rows = pa.table({name: pa.nulls(0) for name in self.key})
         if self.schema is not None:
-            rows = self.schema.empty_table()
+            rows = pa.Table.from_batches([], schema=self.schema)
         return Changes(rows, np.zeros(0, np.uint8), places)
 
     def changes(self, rows: pa.Table, ops: NDArray[np.uint8], places: Places) -> Changes:
