@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,9 @@ class PairSet:
         self._kind = kind
         self._pending: list[I32] = []
         self._entered = 0
-        self.within = BlockIndex(self.shapes, self)
         self._index: Any = _index(kind, self.shapes, self)
+        # the rows of a batch are compared among themselves through blocks whatever the index
+        self.within: BlockIndex = self._index if kind == "blocks" else BlockIndex(self.shapes, self)
 
     @property
     def alive(self) -> U8:
@@ -131,6 +133,8 @@ class PairSet:
     def rebuild(self) -> None:
         """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
         self._index = _index(self._kind, self.shapes, self)
+        if self._kind == "blocks":
+            self.within = self._index
         self._pending = [self._rows.living_slots()]
 
     def size_bytes(self) -> int:
@@ -165,6 +169,22 @@ def _index(kind: IndexKind, shapes: tuple[Shape, ...], rows: PairSet) -> Any:
 
         return ChainIndex(shapes, rows)
     raise HoldstrueError(f"no index {kind!r}", hint="choose blocks, lt_tree or chains")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rows and their possible partners, each with its version in the other image of the table."""
+
+    own: I32
+    partners: I32
+    own_twins: I32
+    partner_twins: I32
+    role: int
+    among: bool
+
+    def pair(self, own: I32, partners: I32) -> tuple[I32, I32]:
+        """What belongs to t and what belongs to s."""
+        return (own, partners) if self.role == T_ROLE else (partners, own)
 
 
 class PairDetector:
@@ -214,15 +234,17 @@ class PairDetector:
         listed: list[Pairs] = []
         # rows that have no other version and nothing left to test: every candidate is a violation
         certain = not self._rest.size and not (twins >= 0).any()
-        for t, s, t_twin, s_twin, among in self._candidates(slots, twins):
-            if certain and not among:
-                kernels.count_all(self._degree, t, s, step, self._totals)
+        for found in self._candidates(slots, twins):
+            t, s = found.pair(found.own, found.partners)
+            if certain and not found.among:
+                kernels.count_all(self._degree, found.own, found.partners, step, self._totals)
                 total += t.size
                 if room_left:
                     listed.append(np.stack((t[:room_left], s[:room_left]), axis=1))
                     room_left -= listed[-1].shape[0]
                 continue
-            keep = self._keep(t, s, t_twin, s_twin, among and self._symmetric)
+            t_twin, s_twin = found.pair(found.own_twins, found.partner_twins)
+            keep = self._keep(t, s, t_twin, s_twin, found.among and self._symmetric)
             kernels.count_degrees(self._degree, t, s, keep, step, self._totals)
             only = np.flatnonzero(keep == 1)
             total += only.size
@@ -232,21 +254,19 @@ class PairDetector:
                 room_left -= only.size
         return total, np.concatenate(listed) if listed else no_pairs()
 
-    def _candidates(self, slots: I32, twins: I32) -> Iterator[tuple[I32, I32, I32, I32, bool]]:
-        """Candidate pairs (t, s) with their twins: with the rows that stay, then (flagged) among themselves."""
+    def _candidates(self, slots: I32, twins: I32) -> Iterator[Candidates]:
+        """Candidate pairs of some rows: with the rows that stay, then among themselves."""
         if not slots.size:
             return
         index = self._set.index
         for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
             for hits in index.probe(self._number, slots, role):
-                own, own_twin = slots[hits.queries], twins[hits.queries]
-                if role == T_ROLE:
-                    yield own, hits.partners, own_twin, hits.partners, False
-                else:
-                    yield hits.partners, own, hits.partners, own_twin, False
+                partners = hits.partners
+                yield Candidates(slots[hits.queries], partners, twins[hits.queries], partners, role, among=False)
         if slots.size > 1:
             for hits in self._set.within.probe_among(self._number, slots):
-                yield slots[hits.queries], slots[hits.partners], twins[hits.queries], twins[hits.partners], True
+                own, other = hits.queries, hits.partners
+                yield Candidates(slots[own], slots[other], twins[own], twins[other], T_ROLE, among=True)
 
     def _keep(self, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
         keep = np.empty(t.size, dtype=np.uint8)

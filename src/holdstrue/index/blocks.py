@@ -8,7 +8,7 @@ flag and dropped when its run is merged. Memory: 20.5 bytes a row and side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,7 @@ class BlockIndex:
         self._rows = rows
         self._drives = tuple(Drive.of(shape) for shape in shapes)
         self._sides: list[dict[int, Side]] = []
+        self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
             one = all(term.left == term.right for term in shape.terms) and not rows.lopsided(check)
             self._sides.append({T_ROLE | S_ROLE: Side()} if one else {T_ROLE: Side(), S_ROLE: Side()})
@@ -96,12 +97,15 @@ class BlockIndex:
         if not members.size:
             return
         side.held += members.size
-        waiting = members if side.few is None else np.concatenate((side.few.slots, members))
-        if waiting.size <= MOST_FEW:
-            side.few = Few(*self._attributes(check, role, waiting), waiting)
-            return
-        side.few = None
-        side.runs.append(self.run(check, role, waiting))
+        if members.size <= MOST_FEW:
+            waiting = members if side.few is None else np.concatenate((side.few.slots, members))
+            if waiting.size <= MOST_FEW:
+                side.few = Few(*self._attributes(check, role, waiting), waiting)
+                return
+            side.few = None
+            side.runs.append(self.run(check, role, waiting))
+        else:
+            side.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
         merged: list[Run] = []
         size = len(side.runs[-1])
         while len(side.runs) > 1 and len(side.runs[-2]) < RATIO * size:
@@ -110,6 +114,13 @@ class BlockIndex:
         if merged:
             merged.append(side.runs.pop())
             self._merge(check, role, side, merged)
+
+    def _probed(self, check: int, role: int, slots: Slots) -> Run | None:
+        """The run that `probe_among` built of the same rows just before."""
+        known = self._among.pop(check, None)
+        if known is None or known[0] is not slots or known[1] != role:
+            return None
+        return replace(known[2], slots=slots[known[2].slots])
 
     def _merge(self, check: int, role: int, side: Side, runs: list[Run]) -> None:
         slots = np.concatenate([run.slots for run in runs])
@@ -224,6 +235,7 @@ class BlockIndex:
             part = Few(*self._attributes(check, role, slots[members]), members)
         else:
             part = self.run(check, role, slots[members], members)
+            self._among[check] = (slots, role, part)
         group, box, position = self.queries(check, slots, T_ROLE)
         present = np.ones(slots.size, dtype=np.uint8)
         for query, partner in part.probe(group, box, present):

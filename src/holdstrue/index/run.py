@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.kernels import runs as kernels
-from holdstrue.kernels.sorting import argsort
+from holdstrue.kernels.sorting import SMALL, argsort
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -48,7 +48,8 @@ class Run:
 
         Complexity: O(n log n).
         """
-        order = argsort(group, a, b if rising else ~b)
+        # among equal first attributes the second decides how long the chain gets, which matters in large runs
+        order = argsort(group, a) if group.size < SMALL else argsort(group, a, b if rising else ~b)
         group, a, b, slots = group[order], a[order], b[order], slots[order]
         first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if group.size else group[:0]
         starts = np.append(first, group.size).astype(np.int32)

@@ -103,13 +103,25 @@ def count_degrees(degree: I64, t: I32, s: I32, keep: U8, step: int, totals: I64)
 
 
 @kernel
-def count_all(degree: I64, t: I32, s: I32, step: int, totals: I64) -> None:
-    """As `count_degrees` where every pair is kept. Complexity: O(pairs)."""
-    for i in range(t.size):
-        for row in (t[i], s[i]):
-            if degree[row] == 0:
-                totals[ROWS_TOTAL] += 1
-            degree[row] += step
-            if degree[row] == 0:
-                totals[ROWS_TOTAL] -= 1
-    totals[PAIRS_TOTAL] += step * t.size
+def count_all(degree: I64, own: I32, partners: I32, step: int, totals: I64) -> None:
+    """As `count_degrees` where every pair is kept and pairs of one own row follow each other. Complexity: O(pairs)."""
+    rows = 0
+    i = 0
+    while i < own.size:
+        row = own[i]
+        start = i
+        while i < own.size and own[i] == row:
+            partner = partners[i]
+            before = degree[partner]
+            degree[partner] = before + step
+            if before == 0:
+                rows += 1
+            elif before + step == 0:
+                rows -= 1
+            i += 1
+        before = degree[row]
+        after = before + step * (i - start)
+        degree[row] = after
+        rows += (1 if after != 0 else 0) - (1 if before != 0 else 0)
+    totals[ROWS_TOTAL] += rows
+    totals[PAIRS_TOTAL] += step * own.size

@@ -56,6 +56,10 @@ def _radix(keys: U64, order: I32, bits: int) -> I32:
     return order
 
 
+def _sorted(keys: U64, order: I32, bits: int) -> I32:
+    return order[np.argsort(keys, kind="stable")] if keys.size < SMALL else _radix(keys, order, bits)
+
+
 def argsort(*columns: NDArray[np.int64] | NDArray[np.int32]) -> I32:
     """The stable permutation that sorts rows by the first column, then by the second, and so on.
 
@@ -68,8 +72,8 @@ def argsort(*columns: NDArray[np.int64] | NDArray[np.int32]) -> I32:
     [1, 2, 0]
     """
     n = columns[0].size
-    if n < SMALL:
-        return np.lexsort(columns[::-1]).astype(np.int32)
+    if n < 2:
+        return np.arange(n, dtype=np.int32)
     order = np.arange(n, dtype=np.int32)
     packed: U64 | None = None
     used = 0
@@ -78,8 +82,8 @@ def argsort(*columns: NDArray[np.int64] | NDArray[np.int32]) -> I32:
         bits = (int(column.max()) - low).bit_length()
         digits = (column.astype(np.int64) - np.int64(low)).view(np.uint64)
         if packed is not None and used + bits > 64:
-            order = _radix(packed[order], order, used)
+            order = _sorted(packed[order], order, used)
             packed, used = None, 0
         packed = digits if packed is None else packed | (digits << np.uint64(used)) if bits else packed
         used += bits
-    return order if packed is None else _radix(packed[order], order, used)
+    return order if packed is None else _sorted(packed[order], order, used)
