@@ -256,6 +256,8 @@ def probe_run(
     query. `cursor` is (query, position) to start from and receives where the output became full
     (or the number of queries). Returns the rows reported.
     """
+    lowest = np.iinfo(np.int64).min
+    highest = np.iinfo(np.int64).max
     found = 0
     room = out_query.size
     resume = cursor[1]
@@ -276,14 +278,21 @@ def probe_run(
         end = starts[place + 1]
         # the chain: both intervals are ranges of positions
         if split > start and resume < split:
-            first = _first_at_least(a, start, split, a_low)
-            last = _first_above(a, first, split, a_high)
-            if rising:
-                first = _first_at_least(b, first, last, b_low)
-                last = _first_above(b, first, last, b_high)
-            else:
-                first = _first_at_most(b, first, last, b_high)
-                last = _first_below(b, first, last, b_low)
+            first = start if a_low == lowest else _first_at_least(a, start, split, a_low)
+            last = split if a_high == highest else _first_above(a, first, split, a_high)
+            # the ends of the range tell whether the second interval is missed or covered, mostly without a search
+            if first < last:
+                if rising:
+                    if b[last - 1] < b_low or b[first] > b_high:
+                        last = first
+                    else:
+                        first = first if b[first] >= b_low else _first_at_least(b, first, last, b_low)
+                        last = last if b[last - 1] <= b_high else _first_above(b, first, last, b_high)
+                elif b[last - 1] > b_high or b[first] < b_low:
+                    last = first
+                else:
+                    first = first if b[first] <= b_high else _first_at_most(b, first, last, b_high)
+                    last = last if b[last - 1] >= b_low else _first_below(b, first, last, b_low)
             for i in range(max(first, resume), last):
                 if alive[slots[i]] != 0:
                     if found == room:
@@ -294,8 +303,8 @@ def probe_run(
                     out_slot[found] = slots[i]
                     found += 1
         # the rest: a range on the first attribute, fences on the second
-        first = max(_first_at_least(a, split, end, a_low), resume)
-        last = _first_above(a, split, end, a_high)
+        first = max(split if a_low == lowest else _first_at_least(a, split, end, a_low), resume)
+        last = end if a_high == highest else _first_above(a, split, end, a_high)
         i = first
         while i < last:
             if i % BLOCK == 0:
