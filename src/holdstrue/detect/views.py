@@ -79,10 +79,10 @@ class Views:
         """Violations by slot into violations by key, and the slots in the order of their keys."""
         rule = self._engine.plan.rules.rules[detector.check.rule].name
         table = detector.check.table
-        t = self.keys(table, slots[:, 0])
+        keys = self.keys(table, slots.reshape(-1))
         if detector.width == 1:
-            return slots, [Violation(rule, key) for key in t]
-        s = self.keys(table, slots[:, 1])
+            return slots, [Violation(rule, key) for key in keys]
+        t, s = keys[::2], keys[1::2]
         if isinstance(detector, GroupDetector) or (isinstance(detector, PairDetector) and detector.check.symmetric):
             swap = np.array([not in_order(a, b) for a, b in zip(t, s, strict=True)], dtype=np.bool_)
             slots = np.where(swap[:, None], slots[:, ::-1], slots)
@@ -96,7 +96,7 @@ class Views:
         names = self._keys.get(table, ())
         if not names:
             return [int(slot) for slot in slots]
-        columns = [column.to_pylist() for column in self._engine.tables[table].rows.take(slots, names).columns]
+        columns = [self._engine.tables[table].rows.values_of(slots, name) for name in names]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def listed(self, outcomes: list[Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:

@@ -7,7 +7,9 @@ row and code column, and the key's numbering (31 to 41 bytes a row).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,10 @@ U8 = NDArray[np.uint8]
 
 MOST_PARTS = 64
 """Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""
+
+
+FEW = 64
+"""Rows that are read one by one: setting up a vectorised read costs as much as this many."""
 
 
 class Rows:
@@ -123,6 +129,18 @@ class Rows:
             return taken[0]
         place = np.argsort(np.concatenate([np.flatnonzero(part == p) for p in used]), kind="stable")
         return pa.concat_tables(taken).take(pa.array(place))
+
+    def values_of(self, slots: NDArray[np.integer], column: str) -> list[Any]:
+        """One column of row versions as Python values. Complexity: O(rows)."""
+        if slots.size > FEW:
+            taken: list[Any] = self.take(slots, [column]).column(0).to_pylist()
+            return taken
+        at = self.schema.get_field_index(column)
+        found = []
+        for slot in slots.tolist():
+            part = bisect_right(self._starts, slot) - 1
+            found.append(self._parts[part].column(at)[slot - self._starts[part]].as_py())
+        return found
 
     def living_slots(self) -> I32:
         """Slots of all living rows, ascending. Complexity: O(slots)."""
