@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import permutations
 from typing import Any
 
@@ -140,7 +141,7 @@ def compare(a: Any, op: str, b: Any) -> bool | None:
 
 
 def _ordered(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | Decimal):
         return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
     return value
 

@@ -15,7 +15,12 @@ from holdstrue.index import blocks
 
 Mask = NDArray[np.bool_]
 OPS = {
-    "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
 }
 COLUMNS = ("g", "a", "b", "c", "d")
 TREND = [("g", "=", "g"), ("a", ">", "a"), ("b", "<", "b")]
@@ -44,8 +49,14 @@ def rows(dice: np.random.Generator, keys: NDArray[np.int64], dirt: float) -> dic
     size = keys.size
     a = dice.integers(0, 300, size)
     b = np.where(dice.random(size) < dirt, dice.integers(0, 100, size), a // 3)
-    return {"id": keys, "g": dice.integers(0, 3, size), "a": a, "b": b, "c": dice.integers(0, 4, size),
-            "d": dice.integers(0, 200, size)}
+    return {
+        "id": keys,
+        "g": dice.integers(0, 3, size),
+        "a": a,
+        "b": b,
+        "c": dice.integers(0, 4, size),
+        "d": dice.integers(0, 200, size),
+    }
 
 
 def truth(shape: list[tuple[str, str, str]], table: dict[str, NDArray[Any]]) -> set[tuple[int, int]]:
@@ -88,7 +99,7 @@ def test_from_scratch(name: str, dirt: float) -> None:
     [result] = report.results
     assert result.counts.pairs == (total // 2 if symmetric else total)
     assert result.counts.rows == np.count_nonzero(counted)
-    listed = named(report)
+    listed = named(report.listed())
     assert len(listed) == min(2000, result.counts.pairs)
     for t, s in itertools.islice(listed, 200):
         assert all(OPS[op](table[left][t], table[right][s]) for left, op, right in SHAPES[name])
@@ -109,10 +120,11 @@ def test_under_changes(monkeypatch: pytest.MonkeyPatch, index: Any, few: int) ->
         changed = dice.choice(np.setdiff1d(present, gone), size=min(size // 3, present.size - gone.size), replace=False)
         fresh = np.arange(size) + (present.max() + 1 if present.size else 0)
         new, updated = rows(dice, fresh, 0.05), rows(dice, changed, 0.05)
-        batch = {name: np.concatenate((new[name], updated[name], np.resize(gone, gone.size))) for name in ("id",)}
-        batch |= {name: np.concatenate((new[name], updated[name], np.zeros(gone.size, dtype=np.int64))) for name in COLUMNS}
-        ops = ["insert"] * size + ["update"] * changed.size + ["delete"] * gone.size
-        delta = monitor.apply(pa.table(batch | {"op": pa.array(ops, pa.string())}), limit=None, op_column="op", feed="ops")
+        nothing = np.zeros(gone.size, dtype=np.int64)
+        batch = {name: np.concatenate((new[name], updated[name], nothing)) for name in COLUMNS}
+        batch["id"] = np.concatenate((fresh, changed, gone))
+        ops = pa.array(["insert"] * size + ["update"] * changed.size + ["delete"] * gone.size, pa.string())
+        delta = monitor.apply(pa.table(batch | {"op": ops}), limit=None, op_column="op", feed="ops")
         keep = ~np.isin(present, np.concatenate((gone, changed)))
         table = {name: np.concatenate((table[name][keep], new[name], updated[name])) for name in table}
         added, removed = list(delta.added), list(delta.removed)
@@ -120,7 +132,9 @@ def test_under_changes(monkeypatch: pytest.MonkeyPatch, index: Any, few: int) ->
             after = truth(shape, table)
             step = delta.counts[name]
             assert (step.added, step.removed, step.open) == (
-                len(after - before[name]), len(before[name] - after), len(after),
+                len(after - before[name]),
+                len(before[name] - after),
+                len(after),
             ), name
             assert named(v for v in added if v.rule == name) == after - before[name], name
             assert named(v for v in removed if v.rule == name) == before[name] - after, name

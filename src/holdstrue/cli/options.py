@@ -72,7 +72,8 @@ _READING = "Reading files"
 
 State = Annotated[str, typer.Argument(metavar="STATE", help="The state directory.")]
 Rules = Annotated[
-    str | None, typer.Option("--rules", "-r", metavar="FILE", help="A rule file: YAML, or one rule a line.")
+    str | None,
+    typer.Option("--rules", "-r", metavar="FILE", help="A rule file: YAML, or one rule a line; - for standard input."),
 ]
 RuleTexts = Annotated[
     list[str] | None,

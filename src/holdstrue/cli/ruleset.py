@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import HoldstrueError, RuleError
 from holdstrue.rules import RuleSet, load_rules
+from holdstrue.rules.entry import located
+
+Names = Callable[[], Sequence[str] | None]
 
 
 def rules_of(
@@ -19,20 +23,56 @@ def rules_of(
         raise HoldstrueError("no rules are given", hint="name a file with --rules FILE, or write --rule 'zip -> city'")
     if file is None:
         return load_rules(list(texts or ()))
-    rules = load_rules(Path(file), columns=_columns(file, data, read or {}))
+    rules = rules_in(file, lambda: _columns(data, read or {}))
     if texts:
         rules = load_rules(replace(rules, rules=(*rules.rules, *load_rules(list(texts)).rules)))
     return rules
 
 
-def _columns(file: str, data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
-    """The columns of the data, where the rules are JSON, which speaks of columns by number."""
+def rules_in(file: str, columns: Names) -> RuleSet:
+    """The rules of a file, of a pipe, or of standard input (`-`); JSON asks for the names of the columns."""
+    if file != "-" and (Path(file).is_file() or Path(file).is_dir() or not Path(file).exists()):
+        return load_rules(Path(file), columns=columns() if _is_json(file) else None)
+    # What a pipe gives can be read once only, so its text is loaded in place of its path.
+    name = "standard input" if file == "-" else file
+    text = _read_once(file, name)
+    try:
+        # The line end keeps a text of one line from being taken for a path.
+        return load_rules(text + "\n", columns=columns() if text.lstrip()[:1] in ("{", "[") else None)
+    except RuleError as error:
+        raise located(error, name) from None
+
+
+def require_tables(names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a table that no rule mentions: its name is mostly misspelt."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise HoldstrueError(f"no rule speaks of table {name!r}", hint=f"the rules speak of {', '.join(known)}")
+
+
+def _read_once(file: str, name: str) -> str:
+    try:
+        if file != "-":
+            return Path(file).read_text(encoding="utf-8-sig")
+        return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint="send it as UTF-8") from None
+    except OSError as error:
+        raise RuleError(f"cannot read rules from {name}: {error.strerror}") from None
+
+
+def _is_json(file: str) -> bool:
     try:
         with Path(file).open(encoding="utf-8-sig") as text:
-            start = text.read(200).lstrip()[:1]
+            return text.read(200).lstrip()[:1] in ("{", "[") or file.endswith(".json")
     except (OSError, UnicodeDecodeError):
-        return None  # reading the rules will say what is wrong
-    if not data or not (start in ("{", "[") or file.endswith(".json")):
+        return False  # reading the rules will say what is wrong
+
+
+def _columns(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
+    """The columns of the data, for rules in JSON, which speaks of columns by number."""
+    if not data:
         return None
     from holdstrue.io.read import schema_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.report import Report
-from holdstrue.errors import DataError
+from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table, schema_of
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
@@ -48,6 +48,11 @@ def check(
     Complexity: O(rows) for keys, FDs and one-row rules, O(rows log rows) for rules with up to two
     inequalities, whatever the number of violations.
     """
+    unknown = set(read) - {"encoding", "format", "delimiter", "null_values"}
+    if unknown:
+        raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
+    if limit is not None and limit < 0:
+        raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
     ruleset = load_rules(rules)
     others = dict(tables or {})
     main = main_table(ruleset, tuple(others))

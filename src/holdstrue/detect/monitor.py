@@ -17,7 +17,7 @@ from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.report import Report
 from holdstrue.detect.resolve import OnConflict, resolve
-from holdstrue.detect.views import Group, Views, numbers_of
+from holdstrue.detect.views import Group, Views, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.store import Store
@@ -78,6 +78,7 @@ class Monitor:
         self._batches = 0
         self._history: list[Batched] = []
         self._broken = False
+        self._closed = False
         if data is not None:
             self.apply(data, limit=0, feed="append", **(read or {}))
 
@@ -122,9 +123,10 @@ class Monitor:
         return monitor
 
     def close(self) -> None:
-        """Let go of the state directory."""
+        """Let go of the state directory; the monitor can still be read, but no longer be changed."""
         if self._durable is not None:
             self._durable.close()
+            self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +166,8 @@ class Monitor:
         Complexity: O(changes and violations they add or remove), times log of the rows in a group.
         """
         self._usable()
+        if on_conflict not in ("error", "upsert", "ignore"):
+            raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         batch = f"#{self._batches + 1}" if batch_id is None else str(batch_id)
         if batch_id is not None and batch.startswith("#"):
             raise HoldstrueError(
@@ -282,6 +286,8 @@ class Monitor:
         return name
 
     def _usable(self) -> None:
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
@@ -323,10 +329,12 @@ class Monitor:
         rows = engine.tables[name].rows
         parts = key if isinstance(key, tuple | list) else (key,)
         fields = [rows.schema.field(column) for column in self._keys[name]]
-        values = pa.table(
-            [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)],
-            names=[field.name for field in fields],
-        )
+        try:
+            arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
+        except (ValueError, pa.ArrowException) as error:
+            wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
+            raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
+        values = pa.table(arrays, names=[field.name for field in fields])
         slot = int(rows.find(*engine.key_digest(name, values, self._keys[name]))[0])
         if slot < 0:
             raise HoldstrueError(f"no row with key {key!r} in {name!r}")
@@ -334,6 +342,8 @@ class Monitor:
 
     def offenders(self, limit: int = 10, *, table: str | None = None) -> list[Offender]:
         """The rows in most violations, worst first. Complexity: O(violating rows)."""
+        if limit < 0:
+            raise HoldstrueError(f"limit is {limit}", hint="give how many rows to list")
         if self._engine is None:
             return []
         return Views(self._engine, self._keys).offenders(self._table_name(table or self._main), limit)
@@ -375,11 +385,12 @@ class Monitor:
             return self._durable.seen(batch)
         return any(line.batch == batch for line in self._history)
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{count:,} rows of {name}" for name, count in self.rows.items())
+        return f"Monitor({len(self.rules)} rules, {rows}, {sum(c.open for c in self.counts().values()):,} violations)"
+
     def _known(self, rule: str | None) -> None:
-        if rule is not None and rule not in {known.name for known in self.rules}:
-            raise HoldstrueError(
-                f"no rule called {rule!r}", hint=f"the rules are {', '.join(r.name for r in self.rules)}"
-            )
+        known_rule(self.rules, rule)
 
     def _state(self, batch: str | None) -> State:
         return State(
@@ -408,7 +419,7 @@ def _keys(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
         if not keys[table]:
             raise HoldstrueError(
                 f"table {table!r} needs a key, so that its rows can be updated and deleted",
-                hint=f"name its key columns: key={{{table!r}: 'id'}}, or --key on the command line",
+                hint=f"name its key columns: key={{{table!r}: 'id'}}, or on the command line --table-key {table}=id",
             )
     return keys
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.engine import Engine
-from holdstrue.detect.views import Group, Views, gathered, numbers_of
+from holdstrue.detect.views import Group, Views, gathered, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
@@ -55,16 +55,24 @@ class Report:
         return sum(result.counts.open for result in self.results)
 
     def __iter__(self) -> Iterator[Violation]:
+        """All violations, made as they are read; `listed` stops at the report's limit."""
+        return self.violations()
+
+    def listed(self) -> Iterator[Violation]:
+        """The violations that are written out: the first ones, up to the report's limit."""
         return self.violations(limit=self.limit)
 
     def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
         """Violations by key, of one rule or of all, made as they are read."""
         rules = [result.rule for result in self.results]
+        known_rule(rules, rule)
         return self._views().violations(numbers_of(rules, rule), limit)
 
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
-        return self._views().groups(numbers_of([result.rule for result in self.results], rule)[0], limit)
+        rules = [result.rule for result in self.results]
+        known_rule(rules, rule)
+        return self._views().groups(numbers_of(rules, rule)[0], limit)
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
         """The first violations of a rule, each with its rows' key and the columns the rule reads."""
@@ -95,7 +103,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `violations` stops at the limit, counts never do."""
-        listed = [violation.to_dict() for violation in self]
+        listed = [violation.to_dict() for violation in self.listed()]
         return {
             "rules": [result.to_dict() for result in self.results],
             "violations": listed,
@@ -104,7 +112,7 @@ class Report:
 
     def to_arrow(self) -> pa.Table:
         """The listed violations as a table of rule, t and s (keys as text where they have several columns)."""
-        violations = list(self)
+        violations = list(self.listed())
         return pa.table(
             {
                 "rule": pa.array([v.rule for v in violations], pa.string()),
@@ -125,7 +133,7 @@ class Report:
 
     def __repr__(self) -> str:
         broken = sum(result.status == "violated" for result in self.results)
-        return f"Report({len(self.results)} rules, {broken} violated, {self.total} violations)"
+        return f"Report(rules: {len(self.results)}, violated: {broken}, violations: {self.total:,})"
 
 
 def _column(values: list[Any]) -> pa.Array:

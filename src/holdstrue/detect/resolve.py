@@ -147,5 +147,5 @@ def _conflict(changes: Changes, table: pa.Table, key: Sequence[str], row: int, *
     said = "exists already" if exists else "does not exist"
     return ChangeError(
         f"{changes.place(row)}: {OP_NAMES[changes.ops[row]]} of {shown}, which {said}; nothing was applied",
-        hint="--on-conflict upsert makes it fit (insert or update as needed), --on-conflict ignore skips such rows",
+        hint="on conflict upsert makes it fit (insert or update as needed), on conflict ignore skips such rows",
     )

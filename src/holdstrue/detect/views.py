@@ -14,6 +14,7 @@ from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, 
 from holdstrue.detect.engine import Detector, Engine
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector
+from holdstrue.errors import HoldstrueError
 from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import Rule
 
@@ -197,6 +198,13 @@ def status_of(rule: Rule, counts: RuleCounts, rows: int) -> str:
         if counts.rows <= allowed:
             return "tolerated"
     return "violated"
+
+
+def known_rule(rules: Iterable[Rule], name: str | None) -> None:
+    """Raise when a rule is asked for that there is not."""
+    names = [rule.name for rule in rules]
+    if name is not None and name not in names:
+        raise HoldstrueError(f"no rule called {name!r}", hint=f"the rules are {', '.join(names)}")
 
 
 def numbers_of(rules: Iterable[Rule], name: str | None) -> list[int]:

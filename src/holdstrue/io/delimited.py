@@ -235,8 +235,11 @@ def _refuse_other_delimiter(only: str, path: Path, options: Options) -> None:
 
 
 def _delimiter(path: Path, options: Options) -> str:
-    if options.delimiter is not None:
-        return options.delimiter
+    given = options.delimiter
+    if given is not None:
+        if len(given) != 1 or not given.isascii() or given in '\0\r\n"':
+            raise DataError(f"delimiter {given!r}", hint="give one ASCII character, such as ';' or a tab")
+        return given
     return "\t" if any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes[-2:]) else ","
 
 

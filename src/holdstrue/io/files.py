@@ -64,8 +64,13 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
     path = Path(text)
     if path.is_dir():
         return _files_of_directory(path)
-    if path.exists():
+    if path.is_file():
         return [path]
+    if text == "-" or path.exists():
+        said = "standard input" if text == "-" else f"{text!r}, which is a pipe or a device"
+        raise DataError(
+            f"data cannot be read from {said}", hint="it is read more than once: write it to a file and give that"
+        )
     if glob.has_magic(text):
         found = sorted(Path(name) for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
         if found:
@@ -92,7 +97,7 @@ def format_of(path: Path, override: str | None = None) -> str:
     if found is None:
         raise DataError(
             f"cannot tell the format of {str(path)!r} by its name",
-            hint=f"give the format: one of {', '.join(FORMATS)}",
+            hint=f"give the format (on the command line --input-format): one of {', '.join(FORMATS)}",
         )
     return found
 

@@ -178,6 +178,6 @@ def _object_table(data: bytes, path: Path, options: Options, unit: str) -> pa.Ta
 
 def _nothing(path: Path, options: Options) -> pa.Table:
     if options.schema is None:
-        raise DataError(f"{path} is empty", hint="write at least one object, or give a schema")
+        raise DataError(f"{path} is empty", hint="write at least one object, one a line")
     table = pa.Table.from_batches([], schema=options.schema)
     return table.select(options.selected(table.column_names, str(path)))

@@ -88,6 +88,7 @@ def schema_of(
     >>> schema_of(pa.table({"id": [1]})).names
     ['id']
     """
+    _refuse_lazy(source)
     options = Options(encoding=encoding, delimiter=delimiter)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
@@ -100,6 +101,7 @@ def schema_of(
 
 def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
     """Read a table and keep where each row came from; `name` is what to call an object in memory."""
+    _refuse_lazy(source)
     paths = paths_of(source)
     if paths:
         return _load_files(paths, options, one_format(paths, format))
@@ -174,6 +176,13 @@ def _unreadable(source: Any) -> DataError:
         f"cannot read a table from {type(source).__name__}",
         hint="give a path, a pyarrow table, a pandas or polars data frame, or a list of dicts",
     )
+
+
+def _refuse_lazy(source: Any) -> None:
+    """A polars LazyFrame is a query; even to ask for its columns would run part of it."""
+    kind = type(source)
+    if kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars":
+        raise DataError("cannot read a table from a polars LazyFrame", hint="call its .collect() and give the result")
 
 
 def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:

@@ -85,7 +85,7 @@ class Store:
             os.close(handle)
             raise StateError(
                 f"{self.path} is being written by another process",
-                hint="wait for it, or open the state read-only",
+                hint="wait for it to finish; reading commands work meanwhile",
             ) from error
         self._lock = handle
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,13 +28,15 @@ from holdstrue.rules.model import (
     NotNull,
     Op,
     Rule,
+    Source,
 )
+from holdstrue.rules.text import condition_text
 
 
 def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise a `RuleError` that underlines the first name or comparison that does not fit."""
     schema = schemas[table]
-    for column in own_columns(rule):
+    for column in own_columns(replace(rule, where=None)):
         _need(rule, column, table, schema)
     match rule.body:
         case Inclusion():
@@ -49,9 +52,30 @@ def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
                 ):
                     if constant is not None:
                         _bind_comparison(rule, schema, column, Op.EQ, constant)
+    _bind_where(rule, table, schema)
+
+
+def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
+    """The filter's own columns and comparisons, underlined in the filter's text."""
+    if rule.where is None:
+        return
+    shown = _as_filter(rule, rule.where)
+    for column in _condition_columns(rule.where):
+        _need(shown, column, table, schema)
     for comparison in _comparisons(rule.where):
         right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
-        _bind_comparison(rule, schema, comparison.column, comparison.op, right)
+        _bind_comparison(shown, schema, comparison.column, comparison.op, right)
+
+
+def _as_filter(rule: Rule, where: Condition) -> Rule:
+    """The rule as messages about its filter show it."""
+    text = condition_text(where)
+    return replace(rule, name=f"{rule.name} (its where)", source=Source(text, _places(text, _condition_columns(where))))
+
+
+def _places(text: str, columns: Iterator[str]) -> tuple[tuple[str, int, int], ...]:
+    found = ((column, text.find(column)) for column in columns)
+    return tuple((column, at, at + len(column)) for column, at in found if at >= 0)
 
 
 def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> None:
@@ -59,8 +83,11 @@ def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.S
     for rule in rules:
         body = rule.body
         own = (body.table if isinstance(body, Inclusion) else None) or rule.table or main
-        for column in own_columns(rule) if own in schemas else ():
+        for column in own_columns(replace(rule, where=None)) if own in schemas else ():
             _present(rule, column, own, schemas[own])
+        if rule.where is not None and own in schemas:
+            for column in _condition_columns(rule.where):
+                _present(_as_filter(rule, rule.where), column, own, schemas[own])
         if isinstance(body, Inclusion) and body.ref_table in schemas:
             for column in body.ref_columns:
                 _present(rule, column, body.ref_table, schemas[body.ref_table])

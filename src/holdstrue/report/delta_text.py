@@ -55,7 +55,10 @@ def delta_text(
             yield from _listed(_of(delta.added, name), step.added, most, ink, rule, report)
         if step.removed:
             yield f"\n  {ink.paint('good', f'- {printable(name)}')}: {plural(step.removed, 'resolved violation')}\n"
-            yield from _listed(_of(delta.removed, name), step.removed, most, ink)
+            names = () if rule is None or report is None else key_columns(report, rule)
+            gone = _of(delta.removed, name)
+            yield from _keys(gone[:most], names, ink)
+            yield from more_line(step.removed - len(gone[:most]), ink)
 
 
 def _of(violations: Sequence[Violation], rule: str) -> list[Violation]:
@@ -63,7 +66,7 @@ def _of(violations: Sequence[Violation], rule: str) -> list[Violation]:
 
 
 def _listed(
-    violations: list[Violation], total: int, most: int, ink: Ink, rule: Rule | None = None, report: Report | None = None
+    violations: list[Violation], total: int, most: int, ink: Ink, rule: Rule | None, report: Report | None
 ) -> Iterator[str]:
     """Violations with their rows where these can be looked up, else with their keys."""
     shown = violations[:most]
@@ -74,7 +77,8 @@ def _listed(
         if rule is not None and report is not None:
             yield from example_lines(rule, own, key_columns(report, rule), ink)
     found = {id(violation) for violation, _ in examples}
-    yield from _keys([violation for violation in shown if id(violation) not in found], ink)
+    names = () if rule is None or report is None else key_columns(report, rule)
+    yield from _keys([violation for violation in shown if id(violation) not in found], names, ink)
     yield from more_line(total - len(shown), ink)
 
 
@@ -90,11 +94,15 @@ def _examples(report: Report, rule: Rule, violations: Sequence[Violation]) -> li
     return examples
 
 
-def _keys(violations: Sequence[Violation], ink: Ink) -> Iterator[str]:
-    """Violations by key, a line each."""
+def _keys(violations: Sequence[Violation], names: Sequence[str], ink: Ink) -> Iterator[str]:
+    """Violations by key, a line each: single rows under the names of their key, pairs under t and s."""
     if not violations:
         return
     tone: Tone = "faint"
-    head = [Cell("t", tone), *([Cell("s", tone)] if any(v.s is not None for v in violations) else [])]
+    if any(v.s is not None for v in violations):
+        head = [Cell("t", tone), Cell("s", tone)]
+    else:
+        own = ", ".join(map(printable, names)) or "t"
+        head = [Cell(f"({own})" if len(names) > 1 else own, tone)]
     rows = [[Cell(shorten(key_word(key))) for key in ((v.t,) if v.s is None else (v.t, v.s))] for v in violations]
     yield from aligned([head, *rows], ink, "    ")

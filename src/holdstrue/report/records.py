@@ -47,7 +47,8 @@ def records_of(answer: Report | Delta | Listing | Groups | Worst | Standing) -> 
                 ("name", "kind", "text", "severity", "rows", "pairs", "groups", "status", "open"), answer.rules()
             )
         case _:
-            return Records(("rule", "t", "s"), (violation.to_dict() for violation in answer))
+            listed = answer.listed() if isinstance(answer, Report) else answer
+            return Records(("rule", "t", "s"), (violation.to_dict() for violation in listed))
 
 
 def jsonl_parts(records: Records) -> Iterator[str]:

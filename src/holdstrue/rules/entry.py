@@ -35,15 +35,16 @@ def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
     if severity not in ("error", "warn"):
         raise RuleError(f"{place}: severity {severity!r}", hint="severity is error or warn")
     allowed: Severity = severity
+    description, where, table = (text_field(entry, field, place) for field in ("description", "where", "table"))
     try:
         return parse_rule(
             text.strip(),
             name=name,
-            description=text_field(entry, "description", place) or "",
+            description=description or "",
             severity=allowed,
-            where=text_field(entry, "where", place),
+            where=where,
             tolerance=parse_tolerance(entry.get("tolerance")),
-            table=text_field(entry, "table", place),
+            table=table,
         )
     except RuleError as error:
         raise located(error, place) from None
@@ -52,6 +53,8 @@ def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
 def text_field(entry: Mapping[Any, Any], field: str, place: str) -> str | None:
     """A field that holds text, or None where it is absent."""
     value = entry.get(field)
+    if field == "where" and isinstance(value, str) and not value.strip():
+        raise RuleError(f"{place}: where is empty", hint="leave it out, or write a condition: where: state = 'CA'")
     if field in entry and (not isinstance(value, str) or not value.strip()):
         note = "" if value is None or isinstance(value, str) else "; put it in quotes to keep YAML from reading it"
         raise RuleError(f"{place}: {field} must be text, got {value!r}", hint=f"write {field}: some text{note}")

@@ -56,9 +56,13 @@ def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> R
         return _load_text_or_path(source, columns)
     if isinstance(source, os.PathLike):
         return _load_file(Path(source), columns)
+    if not isinstance(source, Iterable):
+        raise RuleError(f"rules cannot be read from {source!r}", hint="give a file, rule texts or rules")
     rules = []
     for number, item in enumerate(source, start=1):
         rules.append(_load_item(item, f"rule {number}"))
+    if not rules:
+        raise RuleError("no rules", hint="give at least one, for example 'zip -> city'")
     return RuleSet(_unique(rules, ""))
 
 

@@ -116,6 +116,7 @@ def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
     ]
     if not right:
         raise _trivial(body.rhs, source)
+    _check_patterns(body, source)
     lhs, rhs = tuple(body.lhs[i] for i in left), tuple(body.rhs[i] for i in right)
     patterns = [
         Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right)) for pattern in body.tableau
@@ -125,6 +126,26 @@ def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
     if len(kept) == 1 and all(cell is None for cell in kept[0].lhs + kept[0].rhs):
         return FD(lhs, rhs)
     return CFD(lhs, rhs, tuple(sorted(kept, key=pattern_text)))
+
+
+def _check_patterns(body: CFD, source: Source | None) -> None:
+    """Refuse patterns that no row can keep: two values demanded of one column at once."""
+    demands: dict[tuple[str, str], str] = {}
+    for pattern in body.tableau:
+        left = pattern_text(Pattern(pattern.lhs, ()))
+        for column, cell in zip(body.rhs, pattern.rhs, strict=True):
+            if cell is None:
+                continue
+            said = constant_text(cell)
+            given = pattern.lhs[body.lhs.index(column)] if column in body.lhs else None
+            other = constant_text(given) if given is not None else demands.setdefault((left, column), said)
+            if other != said:
+                raise _reject(
+                    source,
+                    f"this rule contradicts itself: {column!r} cannot be {other} and {said} in one row",
+                    column,
+                    "every row that matches would violate it; correct one of the two values",
+                )
 
 
 def _repeats(body: CFD, pattern: Pattern, i: int) -> bool:

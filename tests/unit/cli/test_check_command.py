@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -181,3 +182,38 @@ def test_weever_rules_take_their_columns_from_the_data(people: Path, tmp_path: P
     weever = write(tmp_path / "weever.json", text)
     answer = run_json("check", people, "--rules", weever, code=1)
     assert answer["rules"][0]["text"] == "not(t.state = s.state)"
+
+
+@pytest.mark.parametrize("delimiter", ["xx", "", "é"])
+def test_a_delimiter_is_one_ascii_character(people: Path, delimiter: str) -> None:
+    result = run("check", people, "--rule", "zip -> city", "--delimiter", delimiter)
+    assert result.exit_code == 2
+    assert "one ASCII character" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_a_table_no_rule_mentions_is_refused(people: Path, command: str) -> None:
+    result = run(command, people, "--rule", "zip -> city", "--table", f"foo={people}")
+    assert result.exit_code == 2
+    assert "no rule speaks of table 'foo'" in result.stderr
+    assert "hint: the rules speak of data" in result.stderr
+
+
+def test_data_from_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for data in ("-", tmp_path / "pipe.csv"):
+        result = run("check", data, "--rule", "zip -> city")
+        assert result.exit_code == 2
+        assert "data cannot be read from" in result.stderr
+        assert "write it to a file" in result.stderr
+
+
+def test_a_format_that_the_name_does_not_tell(tmp_path: Path) -> None:
+    result = run("check", write(tmp_path / "people.dat", PEOPLE), "--rule", "zip -> city")
+    assert result.exit_code == 2
+    assert "--input-format" in result.stderr
+
+
+def test_an_unnamed_one_row_denial_is_explained(people: Path) -> None:
+    result = run("check", people, "--rule", "not(t.rate < 3)")
+    assert "(a denial constraint lists what must never hold together)" in result.stdout

@@ -208,3 +208,43 @@ def test_a_damaged_state_is_named(state: Path, kind: str) -> None:
     assert result.stdout == ""
     file.unlink()
     assert run("violations", state).exit_code == 2
+
+
+def test_init_hints_at_its_own_options(tmp_path: Path, people: Path) -> None:
+    twice = run("init", tmp_path / "s", "--rule", "zip -> city", "--key", "zip", "--data", people)
+    assert twice.exit_code == 2
+    assert "the key must be unique in the data" in twice.stderr
+    assert "conflict" not in twice.stderr
+    text = "table: people\nkey: id\nrules:\n  - zip -> city\n  - {rule: 'a -> b', table: orders}\n"
+    two = run("init", tmp_path / "s", "--rules", write(tmp_path / "two.yaml", text))
+    assert two.exit_code == 2
+    assert "--table-key orders=COLS" in two.stderr
+
+
+def test_a_second_writer_is_told_to_wait(state: Path, tmp_path: Path) -> None:
+    with Monitor.open(state):
+        result = run("apply", state, changes(tmp_path, "delete,2,,,,,"))
+    assert result.exit_code == 2
+    assert "wait for it to finish; reading commands work meanwhile" in result.stderr
+
+
+def test_apply_refuses_what_names_nothing(state: Path, tmp_path: Path, people: Path) -> None:
+    batch = changes(tmp_path, "delete,2,,,,,")
+    nameless = run("apply", state, batch, "--batch-id", "")
+    assert nameless.exit_code == 2
+    assert "--batch-id is empty" in nameless.stderr
+    unknown = run("apply", state, "--table", f"foo={batch}")
+    assert unknown.exit_code == 2
+    assert "no rule speaks of table 'foo'" in unknown.stderr
+    plain = run("apply", state, people, "--feed", "debezium")
+    assert plain.exit_code == 2
+    assert "not a feed of Debezium" in plain.stderr
+
+
+def test_resolved_single_rows_stand_under_their_key(tmp_path: Path, people: Path) -> None:
+    state = tmp_path / "s"
+    for key, head in (("id", "    id\n    2\n"), ("id,zip", "    (id, zip)\n    (2, 10001)\n")):
+        state = tmp_path / key
+        assert run("init", state, "--rule", "not(t.rate < 3)", "--key", key, "--data", people).exit_code == 0
+        result = run("apply", state, changes(tmp_path, "delete,2,10001,,,,"))
+        assert head in result.stdout

@@ -414,3 +414,10 @@ def _seconds(source: pa.Table, schema: pa.Schema) -> float:
     start = time.perf_counter()
     read_changes(source, key=["id"], schema=schema)
     return time.perf_counter() - start
+
+
+def test_debezium_needs_a_mark_of_debezium(tmp_path: Path) -> None:
+    rows = lines(tmp_path / "plain.jsonl", [{"id": 1, "zip": "a"}])
+    for source in (rows, pa.table({"id": [1], "zip": ["a"]})):
+        with refuses("not a feed of Debezium", "append"):
+            read_changes(source, key=["id"], feed="debezium")

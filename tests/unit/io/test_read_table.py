@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -385,3 +386,22 @@ def test_json_troubles(tmp_path: Path) -> None:
     with fails("is not utf8 text", "latin-1"):
         read_table(save(path, '{"a": "ü"}'.encode("latin-1")))
     assert read_table(path, encoding="latin-1").to_pydict() == {"a": ["ü"]}
+
+
+def test_a_lazy_frame_is_refused_without_running_it() -> None:
+    lazy = pytest.importorskip("polars").LazyFrame({"id": [1]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for read in (read_table, schema_of):
+            with fails("LazyFrame", ".collect()"):
+                read(lazy)
+
+
+def test_an_empty_json_file_has_a_hint_one_can_follow(tmp_path: Path) -> None:
+    with fails("is empty", "at least one object, one a line"):
+        read_table(save(tmp_path / "e.jsonl", ""))
+
+
+def test_a_delimiter_of_several_characters_is_refused(tmp_path: Path) -> None:
+    with fails("delimiter 'xx'", "one ASCII character"):
+        read_table(save(tmp_path / "a.csv", "a,b\n1,2\n"), delimiter="xx")

@@ -249,3 +249,9 @@ def test_yaml_round_trips(rules: list[Rule], table: str | None, key: list[str], 
 def test_importing_rules_is_cheap() -> None:
     code = "import sys, holdstrue.rules; assert not {'yaml', 'numpy', 'pyarrow', 'numba'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_empty_where_is_named_once() -> None:
+    with pytest.raises(RuleError) as error:
+        load_rules("rules: [{name: r, rule: key(a), where: ''}]")
+    assert error.value.message == "rule 1 (r): where is empty"

@@ -25,7 +25,7 @@ from holdstrue.cli.options import (
 )
 from holdstrue.cli.output import Output, left_out
 from holdstrue.cli.progress import Working
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 
 
 @guarded
@@ -81,6 +81,8 @@ def apply(
     tables = named_paths(table)
     if not changes and not tables:
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
+    if batch_id is not None and not batch_id.strip():
+        raise HoldstrueError("--batch-id is empty", hint="give the batch a name, or leave the option out")
     if against is not None and (not changes or feed is not Feed.auto or op_column is not None):
         raise HoldstrueError(
             "--against compares CHANGES, a whole table, with an older one",
@@ -94,15 +96,18 @@ def apply(
 
             with Monitor.open(state) as monitor:
                 batch = _batch(state, changes, tables, against, read)
-                delta = monitor.apply(
-                    batch,
-                    batch_id=batch_id,
-                    limit=listed,
-                    on_conflict=on_conflict.value,
-                    feed=feed.value,
-                    op_column=op_column,
-                    **read,
-                )
+                try:
+                    delta = monitor.apply(
+                        batch,
+                        batch_id=batch_id,
+                        limit=listed,
+                        on_conflict=on_conflict.value,
+                        feed=feed.value,
+                        op_column=op_column,
+                        **read,
+                    )
+                except ChangeError as error:
+                    raise _with_option(error) from error
                 report = monitor.report(limit=0) if format == "text" and (delta.added or delta.removed) else None
         out.write(parts(delta, format, limit=limit, color=out.color, report=report))
     if format in ("jsonl", "csv") and delta.truncated:
@@ -118,14 +123,23 @@ def _batch(
     """The changes of one table, or of several by name."""
     if against is None and not tables:
         return changes
+    from holdstrue.cli.ruleset import require_tables
     from holdstrue.detect.durable import State as Known
     from holdstrue.io.feeds import diff_tables
     from holdstrue.io.store import Store
 
     known = Known.of(Store(path).manifest())
+    require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:
         own = diff_tables(against, changes, known.keys[known.main], schema=known.schemas.get(known.main), **read)
     if changes and known.main in tables:
         raise HoldstrueError(f"table {known.main!r} is given both as CHANGES and as --table", hint="give it once")
     return {**({known.main: own} if changes else {}), **tables}
+
+
+def _with_option(error: ChangeError) -> ChangeError:
+    """The same error; a hint about conflicts names the option as it is written here."""
+    if error.hint is None or not error.hint.startswith("on conflict "):
+        return error
+    return ChangeError(error.message, hint=error.hint.replace("on conflict ", "--on-conflict "))

@@ -63,9 +63,9 @@ def check(
     tables = named_paths(table)
     with Output(output, format) as out:
         with Working(f"checking {', '.join(data)}"):
-            from holdstrue.cli.ruleset import rules_of
+            from holdstrue.cli.ruleset import require_tables, rules_of
             from holdstrue.detect.check import check as check_data
-            from holdstrue.plan.compile import main_table
+            from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
 
             ruleset = rules_of(rules, rule, data, read)
@@ -75,6 +75,7 @@ def check(
                     f"--table {main}={tables[main][0]} names the table that DATA is",
                     hint="the rule file calls DATA by that name: give its files as DATA",
                 )
+            require_tables(tables, needed_columns(ruleset, main))
             listed = DEFAULT_LIMIT if limit is None else limit
             report = check_data(
                 data, ruleset, key=column_names(key), tables=tables, limit=listed, index=index.value, **read

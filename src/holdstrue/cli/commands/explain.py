@@ -49,9 +49,11 @@ def explain(
     tables = named_paths(table)
     with Output(output, "text") as out:
         with Working("planning"):
-            from holdstrue.cli.ruleset import rules_of
+            from holdstrue.cli.ruleset import require_tables, rules_of
+            from holdstrue.plan.compile import main_table, needed_columns
 
             ruleset = rules_of(rules, rule, data or (), read)
+            require_tables(tables, needed_columns(ruleset, main_table(ruleset, tuple(tables))))
             said = _with_data(ruleset, data, tables, index, read) if data else _without_data(ruleset, tables, index)
         out.write([said + "\n"])
     return CLEAN

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +29,10 @@ from holdstrue.cli.options import (
 )
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
+
+if TYPE_CHECKING:
+    from holdstrue.rules import RuleSet
 
 
 @guarded
@@ -70,7 +74,7 @@ def init(
     }
     with Output(output, format) as out:
         with Working(f"making {state}"):
-            from holdstrue.cli.ruleset import rules_of
+            from holdstrue.cli.ruleset import require_tables, rules_of
             from holdstrue.cli.standing import standing_of
             from holdstrue.detect.monitor import Monitor
             from holdstrue.plan.compile import main_table, needed_columns
@@ -79,25 +83,43 @@ def init(
             ruleset = rules_of(rules, rule, data or (), read)
             main = main_table(ruleset, tuple({**tables, **keys}))
             known = needed_columns(ruleset, main)
-            for name in (*tables, *keys):
-                if name not in known:
-                    raise HoldstrueError(
-                        f"no rule speaks of table {name!r}", hint=f"the rules speak of {', '.join(known)}"
-                    )
+            require_tables((*tables, *keys), known)
             if main in tables and data:
                 raise HoldstrueError(f"table {main!r} is given both as --data and as --table", hint="give it once")
             # Named, so that the monitor takes the same table for the main one whatever keys are given.
             ruleset = replace(ruleset, table=main)
             own = column_names(key) or ruleset.key
+            keys = {**({main: own} if own else {}), **keys}
+            _require_keys(ruleset, main, known, keys)
             rows = {**({main: data} if data else {}), **tables}
-            made = Monitor.create(
-                state,
-                ruleset,
-                {**({main: own} if own else {}), **keys},
-                data=rows or None,
-                index=index.value,
-                read=read,
-            )
-            made.close()
+            try:
+                Monitor.create(state, ruleset, keys, data=rows or None, index=index.value, read=read).close()
+            except ChangeError as error:
+                raise _unique(error) from error
         out.write(parts(standing_of(state), format, color=out.color))
     return CLEAN
+
+
+def _require_keys(ruleset: RuleSet, main: str, tables: Iterable[str], keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a table whose key is neither given nor told by the columns that refer to it."""
+    from holdstrue.rules import Inclusion
+
+    referred = {rule.body.ref_table for rule in ruleset if isinstance(rule.body, Inclusion)}
+    for name in tables:
+        if name not in keys and name not in referred:
+            option = "--key COLS" if name == main else f"--table-key {name}=COLS"
+            raise HoldstrueError(
+                f"table {name!r} needs a key, so that its rows can be updated and deleted",
+                hint=f"name its key columns with {option}",
+            )
+
+
+def _unique(error: ChangeError) -> ChangeError:
+    """The same error with a hint that fits `init`, which has no --on-conflict."""
+    if "exists already" not in error.message:
+        return error
+    return ChangeError(
+        error.message.replace("; nothing was applied", ""),
+        hint="the key must be unique in the data: choose other columns with --key, "
+        "or --table-key NAME=COLS for a further table",
+    )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @guarded
 def rules(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A rule file.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A rule file; - for standard input.")],
     columns: Annotated[
         str | None,
         typer.Option(metavar="COLS", help="The table's columns in order, for JSON rules that speak of them by number."),
@@ -30,12 +30,11 @@ def rules(
 
     Rules that repeat others or follow from them are pointed out; the exit code is 0 all the same.
     """
-    from pathlib import Path
-
-    from holdstrue.rules import dump_rules, load_rules, normalise, review
+    from holdstrue.cli.ruleset import rules_in
+    from holdstrue.rules import dump_rules, normalise, review
 
     with Output(output, format) as out:
-        ruleset = load_rules(Path(file), columns=column_names(columns, "--columns") or None)
+        ruleset = rules_in(file, lambda: column_names(columns, "--columns") or None)
         normal = replace(ruleset, rules=tuple(normalise(rule) for rule in ruleset))
         findings = review(ruleset)
         match format:

@@ -91,6 +91,12 @@ def unwrapped(event: Any) -> Any:
 def flattened_changes(table: pa.Table, places: Places, target: Target) -> Changes:
     """Rows with `__deleted` (a delete where true) and perhaps `__op`; other `__` columns are dropped."""
     names = table.column_names
+    if not any(name.startswith("__") for name in names):
+        raise ChangeError(
+            f"{places.sources[0].name} has no column '__deleted' or '__op' and no 'before' and 'after' images, "
+            "so it is not a feed of Debezium",
+            hint="keep __deleted or __op when you flatten the events; plain rows are the feed append",
+        )
     if "__op" in names:
         ops = read_words(table.column("__op"), _OPS, "__op", places)
     else:

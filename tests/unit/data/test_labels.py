@@ -1,0 +1,58 @@
+"""Labels keep the order of their values whatever comes in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdstrue import Monitor
+from holdstrue.data import labels as module
+from holdstrue.data.labels import Labels
+
+
+@given(st.lists(st.lists(st.text(max_size=4), max_size=6), max_size=8), st.sampled_from([1, 2, 4, 2**32]))
+def test_order_is_kept(batches: list[list[str]], step: int) -> None:
+    before, module.STEP = module.STEP, step
+    try:
+        labels = Labels()
+        for batch in batches:
+            assert len(labels.assign(batch)) == len(batch)
+            values = labels.values
+            assert values == sorted(set(values))
+            assert (np.diff(labels.labels) > 0).all()
+    finally:
+        module.STEP = before
+
+
+def test_translation_leads_from_old_labels_to_new() -> None:
+    before, module.STEP = module.STEP, 2
+    try:
+        labels = Labels()
+        old = dict(zip(["a", "z"], labels.assign(["a", "z"])))
+        for word in ("m", "g", "d", "c", "b"):
+            labels.assign([word])
+        translation = labels.take_translation()
+        assert translation is not None
+        moved = dict(zip(translation[0].tolist(), translation[1].tolist()))
+        now = dict(zip(labels.values, labels.labels.tolist()))
+        assert {word: moved[label] for word, label in old.items()} == {word: now[word] for word in old}
+        assert labels.take_translation() is None
+    finally:
+        module.STEP = before
+
+
+def test_a_monitor_survives_relabelling() -> None:
+    """Strings compared by order, squeezed between each other until no gap is left."""
+    before, module.STEP = module.STEP, 2
+    try:
+        monitor = Monitor("not(t.name < s.name and t.rank > s.rank)", key="id")
+        words: list[tuple[int, str, int]] = []
+        for i, word in enumerate(["a", "z", "m", "g", "d", "c", "b", "aa", "ab", "ac", "y", "x"]):
+            words.append((i, word, (i * 7) % 5))
+            monitor.apply(pa.table({"id": [i], "name": [word], "rank": [(i * 7) % 5]}))
+            truth = {(t[0], s[0]) for t in words for s in words if t[1] < s[1] and t[2] > s[2]}
+            assert {(v.t, v.s) for v in monitor.violations()} == truth
+    finally:
+        module.STEP = before
