@@ -53,17 +53,26 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
+        return self._fixed() | self.standing()
+
+    def _fixed(self) -> dict[str, Any]:
+        """What a batch does not change."""
         return {
             "rules": dump_rules(self.rules),
             "main": self.main,
             "keys": {table: list(key) for table, key in self.keys.items()},
             "index": self.index,
-            "batches": self.batches,
-            "last_batch": self.last_batch,
             "schemas": {
                 table: base64.b64encode(schema.serialize().to_pybytes()).decode()
                 for table, schema in self.schemas.items()
             },
+        }
+
+    def standing(self) -> dict[str, Any]:
+        """What every batch changes."""
+        return {
+            "batches": self.batches,
+            "last_batch": self.last_batch,
             "rows": dict(self.rows),
             "counts": {
                 rule: {"rows": c.rows, "pairs": c.pairs, "groups": c.groups, "open": c.open}
@@ -100,6 +109,7 @@ class Durable:
         self.stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self._lines: list[Batched] | None = None
+        self._ids: set[str] | None = None
 
     @staticmethod
     def create(path: str | os.PathLike[str], state: State, engine: Engine | None, lines: list[Batched]) -> Durable:
@@ -178,7 +188,7 @@ class Durable:
         file = self._store.write_tables("batch", version, tables)
         manifest = (
             self._manifest
-            | state.to_dict()
+            | state.standing()
             | {
                 "log": [*self._manifest["log"], file.to_dict()],
                 "log_rows": logged,
@@ -217,6 +227,8 @@ class Durable:
         self._manifest = manifest | {"version": version}
         if self._lines is not None:
             self._lines.extend(lines)
+        if self._ids is not None:
+            self._ids.update(line.batch for line in lines)
 
     def history(self) -> list[Batched]:
         """Every batch and rule, oldest first. Complexity: O(batches)."""
@@ -228,8 +240,10 @@ class Durable:
         return list(self._lines)
 
     def seen(self, batch: str) -> bool:
-        """Whether a batch of this id was applied. Complexity: O(batches), O(1) for the newest."""
-        return batch == self._manifest.get("last_batch") or any(line.batch == batch for line in self.history())
+        """Whether a batch of this id was applied. Complexity: O(batches) the first time, then O(1)."""
+        if self._ids is None:
+            self._ids = {line.batch for line in self.history()}
+        return batch in self._ids
 
     @property
     def path(self) -> Path:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes
+from holdstrue.detect.batch import NewRows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.engine import Engine, Incoming
@@ -77,6 +78,7 @@ class Monitor:
         self._durable: Durable | None = None
         self._batches = 0
         self._history: list[Batched] = []
+        self._ids: set[str] = set()
         self._broken = False
         self._closed = False
         if data is not None:
@@ -185,16 +187,24 @@ class Monitor:
             self._table_name(name): self._read(self._table_name(name), part, feed, op_column, read)
             for name, part in parts.items()
         }
-        self._know(read_parts)
-        engine = self._working_engine()
-        incoming = {}
-        for name, part in read_parts.items():
-            digest = partial(engine.key_digest, name, key=self._keys[name])
-            incoming[name] = resolve(part, engine.tables[name].rows, self._keys[name], digest, on_conflict)
-        return self._run(engine, batch, incoming, 2**62 if limit is None else limit)
+        before = self._engine, self._seen
+        try:
+            self._know(read_parts)
+            engine = self._working_engine()
+            incoming = {}
+            for name, part in read_parts.items():
+                digest = partial(engine.key_digest, name, key=self._keys[name])
+                incoming[name] = resolve(part, engine.tables[name].rows, self._keys[name], digest, on_conflict)
+            prepared = engine.prepare(incoming)
+        except HoldstrueError:
+            # a batch that is refused teaches nothing about the types of columns either
+            self._engine, self._seen = before
+            raise
+        return self._run(engine, batch, incoming, prepared, 2**62 if limit is None else limit)
 
-    def _run(self, engine: Engine, batch: str, incoming: dict[str, Incoming], limit: int) -> Delta:
-        prepared = engine.prepare(incoming)
+    def _run(
+        self, engine: Engine, batch: str, incoming: dict[str, Incoming], prepared: dict[str, NewRows], limit: int
+    ) -> Delta:
         self._broken = True
         outcomes = engine.apply(incoming, min(limit, 2**31 - 1), prepared)
         engine.settle()
@@ -215,6 +225,7 @@ class Monitor:
             self._replan({name: table.rows.schema for name, table in engine.tables.items()})
         if self._durable is None:
             self._history.extend(lines)
+            self._ids.add(batch)
         else:
             self._durable.append(self._state(batch), self._working_engine(), incoming, lines)
 
@@ -243,6 +254,8 @@ class Monitor:
             if self._engine is None or kept != {name: self._engine.tables[name].rows.schema for name in kept}:
                 self._replan(kept)
             self._seen = learned
+            if self._durable is not None:
+                self._durable.stale = True
 
     def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
         """The columns that are kept of a table: its key and what the rules read."""
@@ -383,7 +396,7 @@ class Monitor:
     def _applied(self, batch: str) -> bool:
         if self._durable is not None:
             return self._durable.seen(batch)
-        return any(line.batch == batch for line in self._history)
+        return batch in self._ids
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{count:,} rows of {name}" for name, count in self.rows.items())

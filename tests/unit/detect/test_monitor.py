@@ -124,3 +124,11 @@ def test_explain_names_indexes_and_sharing() -> None:
     for index in ("lt_tree", "chains"):
         other = Monitor(rules, key="id", data=pa.table(BASE), index=index).explain()
         assert f"index {index}" in other and "t.zip" in other
+
+
+def test_a_refused_first_batch_teaches_nothing() -> None:
+    watched = Monitor("zip -> city", key="id")
+    with pytest.raises(HoldstrueError, match="exists already"):
+        watched.apply(pa.table({"id": ["a", "a"], "zip": [1, 2], "city": ["x", "y"]}))
+    watched.apply(pa.table(BASE))
+    assert watched.rows == {"data": 3}
