@@ -1,6 +1,6 @@
 """Arrow arrays as numpy arrays, straight from their buffers.
 
-Arrow's own `to_numpy` imports pandas wherever that is installed, which costs a command a third of a second.
+Arrow's own `to_numpy` imports pandas wherever that is installed, which costs a command a quarter of a second.
 """
 
 from __future__ import annotations

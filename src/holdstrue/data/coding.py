@@ -30,7 +30,7 @@ _DOUBLE = pa.float64()
 _PLAIN = {("int", pa.int64().id): "words", ("text", pa.string().id): "text"}
 
 _SMALL = 4096
-"""Below this many values copying is cheaper than lending."""
+"""Below this many values memory is copied instead of lent. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)

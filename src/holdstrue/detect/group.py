@@ -236,7 +236,7 @@ class GroupDetector:
         return self._lists.upto(self._kind_by_slot(), distinct, self._rows.size)
 
     def violating_groups(self) -> I32:
-        """Groups with a violating pair. Complexity: O(groups), some 10^9 groups a second."""
+        """Groups with a violating pair. Complexity: O(groups), vectorised."""
         return np.flatnonzero(self._pairs[: len(self._grouping)] > 0).astype(np.int32)
 
     def _sides(self, group: int) -> list[tuple[int, I32]]:

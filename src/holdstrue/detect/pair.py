@@ -306,7 +306,7 @@ class PairDetector:
         return Outcome(total, 0, listed, no_pairs())
 
     def violating(self) -> I32:
-        """Slots of rows in a violation. Complexity: O(slots), some 10^9 a second."""
+        """Slots of rows in a violation. Complexity: O(slots), vectorised."""
         size = self._rows.size
         return np.flatnonzero((self._degree[:size] > 0) & (self._rows.alive[:size] != 0)).astype(np.int32)
 

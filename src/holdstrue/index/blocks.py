@@ -24,11 +24,10 @@ I32 = NDArray[np.int32]
 Snapshot = dict[str, NDArray[Any]]
 
 RATIO = 4
-"""A run is merged with the one before it unless that is this many times larger: 2 merged twice as often
-for 10% faster probes, 8 doubled the runs to probe."""
+"""A run is merged with the one before it unless that is this many times larger. Chosen, not tuned."""
 
 MOST_FEW = 128
-"""Rows that wait unsorted: testing each of them takes 0.1 us a probe, building a run 60 us."""
+"""Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
 
 _CODE = {Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
 _NOTHING = np.zeros(1, dtype=np.int64)

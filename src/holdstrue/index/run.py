@@ -153,7 +153,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Few:
-    """Some rows in no order: cheaper than a run below a hundred or two."""
+    """Some rows in no order, for so few that building a run is not worth it."""
 
     group: I32
     a: I64

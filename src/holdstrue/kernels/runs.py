@@ -22,7 +22,7 @@ LT, LE, GT, GE = 2, 3, 4, 5
 ANY = -1
 
 BLOCK = 64
-"""Rows a block and blocks a fence: 64 to 128 measured alike, 32 and 256 were 20-40% slower to probe."""
+"""Rows a block and blocks a fence. Prototypes did well with 64 to 128; other sizes were not measured here."""
 
 MIN_CHAIN = 64
 """Groups below one block are scanned; a chain would only add a second range to search."""
