@@ -1,40 +1,28 @@
-"""A monitor's state on disk: a checkpoint of all arrays, the batches since, and the history.
-
-A batch writes one run: the rows that came, which slots they replace or remove, and its line of
-history. When the runs since the checkpoint hold a sixteenth of the table, a new checkpoint is
-written instead, so each changed row costs about sixteen rows of writing in the long run and opening
-replays little. Opening maps the checkpoint copy-on-write and reads only what it touches.
-"""
+"""A monitor's state on disk: what the manifest says of it, the files of its engine, and the history."""
 
 from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from holdstrue.data.buffers import numbers
 from holdstrue.detect.delta import Batched, RuleCounts
 from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.runs import MOST_RUNS, Runs, size_of
+from holdstrue.detect.shard import Shard
 from holdstrue.io.store import RunFile, Store
 from holdstrue.plan.compile import IndexKind
+from holdstrue.plan.layout import Layout
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import RuleSet
 
-CHECKPOINT_SHARE = 16
-CHECKPOINT_FROM = 10_000
-"""Fewer logged rows than this never cause a checkpoint. Chosen, not tuned."""
-MOST_RUNS = 256
-
-I32 = NDArray[np.int32]
-
-_NO_ROWS = np.empty(0, dtype=np.int32)
+COLLECT_EVERY = 16
+"""Commits of a sharded state between two looks for files that are no longer named."""
 
 
 @dataclass(frozen=True)
@@ -141,84 +129,104 @@ class Durable:
 
     def restore(self, engine: Engine, keys: Mapping[str, tuple[str, ...]]) -> None:
         """Bring an engine of the same plan to the state on disk. Complexity: O(rows logged since the checkpoint)."""
-        base = {name: RunFile.of(data) for name, data in self._manifest["base"].items()}
-        if "arrays" in base:
-            arrays = self._store.map_arrays(base["arrays"])
-            values = {table: self._store.map_tables(base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
-            labels = self._store.read_tables(base["labels"]) if "labels" in base else []
-            for table in labels:
-                number = int(table.schema.metadata[b"domain"])
-                engine.labels[number].restore(table.column("value").to_pylist(), table.column("label").to_pylist())
-            engine.restore(arrays, values)
-        pending: dict[str, Incoming] = {}
-        for data in self._manifest["log"]:
-            for table, part in self._parts(RunFile.of(data)).items():
-                rows = engine.tables[table].rows
-                if table in pending and (part.old >= rows.size).any():
-                    _replay(engine, pending, keys)
-                pending[table] = _join(pending[table], part) if table in pending else part
-            if len(engine.tables) > 1:
-                # changes of several tables belong together, in the order they came
-                _replay(engine, pending, keys)
-        _replay(engine, pending, keys)
-        if "history" in base:
-            self._store.verify(base["history"])
+        if self.sharding is not None:
+            self._gather(engine, keys)
+        self._runs().restore(self._store, engine, keys)
+        if "history" in self._manifest["base"]:
+            self._store.verify(RunFile.of(self._manifest["base"]["history"]))
         self._store.verified()
+
+    def _gather(self, engine: Engine, keys: Mapping[str, tuple[str, ...]]) -> None:
+        """Load the rows of a sharded state, which its homes hold, and write it as one from the next batch on."""
+        layout = Layout.of(engine.plan, keys, self._manifest["sharding"]["shards"], 1)
+        found: dict[str, list[pa.Table]] = {name: [] for name in engine.tables}
+        for number in range(layout.shards):
+            if str(number) in self.shards:
+                shard = Shard.open(self._store, layout.home_plan, keys, Runs.of(self.shards[str(number)]))
+                for name, table in shard.engine.tables.items():
+                    found[name].append(table.rows.take(table.rows.living_slots()))
+        tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
+        engine.apply({name: engine.first_rows(name, rows, keys[name]) for name, rows in tables.items()}, 0)
+        engine.settle()
+        self.stale = True
 
     def append(self, state: State, engine: Engine, incoming: Mapping[str, Incoming], lines: list[Batched]) -> None:
         """Make a batch durable: one run, or a checkpoint when it is due, and one commit."""
-        size = sum(part.values.num_rows + part.old.size for part in incoming.values())
-        logged = self._manifest["log_rows"] + size
-        living = sum(table.rows.living for table in engine.tables.values())
-        if (
-            self.stale
-            or logged > max(CHECKPOINT_FROM, living // CHECKPOINT_SHARE)
-            or len(self._manifest["log"]) >= MOST_RUNS
-        ):
+        runs = self._runs()
+        if self.stale or runs.due(engine, size_of(incoming)):
             self.checkpoint(state, engine, lines)
             return
         version = self._manifest["version"] + 1
-        tables = [_history_table(lines)]
-        for name, part in incoming.items():
-            tables += [
-                part.values.replace_schema_metadata({"table": name}),
-                pa.table({"old": part.old}),
-                pa.table({"updates": part.updates}),
-            ]
-        file = self._store.write_tables("batch", version, tables)
-        manifest = (
-            self._manifest
-            | state.standing()
-            | {
-                "log": [*self._manifest["log"], file.to_dict()],
-                "log_rows": logged,
-            }
-        )
-        self._commit(version, manifest, lines)
+        runs = runs.appended(self._store, version, incoming, [history_table(lines)])
+        self._commit(version, self._manifest | state.standing() | runs.to_dict(), lines)
 
     def checkpoint(self, state: State, engine: Engine | None, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
         version = self._manifest["version"] + 1
-        base: dict[str, Any] = {}
-        if engine is not None:
-            base["arrays"] = self._store.write_arrays("arrays", version, engine.snapshot()).to_dict()
-            for i, table in enumerate(engine.tables.values()):
-                values = table.rows.values().combine_chunks()
-                base[f"values.{i}"] = self._store.write_tables("values", version, [values]).to_dict()
-            labels = [
-                pa.table({"value": pa.array(known.values), "label": known.labels}).replace_schema_metadata(
-                    {"domain": str(number)}
-                )
-                for number, known in engine.labels.items()
-                if len(known)
-            ]
-            if labels:
-                base["labels"] = self._store.write_tables("labels", version, labels).to_dict()
-        history = self.history()
-        base["history"] = self._store.write_tables("history", version, [_history_table([*history, *lines])]).to_dict()
-        self._commit(version, state.to_dict() | {"base": base, "log": [], "log_rows": 0}, lines)
+        runs = Runs() if engine is None else Runs.checkpoint(self._store, version, engine)
+        history = self._store.write_tables("history", version, [self._whole_history(lines)])
+        runs = replace(runs, base={**runs.base, "history": history})
+        self._commit(version, state.to_dict() | runs.to_dict(), lines)
         self.stale = False
         self._store.collect()
+
+    # --- a state in shards ---------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The number of the manifest."""
+        found: int = self._manifest["version"]
+        return found
+
+    @property
+    def sharding(self) -> dict[str, Any] | None:
+        """How the state is laid out in shards; None for a state in one piece."""
+        return self._manifest.get("sharding")
+
+    @property
+    def shards(self) -> dict[str, Any]:
+        """By number the files, rows and counts of every shard."""
+        return self._manifest.get("shards", {})
+
+    def commit_shards(
+        self,
+        state: State,
+        sharding: Mapping[str, Any],
+        shards: Mapping[str, Any],
+        lists: Sequence[RunFile],
+        lines: list[Batched],
+    ) -> None:
+        """Name the files that tasks wrote for a batch, and its lines of history, in one commit."""
+        version = self.version + 1
+        runs = self._runs()
+        if self.sharding is None or len(runs.log) >= MOST_RUNS:
+            # also where the state was in one piece, whose runs hold rows beside history
+            runs = Runs({"history": self._store.write_tables("history", version, [self._whole_history(lines)])})
+        elif lines:
+            runs = replace(runs, log=(*runs.log, self._store.write_tables("batch", version, [history_table(lines)])))
+        more = {"sharding": sharding, "shards": shards, "delta": [file.to_dict() for file in lists]}
+        self._commit(version, state.to_dict() | runs.to_dict() | more, lines)
+        if version % COLLECT_EVERY == 0:
+            self._store.collect()
+
+    def _whole_history(self, lines: list[Batched]) -> pa.Table:
+        return history_table([*self.history(), *lines])
+
+    def write_list(self, tables: Sequence[pa.Table]) -> RunFile:
+        """Write a list of violations beside the runs."""
+        return self._store.write_tables("delta", self.version + 1, tables)
+
+    def lists(self, files: Sequence[RunFile] | None = None) -> list[pa.Table]:
+        """Lists of violations: those of the last batch unless others are named."""
+        wanted = [RunFile.of(data) for data in self._manifest.get("delta", ())] if files is None else files
+        return [table for file in wanted for table in self._store.read_tables(file)]
+
+    def collect(self) -> list[str]:
+        """Remove files that no kept manifest names; returns their names."""
+        return self._store.collect()
+
+    def _runs(self) -> Runs:
+        return Runs.of(self._manifest)
 
     def _commit(self, version: int, manifest: dict[str, Any], lines: list[Batched]) -> None:
         self._store.commit(
@@ -250,41 +258,9 @@ class Durable:
         """The directory."""
         return self._store.path
 
-    def _parts(self, file: RunFile) -> dict[str, Incoming]:
-        tables = self._store.read_tables(file)[1:]
-        parts = {}
-        for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
-            name = values.schema.metadata[b"table"].decode()
-            parts[name] = Incoming(
-                values.replace_schema_metadata(None),
-                _int32(old.column("old")),
-                _int32(updates.column("updates")),
-            )
-        return parts
 
-
-def _int32(column: pa.ChunkedArray) -> I32:
-    return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
-
-
-def _join(first: Incoming, second: Incoming) -> Incoming:
-    """Two batches that touch different rows as one."""
-    values = pa.concat_tables([first.values, second.values])
-    return Incoming(
-        values,
-        np.sort(np.concatenate((first.old, second.old))),
-        np.concatenate((first.updates, second.updates)),
-    )
-
-
-def _replay(engine: Engine, pending: dict[str, Incoming], keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Apply logged batches again, without asking what they change."""
-    if pending:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
-        pending.clear()
-
-
-def _history_table(lines: list[Batched]) -> pa.Table:
+def history_table(lines: list[Batched]) -> pa.Table:
+    """Lines of history as a table."""
     schema = pa.schema(
         [
             ("batch", pa.string()),

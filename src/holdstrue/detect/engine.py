@@ -177,6 +177,12 @@ class Engine:
         nobody = np.empty(0, dtype=np.int32)
         self.apply({table: Incoming(values, nobody, np.full(values.num_rows, -1, dtype=np.int32), keys)}, 0)
 
+    def first_rows(self, table: str, values: pa.Table, key: Sequence[str]) -> Incoming:
+        """Rows that are known to fit a table without rows, as a batch."""
+        nobody = np.empty(0, dtype=np.int32)
+        keys = self.key_digest(table, values, key)
+        return Incoming(values, nobody, np.full(values.num_rows, -1, dtype=np.int32), keys)
+
     def with_keys(self, table: str, part: Incoming, key: Sequence[str]) -> Incoming:
         """A batch read back from a log, with the digests of its keys."""
         old = self.tables[table].rows.take(part.old, key)

@@ -18,21 +18,19 @@ from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.report import Report
 from holdstrue.detect.resolve import OnConflict, resolve
+from holdstrue.detect.shard import COMPACT_FROM
+from holdstrue.detect.tables import batch_name, kept_of, keys_of, plain_field, plan_of
 from holdstrue.detect.views import Group, Views, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.store import Store
-from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
+from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import Inclusion, RuleSet
+from holdstrue.rules.model import RuleSet
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
-
-
-COMPACT_FROM = 10_000
-"""Fewer removed row versions than this are not worth a rebuild."""
 
 
 class Monitor:
@@ -71,7 +69,7 @@ class Monitor:
         self.rules: RuleSet = load_rules(rules)
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != self.rules.table)
         self._main = main_table(self.rules, others)
-        self._keys = _keys(self.rules, key, self._main)
+        self._keys = keys_of(self.rules, key, self._main)
         self._index: IndexKind = index
         self._engine: Engine | None = None
         self._seen: dict[str, pa.Schema] = {}
@@ -170,11 +168,7 @@ class Monitor:
         self._usable()
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
-        batch = f"#{self._batches + 1}" if batch_id is None else str(batch_id)
-        if batch_id is not None and batch.startswith("#"):
-            raise HoldstrueError(
-                f"batch id {batch!r} starts with '#'", hint="such ids name the batches that are given none"
-            )
+        batch = batch_name(batch_id, self._batches)
         if batch_id is not None and self._applied(batch):
             standing = {name: Step(0, 0, counts.open) for name, counts in self.counts().items()}
             return Delta(batch, (), (), standing, duplicate=True)
@@ -246,7 +240,7 @@ class Monitor:
         for name, part in parts.items():
             schema, known = part.rows.schema, self._seen.get(name)
             if known is None:
-                learned[name] = pa.schema([_plain(field) for field in schema])
+                learned[name] = pa.schema([plain_field(field) for field in schema])
             elif not schema.equals(known):
                 learned[name] = pa.schema([_typed(field, schema) for field in known])
         if learned != self._seen:
@@ -258,27 +252,12 @@ class Monitor:
                 self._durable.stale = True
 
     def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
-        """The columns that are kept of a table: its key and what the rules read."""
-        wanted = dict.fromkeys((*self._keys[table], *needed_columns(self.rules, self._main).get(table, ())))
-        for name in self._keys[table]:
-            if name not in seen.names:
-                raise HoldstrueError(
-                    f"table {table!r} has no key column {name!r}",
-                    hint=f"its columns are {', '.join(seen.names)}",
-                )
-        names = [name for name in wanted if name in seen.names]
-        return pa.schema([_plain(seen.field(name)) for name in names])
+        return kept_of(self.rules, self._main, self._keys, table, seen)
 
     def _new_engine(self, schemas: Mapping[str, pa.Schema]) -> Engine:
-        """An engine for tables of these types; tables not seen yet have the columns that others imply."""
-        needed = needed_columns(self.rules, self._main)
-        everything = dict(schemas)
-        for name, columns in needed.items():
-            if name not in everything:
-                wanted = dict.fromkeys((*self._keys.get(name, ()), *columns))
-                everything[name] = pa.schema([pa.field(column, pa.null()) for column in wanted])
-        plan = compile_rules(self.rules, self._main, everything, self._index)
-        return Engine(plan, everything, keyed=True)
+        """An engine for tables of which these columns are kept."""
+        plan = plan_of(self.rules, self._main, self._keys, self._index, schemas)
+        return Engine(plan, plan.schemas, keyed=True)
 
     def _replan(self, schemas: Mapping[str, pa.Schema]) -> None:
         before = self._engine
@@ -419,34 +398,8 @@ class Monitor:
         )
 
 
-def _keys(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
-    """The key of each table."""
-    given = key if key is not None else rules.key
-    parts = dict(given) if isinstance(given, Mapping) else {main: given}
-    keys = {}
-    referenced = {r.body.ref_table: r.body.ref_columns for r in rules if isinstance(r.body, Inclusion)}
-    for table in needed_columns(rules, main):
-        # a referenced table is keyed by what refers to it unless told otherwise
-        own = parts.get(table) or referenced.get(table, ())
-        keys[table] = (own,) if isinstance(own, str) else tuple(own)
-        if not keys[table]:
-            raise HoldstrueError(
-                f"table {table!r} needs a key, so that its rows can be updated and deleted",
-                hint=f"name its key columns: key={{{table!r}: 'id'}}, or on the command line --table-key {table}=id",
-            )
-    return keys
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    return (
-        pa.field(field.name, field.type.value_type)
-        if pa.types.is_dictionary(field.type)
-        else pa.field(field.name, field.type)
-    )
-
-
 def _typed(field: pa.Field, seen: pa.Schema) -> pa.Field:
     """A column that was all NULL takes the type it is now seen with."""
     if pa.types.is_null(field.type) and field.name in seen.names:
-        return _plain(seen.field(field.name))
+        return plain_field(seen.field(field.name))
     return field

@@ -30,7 +30,7 @@ def resolve(
 
     Complexity: O(changes).
     """
-    table = _fit(changes, rows.schema, key)
+    table = fitted(changes, rows.schema, key)
     hi, lo = digest(table)
     slots = rows.find(hi, lo)
     new = slots.size < 2 or not repeats(lo)
@@ -53,7 +53,7 @@ def resolve(
     )
 
 
-def _fit(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
+def fitted(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
     """The kept columns in order; a change other than a delete must have all of them."""
     try:
         table = changes.rows.select(schema.names)

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +62,14 @@ class Store:
         self._lock: int | None = None
         self._verifying: list[Future[None]] = []
         self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     # --- writers -------------------------------------------------------------------------------
 
@@ -170,8 +179,10 @@ class Store:
 
     # --- readers -------------------------------------------------------------------------------
 
-    def manifest(self) -> dict[str, Any]:
-        """The newest manifest. Complexity: O(its size)."""
+    def manifest(self, version: int | None = None) -> dict[str, Any]:
+        """The newest manifest, or the one of a version. Complexity: O(its size)."""
+        if version is not None:
+            return self._read(self.path / _MANIFEST.format(version))
         if not self.path.is_dir():
             raise StateError(
                 f"no state directory at {self.path}",
@@ -284,7 +295,10 @@ class Store:
 def files_of(manifest: Mapping[str, Any]) -> list[RunFile]:
     """Every file a manifest names."""
     base = manifest.get("base") or {}
-    return [RunFile.of(data) for data in (*base.values(), *manifest.get("log", ()))]
+    found = [*base.values(), *manifest.get("log", ()), *manifest.get("delta", ())]
+    for shard in manifest.get("shards", {}).values():
+        found += [*shard["base"].values(), *shard["log"]]
+    return [RunFile.of(data) for data in found]
 
 
 def _checksum(data: mmap.mmap | bytearray) -> str:

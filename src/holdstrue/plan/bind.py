@@ -60,7 +60,7 @@ def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
     if rule.where is None:
         return
     shown = _as_filter(rule, rule.where)
-    for column in _condition_columns(rule.where):
+    for column in condition_columns(rule.where):
         _need(shown, column, table, schema)
     for comparison in _comparisons(rule.where):
         right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
@@ -70,7 +70,7 @@ def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
 def _as_filter(rule: Rule, where: Condition) -> Rule:
     """The rule as messages about its filter show it."""
     text = condition_text(where)
-    return replace(rule, name=f"{rule.name} (its where)", source=Source(text, _places(text, _condition_columns(where))))
+    return replace(rule, name=f"{rule.name} (its where)", source=Source(text, _places(text, condition_columns(where))))
 
 
 def _places(text: str, columns: Iterator[str]) -> tuple[tuple[str, int, int], ...]:
@@ -86,7 +86,7 @@ def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.S
         for column in own_columns(replace(rule, where=None)) if own in schemas else ():
             _present(rule, column, own, schemas[own])
         if rule.where is not None and own in schemas:
-            for column in _condition_columns(rule.where):
+            for column in condition_columns(rule.where):
                 _present(_as_filter(rule, rule.where), column, own, schemas[own])
         if isinstance(body, Inclusion) and body.ref_table in schemas:
             for column in body.ref_columns:
@@ -106,11 +106,11 @@ def own_columns(rule: Rule) -> tuple[str, ...]:
                 names.append(predicate.left.name)
                 if isinstance(predicate.right, Column):
                     names.append(predicate.right.name)
-    names.extend(_condition_columns(rule.where))
+    names.extend(condition_columns(rule.where))
     return tuple(dict.fromkeys(names))
 
 
-def _condition_columns(condition: Condition | None) -> Iterator[str]:
+def condition_columns(condition: Condition | None) -> Iterator[str]:
     match condition:
         case Comparison(column, _, right):
             yield column
@@ -119,10 +119,10 @@ def _condition_columns(condition: Condition | None) -> Iterator[str]:
         case IsNull(column):
             yield column
         case Not(operand):
-            yield from _condition_columns(operand)
+            yield from condition_columns(operand)
         case All(operands) | Any(operands):
             for operand in operands:
-                yield from _condition_columns(operand)
+                yield from condition_columns(operand)
 
 
 def _comparisons(condition: Condition | None) -> Iterator[Comparison]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -254,3 +254,8 @@ def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell
             )
         domains.update(dict.fromkeys(cells, (number, domain)))
     return domains
+
+
+def part_of(plan: Plan, checks: Sequence[Check], schemas: Mapping[str, pa.Schema]) -> Plan:
+    """The plan of some of the checks over tables that hold what these need."""
+    return replace(plan, schemas=dict(schemas), checks=tuple(checks), domains=_domains(list(checks), schemas))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Places
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.errors import ChangeError
 from holdstrue.io.feeds.matching import number_rows
 from holdstrue.io.feeds.target import Target, read_words
@@ -37,6 +38,14 @@ def changelog_changes(table: pa.Table, places: Places, target: Target, layout: L
 
     Runtime complexity: O(n) and a sort by commit.
     """
+    changes, roles, commits = read_log(table, places, target, layout)
+    return settled(changes, roles, commits, target.key)
+
+
+def read_log(
+    table: pa.Table, places: Places, target: Target, layout: Layout
+) -> tuple[Changes, NDArray[np.uint8], NDArray[np.int64]]:
+    """The rows of a changelog ordered by commit, with what happened to each (its role) and in which commit."""
     for name in (layout.kind_column, layout.order_column):
         if name not in table.column_names:
             raise ChangeError(
@@ -53,13 +62,24 @@ def changelog_changes(table: pa.Table, places: Places, target: Target, layout: L
     target = target.without(layout.kind_column).without(layout.order_column)
     metadata = {layout.kind_column, layout.order_column, *layout.other_columns}
     rows = table.select([name for name in table.column_names if name not in metadata or target.has(name)])
-    changes = target.changes(rows, np.zeros(len(roles), np.uint8), places)
+    return target.changes(rows, np.zeros(len(roles), np.uint8), places), roles, commits
+
+
+def settled(
+    changes: Changes, roles: NDArray[np.uint8], commits: NDArray[np.int64], key: Sequence[str], *, partial: bool = False
+) -> Changes:
+    """The changes that rows of a changelog, ordered by commit, amount to.
+
+    A `partial` log has all rows of some keys only. An after image without its before image may then
+    be an update in a feed without before images, or the new row of an update that changed the key.
+    """
     if not len(changes):
         return changes
-    keep, ops = _resolved(roles, commits, changes, target)
+    keep, ops = _resolved(roles, commits, changes, key, partial=partial)
     kept = np.flatnonzero(keep)
-    rows = changes.rows if len(kept) == len(ops) else changes.rows.take(pa.array(kept))
-    return Changes(rows, ops[kept], places.take(kept))
+    if len(kept) == len(ops):
+        return Changes(changes.rows, ops, changes.places)
+    return Changes(changes.rows, ops, changes.places).take(kept)
 
 
 def _commits(table: pa.Table, places: Places, layout: Layout) -> NDArray[np.int64]:
@@ -78,10 +98,10 @@ def _commits(table: pa.Table, places: Places, layout: Layout) -> NDArray[np.int6
 
 
 def _resolved(
-    roles: NDArray[np.uint8], commits: NDArray[np.int64], changes: Changes, target: Target
+    roles: NDArray[np.uint8], commits: NDArray[np.int64], changes: Changes, key: Sequence[str], *, partial: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
     """Which rows are changes of their own, and which."""
-    keys = [changes.rows.column(name) for name in target.key]
+    keys = [changes.rows.column(name) for name in key]
     commit = np.cumsum(np.diff(commits, prepend=commits[0]) != 0)
     who = number_rows([pa.chunked_array([commit]), *keys])
     left = (roles == LEFT) | (roles == LEFT_BEFORE)
@@ -93,6 +113,9 @@ def _resolved(
     has_before[commit[roles == LEFT_BEFORE]] = True
 
     ops = np.full(len(roles), INSERT, np.uint8)
+    if partial:
+        ops[roles == CAME_AFTER] = UPSERT
+        has_before[:] = True
     ops[has_left[who] | ((roles == CAME_AFTER) & ~has_before[commit])] = UPDATE
     ops[left] = DELETE
     return ~(left & has_come[who]), ops

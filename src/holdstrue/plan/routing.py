@@ -1,0 +1,188 @@
+"""Which rows must meet: the checks of a plan covered by as few routes as possible.
+
+Rows that violate a two-row check together agree on its equalities, so they meet when each row is
+placed by the values of those columns, or of some of them. One route therefore serves every check
+whose equalities contain its columns. A check without equalities takes the route with no columns,
+where all rows share one place. One-row checks need no route: they run where a row is at home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+from holdstrue.plan.bind import condition_columns
+from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.compile import Plan
+from holdstrue.rules.model import Condition, Op
+
+RouteKind: TypeAlias = Literal["group", "cross", "reference"]
+Equalities: TypeAlias = frozenset[tuple[str, str]]
+
+EXACT_UP_TO = 12
+"""With more distinct sets of equalities than this the cover is made greedily: the exact one tries all subsets."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows of a table, placed by the values of some columns."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A placing of rows under which every two rows that matter to its checks meet.
+
+    `group`: both rows are placed by the same columns. `cross`: t by one list of columns, s by
+    another, so a row has two places. `reference`: t refers, s provides.
+    """
+
+    kind: RouteKind
+    checks: tuple[int, ...]
+    t: Side
+    s: Side
+    nulls_equal: bool = False
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables whose rows travel."""
+        return tuple(dict.fromkeys((self.t.table, self.s.table)))
+
+    @property
+    def flagged(self) -> bool:
+        """Whether a row that travels must say in which of the two roles it came."""
+        return self.kind == "cross" or (self.kind == "reference" and self.t.table == self.s.table)
+
+    def __str__(self) -> str:
+        left = ", ".join(self.t.columns) or "all rows together"
+        if self.kind == "group":
+            return f"{self.t.table} by ({left})"
+        right = ", ".join(self.s.columns)
+        return f"{self.t.table} by ({left}) with {self.s.table} by ({right})"
+
+
+def routes_of(plan: Plan) -> tuple[Route, ...]:
+    """The routes of a plan, every check but the one-row checks in exactly one of them."""
+    routes: list[Route] = []
+    pairs: dict[str, list[tuple[int, Equalities]]] = {}
+    references: dict[tuple[Side, Side], list[int]] = {}
+    for number, check in enumerate(plan.checks):
+        match check:
+            case GroupCheck() | PairCheck():
+                pairs.setdefault(check.table, []).append((number, _equalities(check)))
+            case ReferenceCheck():
+                sides = Side(check.table, check.columns), Side(check.ref_table, check.ref_columns)
+                references.setdefault(sides, []).append(number)
+            case RowCheck():
+                pass
+    for table, wanted in pairs.items():
+        for shared, numbers in _cover(wanted):
+            ordered = sorted(shared)
+            lefts, rights = tuple(left for left, _ in ordered), tuple(right for _, right in ordered)
+            kind: RouteKind = "group" if lefts == rights else "cross"
+            nulls = any(getattr(plan.checks[n], "nulls_equal", False) for n in numbers)
+            routes.append(Route(kind, tuple(numbers), Side(table, lefts), Side(table, rights), nulls))
+    for (t, s), numbers in references.items():
+        routes.append(Route("reference", tuple(numbers), t, s))
+    return tuple(routes)
+
+
+def _equalities(check: GroupCheck | PairCheck) -> Equalities:
+    """What a check's rows agree on; where some columns are compared with themselves, those alone: one place a row."""
+    if isinstance(check, GroupCheck):
+        return frozenset((column, column) for column in check.lhs)
+    equal = frozenset((term.left, term.right) for term in check.terms if term.op is Op.EQ)
+    plain = frozenset((left, right) for left, right in equal if left == right)
+    return plain or equal
+
+
+def _cover(wanted: Sequence[tuple[int, Equalities]]) -> list[tuple[Equalities, list[int]]]:
+    """Few sets of equalities such that every check contains one: each with its checks, as wide as these allow."""
+    sets = list(dict.fromkeys(equal for _, equal in wanted))
+    candidates = _candidates(sets)
+    chosen = _fewest(sets, candidates) if len(sets) <= EXACT_UP_TO else _greedy(sets, candidates)
+    served: dict[Equalities, list[int]] = {}
+    for number, equal in wanted:
+        served.setdefault(max((c for c in chosen if _serves(c, equal)), key=_width), []).append(number)
+    by_number = dict(wanted)
+    # widened to all that its checks share: finer places, fewer rows in each
+    return [(frozenset.intersection(*(by_number[n] for n in numbers)), numbers) for numbers in served.values()]
+
+
+def _serves(route: Equalities, equal: Equalities) -> bool:
+    # only a check without equalities may use the route where all rows are together
+    return route <= equal and bool(route) == bool(equal)
+
+
+def _width(route: Equalities) -> tuple[int, list[tuple[str, str]]]:
+    return len(route), sorted(route)
+
+
+def _candidates(sets: Sequence[Equalities]) -> list[Equalities]:
+    """The sets and what they have in common, widest first."""
+    found = dict.fromkeys(sets)
+    for a, b in combinations(sets, 2):
+        if a & b:
+            found[a & b] = None
+    common = [set_ for set_ in found if set_]
+    for a, b in combinations(common[:64], 2):
+        if a & b:
+            found[a & b] = None
+    return sorted(found, key=_width, reverse=True)
+
+
+def _fewest(sets: Sequence[Equalities], candidates: Sequence[Equalities]) -> Sequence[Equalities]:
+    for count in range(1, len(sets) + 1):
+        for chosen in combinations(candidates, count):
+            if all(any(_serves(c, equal) for c in chosen) for equal in sets):
+                return chosen
+    return sets
+
+
+def _greedy(sets: Sequence[Equalities], candidates: Sequence[Equalities]) -> Sequence[Equalities]:
+    open_ = set(sets)
+    chosen: list[Equalities] = []
+    while open_:
+        best = max(candidates, key=lambda c: (sum(_serves(c, equal) for equal in open_), _width(c)))
+        chosen.append(best)
+        open_ = {equal for equal in open_ if not _serves(best, equal)}
+    return chosen
+
+
+def columns_of(check: Check, table: str) -> tuple[str, ...]:
+    """The columns of a table that a check reads."""
+    match check:
+        case RowCheck(_, _, broken):
+            return tuple(dict.fromkeys(condition_columns(broken)))
+        case GroupCheck(_, _, lhs, rhs):
+            asked = (name for condition in check.asked for name in condition_columns(condition))
+            return tuple(dict.fromkeys((*lhs, *rhs, *condition_columns(check.member), *asked)))
+        case PairCheck(_, _, terms):
+            compared = (name for term in terms for name in (term.left, term.right))
+            chosen = (*condition_columns(check.t_member), *condition_columns(check.s_member))
+            return tuple(dict.fromkeys((*compared, *chosen)))
+        case ReferenceCheck():
+            own = (*check.columns, *condition_columns(check.member)) if check.table == table else ()
+            other = check.ref_columns if check.ref_table == table else ()
+            return tuple(dict.fromkeys((*own, *other)))
+
+
+def conditioned(check: Check) -> tuple[str, ...]:
+    """The columns whose values a check looks at one by one, beyond comparing them with those of other rows."""
+    match check:
+        case RowCheck():
+            return tuple(condition_columns(check.broken))
+        case GroupCheck():
+            return _in_all((check.member, *check.asked))
+        case PairCheck():
+            return _in_all((check.t_member, check.s_member))
+        case ReferenceCheck():
+            return tuple(condition_columns(check.member))
+
+
+def _in_all(conditions: Iterable[Condition | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for condition in conditions for name in condition_columns(condition)))

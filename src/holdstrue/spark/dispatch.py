@@ -1,0 +1,198 @@
+"""Rows that changed to the shards of the routes: only where they go, only what is read there, only if it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.changes import DELETE, INSERT, UPDATE
+from holdstrue.data.coding import key_digest
+from holdstrue.data.domain import domain_of
+from holdstrue.detect.engine import Incoming
+from holdstrue.plan.layout import NOWHERE, S_FLAG, T_FLAG, Columns, Layout
+from holdstrue.plan.routing import Side
+from holdstrue.spark.job import Job
+from holdstrue.spark.wire import LEFT, MOVED, OP, ROWS, SHARD, Message, to_tasks
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+T_BUCKET, S_BUCKET = ":t bucket", ":s bucket"
+BEFORE = ":before "
+"""Starts the names of a moved row's columns as they were."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Rows in shards: `rows[k]` is in `shards[k]`, as t or s; and the places that this follows from."""
+
+    rows: I32
+    shards: I32
+    as_t: Mask
+    as_s: Mask
+    t_place: I32
+    s_place: I32
+
+
+def dispatch(job: Job, table: str, incoming: Incoming, old: pa.Table) -> Iterator[Message]:
+    """The messages that a resolved batch of one table gives rise to; `old` are the versions that go."""
+    layout = job.layout
+    new_columns, old_columns = Columns(incoming.values), Columns(old)
+    new_count = incoming.values.num_rows
+    old_ids = np.arange(new_count, new_count + old.num_rows, dtype=np.int64)
+    updating = np.flatnonzero(incoming.updates >= 0)
+    replaced = np.searchsorted(incoming.old, incoming.updates[updating])
+    # a row that is updated has one number, old and new
+    old_ids[replaced] = updating
+    new_blocks, old_blocks = (layout.home(table, columns)[1] for columns in (new_columns, old_columns))
+    for number, route in enumerate(layout.routes):
+        if table not in route.tables:
+            continue
+        new = entries(layout, number, table, new_columns, new_blocks)
+        before = entries(layout, number, table, old_columns, old_blocks)
+        same = _same(layout, number, table, new_columns, old_columns, updating, replaced)
+        unchanged = np.zeros(new_count, dtype=np.bool_)
+        unchanged[updating] = same
+        t_left, s_left = (
+            _left(new_count, updating, a[updating], b[replaced])
+            for a, b in ((new.t_place, before.t_place), (new.s_place, before.s_place))
+        )
+        shards = np.int64(len(layout.spots))
+        new_at, old_at = new.rows * shards + new.shards, old_ids[before.rows] * shards + before.shards
+        stays = np.isin(new_at, old_at)
+        sent, gone = ~(stays & unchanged[new.rows]), ~np.isin(old_at, new_at)
+        comes = _sent(job, number, table, new_columns, new, sent, np.where(stays, UPDATE, INSERT), t_left)
+        old_left = np.zeros(old.num_rows, dtype=np.bool_)
+        old_left[replaced] = t_left[updating]
+        goes = _sent(job, number, table, old_columns, before, gone, np.full(gone.size, DELETE), old_left)
+        together = pa.concat_tables([goes, comes])
+        yield from to_tasks(together, job.task_of(together.column(SHARD).to_numpy()), ROWS, number, table)
+        if route.kind != "reference" and (t_left.any() or s_left.any()):
+            yield from _moved(job, number, table, new_columns, old_columns, updating, replaced, new, before)
+
+
+def first_rows(job: Job, table: str, columns: Columns, blocks: I32) -> Iterator[Message]:
+    """The messages for rows of a table that has none yet."""
+    for number, route in enumerate(job.layout.routes):
+        if table in route.tables:
+            found = entries(job.layout, number, table, columns, blocks)
+            every = np.ones(found.rows.size, dtype=np.bool_)
+            ops = np.full(found.rows.size, INSERT)
+            nobody = np.zeros(columns.values.num_rows, dtype=np.bool_)
+            sent = _sent(job, number, table, columns, found, every, ops, nobody)
+            yield from to_tasks(sent, job.task_of(found.shards), ROWS, number, table)
+
+
+def entries(layout: Layout, number: int, table: str, columns: Columns, blocks: I32) -> Entries:
+    """Where the rows of a table go on a route, and in which roles."""
+    route = layout.routes[number]
+
+    def places(side: Side) -> I32:
+        if side.table != table:
+            return np.full(columns.values.num_rows, NOWHERE, dtype=np.int32)
+        return layout.place(number, side, columns)
+
+    t_place = places(route.t)
+    rows, shards = layout.spread(number, t_place, blocks, provides=False)
+    if route.kind == "group":
+        all_ = np.ones(rows.size, dtype=np.bool_)
+        return Entries(rows, shards, all_, all_, t_place, t_place)
+    s_place = places(route.s)
+    s_rows, s_shards = layout.spread(number, s_place, blocks, provides=route.kind == "reference")
+    total = np.int64(len(layout.spots))
+    at = np.concatenate((rows * total + shards, s_rows * total + s_shards))
+    distinct, which = np.unique(at, return_inverse=True)
+    as_t, as_s = np.zeros((2, distinct.size), dtype=np.bool_)
+    as_t[which[: rows.size]] = True
+    as_s[which[rows.size :]] = True
+    return Entries(
+        (distinct // total).astype(np.int32), (distinct % total).astype(np.int32), as_t, as_s, t_place, s_place
+    )
+
+
+def _left(count: int, updating: I64, new: I32, old: I32) -> Mask:
+    """Updated rows that leave one place of a route for another."""
+    left = np.zeros(count, dtype=np.bool_)
+    left[updating] = (new != old) & (new != NOWHERE) & (old != NOWHERE)
+    return left
+
+
+def _same(layout: Layout, number: int, table: str, new: Columns, old: Columns, updating: I64, replaced: I64) -> Mask:
+    """Updated rows that look the same on a route as before."""
+    if not updating.size:
+        return np.zeros(0, dtype=np.bool_)
+    digests = []
+    for columns, rows in ((new, updating), (old, replaced)):
+        coded = []
+        for field in layout.travelling(number)[table]:
+            if field.name in (*layout.keys[table], T_FLAG, S_FLAG):
+                continue
+            domain = domain_of([columns.values.schema.field(field.name).type], ordered=False)
+            if domain is None:
+                raise TypeError(f"column {field.name!r} does not compare")
+            coded.append(columns.coded(field.name, domain))
+        hi, lo, _ = key_digest(coded, columns.values.num_rows, nulls_equal=True)
+        digests.append((hi[rows], lo[rows]))
+    (new_hi, new_lo), (old_hi, old_lo) = digests
+    return np.asarray((new_hi == old_hi) & (new_lo == old_lo))
+
+
+def _sent(
+    job: Job, number: int, table: str, columns: Columns, found: Entries, chosen: Mask, ops: I64, left: Mask
+) -> pa.Table:
+    """The chosen entries as rows that travel."""
+    rows = found.rows[chosen]
+    travelling = job.layout.travel(number, table, columns)
+    if rows.size != travelling.num_rows or not np.array_equal(rows, np.arange(rows.size)):
+        travelling = travelling.take(pa.array(rows))
+    route = job.layout.routes[number]
+    if route.flagged:
+        travelling = travelling.append_column(T_FLAG, pa.array(found.as_t[chosen]))
+        travelling = travelling.append_column(S_FLAG, pa.array(found.as_s[chosen]))
+    if route.kind == "reference":
+        travelling = travelling.append_column(LEFT, pa.array(left[rows] & found.as_t[chosen]))
+    travelling = travelling.append_column(OP, pa.array(ops[chosen].astype(np.uint8)))
+    return travelling.append_column(SHARD, pa.array(found.shards[chosen]))
+
+
+def _moved(
+    job: Job,
+    number: int,
+    table: str,
+    new: Columns,
+    old: Columns,
+    updating: I64,
+    replaced: I64,
+    after: Entries,
+    before: Entries,
+) -> Iterator[Message]:
+    """Updated rows that left one place for another, old and new images side by side.
+
+    Two of them that move together and violate a rule before and after are neither new nor resolved,
+    which no shard can see: the one they left counts a loss, the one they entered a gain.
+    """
+    t, s = (
+        np.where(_left(n.size, np.arange(n.size), n, o), o.astype(np.int64) << 32 | n.astype(np.int64) & 0xFFFFFFFF, -1)
+        for n, o in (
+            (after.t_place[updating], before.t_place[replaced]),
+            (after.s_place[updating], before.s_place[replaced]),
+        )
+    )
+    chosen = np.flatnonzero((t != -1) | (s != -1))
+    now = job.layout.travel(number, table, new).take(pa.array(updating[chosen]))
+    was = job.layout.travel(number, table, old).take(pa.array(replaced[chosen]))
+    side_by_side = now
+    for name in was.column_names:
+        side_by_side = side_by_side.append_column(BEFORE + name, was.column(name))
+    side_by_side = side_by_side.append_column(T_BUCKET, pa.array(t[chosen]))
+    side_by_side = side_by_side.append_column(S_BUCKET, pa.array(s[chosen]))
+    t_task, s_task = (np.abs(bucket[chosen] % job.tasks).astype(np.int32) for bucket in (t, s))
+    as_t = np.flatnonzero(t[chosen] != -1)
+    yield from to_tasks(side_by_side.take(pa.array(as_t)), t_task[as_t], MOVED, number, table)
+    as_s = np.flatnonzero((s[chosen] != -1) & ((t[chosen] == -1) | (s_task != t_task)))
+    yield from to_tasks(side_by_side.take(pa.array(as_s)), s_task[as_s], MOVED, number, table)

@@ -1,0 +1,92 @@
+"""Which feed a data frame is, told by its columns, and which of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdstrue.errors import ChangeError
+from holdstrue.io.feeds.ops import find_op_column
+from holdstrue.io.feeds.reading import recognise
+from holdstrue.io.feeds.target import Target
+from holdstrue.io.files import spelling_hint
+from holdstrue.spark.scatter import PATH
+
+_ABOUT_CHANGES = {
+    "delta": ("_change_type", "_commit_version", "_commit_timestamp"),
+    "iceberg": ("_change_type", "_change_ordinal", "_commit_snapshot_id"),
+}
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How the changes of a data frame are written."""
+
+    kind: str
+    schema: pa.Schema
+    """Columns and types of the table that the changes are for."""
+    names: tuple[str, ...]
+    op_column: str | None = None
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether nothing is updated or deleted."""
+        return self.kind == "append"
+
+    def columns(self, needed: Sequence[str]) -> list[str]:
+        """What is read of the data frame for these columns of the table."""
+        if self.kind in ("debezium", "files"):
+            return list(self.names)
+        about = (*_ABOUT_CHANGES.get(self.kind, ()), *((self.op_column,) if self.op_column else ()))
+        return [name for name in self.names if name in needed or name in about]
+
+
+def feed_of(
+    frame: pa.Schema,
+    key: Sequence[str],
+    seen: pa.Schema | None,
+    feed: str,
+    op_column: str | None,
+    sample: pa.Table | None,
+) -> Feed:
+    """The feed of a data frame with these columns; a table not seen before takes its types from it."""
+    names = tuple(frame.names)
+    if feed == "files":
+        if seen is None:
+            raise ChangeError(
+                "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
+            )
+        return Feed("files", seen, (PATH,))
+    target = Target(tuple(key), seen, "error" if seen is not None else "ignore")
+    table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
+    if feed == "auto":
+        feed = recognise(table, target, op_column)
+    if feed == "ops" and op_column is None:
+        op_column = find_op_column(table, target)
+    if feed == "debezium":
+        return Feed(feed, seen if seen is not None else _image(frame), names)
+    about = {*_ABOUT_CHANGES.get(feed, ()), op_column}
+    own = [field for field in frame if field.name not in about or target.has(field.name)]
+    if seen is None:
+        return Feed(feed, pa.schema([_plain(field) for field in own]), names, op_column)
+    for field in own:
+        if field.name not in seen.names:
+            raise ChangeError(
+                f"unknown column {field.name!r} in the changes", hint=spelling_hint(field.name, seen.names)
+            )
+    return Feed(feed, seen, names, op_column)
+
+
+def _image(frame: pa.Schema) -> pa.Schema:
+    """The columns of the rows inside Debezium's events."""
+    for side in ("after", "before"):
+        if side in frame.names and pa.types.is_struct(frame.field(side).type):
+            return pa.schema([_plain(field) for field in frame.field(side).type])
+    marks = [field for field in frame if not field.name.startswith("__")]
+    return pa.schema([_plain(field) for field in marks])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, field.type)

@@ -1,0 +1,66 @@
+"""The first half of a batch: at their homes changes meet the rows they change, and go on to the routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes, Places, Source
+from holdstrue.errors import HoldstrueError
+from holdstrue.io.feeds.changelog import settled
+from holdstrue.plan.layout import HOME
+from holdstrue.spark.dispatch import dispatch
+from holdstrue.spark.job import Job
+from holdstrue.spark.scatter import COMMIT
+from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, Message, failure, receive, send
+from holdstrue.spark.work import Worker, split
+
+
+@dataclass(frozen=True)
+class Homes:
+    """The stage in which each task owns some homes."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Changes in, rows for the routes and what the driver must know out."""
+        return send(self._messages(list(receive(batches))))
+
+    def _messages(self, messages: list[Message]) -> Iterator[Message]:
+        yield from (message for message in messages if message.kind != ROWS)
+        try:
+            yield from self._applied([message for message in messages if message.kind == ROWS])
+        except HoldstrueError as error:
+            yield failure(error, HOME)
+
+    def _applied(self, messages: list[Message]) -> Iterator[Message]:
+        layout = self.job.layout
+        with Worker(self.job) as worker:
+            for number, parts in split(messages).items():
+                changes = {table: self._changes(table, rows) for table, rows in parts.items()}
+                shard = worker.take(number)
+                incoming = shard.resolve(changes, self.job.on_conflict)
+                old = {table: shard.engine.tables[table].rows.take(part.old) for table, part in incoming.items()}
+                for table, part in incoming.items():
+                    yield from dispatch(self.job, table, part, old[table])
+                if any(part.values.num_rows or part.old.size for part in incoming.values()):
+                    yield worker.applied(number, shard, incoming, layout.home_checks)
+            yield from worker.listed()
+
+    def _changes(self, table: str, rows: pa.Table) -> Changes:
+        """Rows of one table in the order in which they happened."""
+        order = np.argsort(rows.column(SEQ).to_numpy(), kind="stable")
+        if COMMIT in rows.column_names:
+            order = order[np.argsort(rows.column(COMMIT).to_numpy()[order], kind="stable")]
+        rows = rows.take(pa.array(order))
+        ops = rows.column(OP).to_numpy().astype(np.uint8)
+        values = rows.drop_columns([name for name in (OP, SEQ, SHARD, COMMIT) if name in rows.column_names])
+        position = rows.column(SEQ).to_numpy() & ((1 << 40) - 1)
+        places = Places((Source("a partition of the changes", 1 << 40),), position)
+        changes = Changes(values, ops, places)
+        if COMMIT not in rows.column_names:
+            return changes
+        return settled(changes, ops, rows.column(COMMIT).to_numpy(), self.job.layout.keys[table], partial=True)

@@ -1,0 +1,149 @@
+"""Stages that read a state: its rows for a new layout, its violations, the rows that violate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes
+from holdstrue.detect.durable import Durable
+from holdstrue.detect.engine import Engine
+from holdstrue.detect.runs import Runs
+from holdstrue.detect.shard import Shard
+from holdstrue.errors import HoldstrueError
+from holdstrue.io.store import Store
+from holdstrue.plan.layout import HOME, Columns, Layout
+from holdstrue.spark.job import Job
+from holdstrue.spark.lists import ADDED, crossing, listing
+from holdstrue.spark.scatter import Scatter
+from holdstrue.spark.wire import Message, failure, send
+from holdstrue.spark.work import Worker
+
+LISTED_AT_ONCE = 65_536
+
+
+def tasks_in(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """The numbers of the tasks whose work is asked for."""
+    return [number for batch in batches for number in batch.column(0).to_pylist()]
+
+
+@dataclass(frozen=True)
+class Reload:
+    """All rows of a state sent to the homes and routes of a new layout."""
+
+    job: Job
+    """The new layout."""
+    before: Job | None
+    """The layout it has; None for the state of one process, which one task reads."""
+    path: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of tasks in, messages out."""
+        return send(self._messages(tasks_in(batches)))
+
+    def _messages(self, tasks: list[int]) -> Iterator[Message]:
+        try:
+            for table, rows in self.rows(tasks):
+                scatter = Scatter(self.job, table, "append", first=True)
+                wanted = self.job.layout.plan.schemas[table]
+                yield from scatter.sent(Changes.append(rows.cast(wanted)), None, 0)
+        except HoldstrueError as error:
+            yield failure(error, HOME)
+
+    def rows(self, tasks: list[int], homes: int | None = None) -> Iterator[tuple[str, pa.Table]]:
+        """The rows that these tasks read, of all homes or of the first ones, table by table."""
+        if self.before is None:
+            if 0 in tasks:
+                yield from _one_process(self.path, self.job.layout)
+            return
+        with Worker(self.before) as worker:
+            for number in range(homes or self.before.layout.shards):
+                if number % self.before.tasks in tasks:
+                    for name, table in worker.take(number).engine.tables.items():
+                        yield name, table.rows.take(table.rows.living_slots())
+
+
+def _one_process(path: str, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+    durable, _ = Durable.open(path, read_only=True)
+    try:
+        engine = Engine(layout.plan, layout.plan.schemas, keyed=True)
+        durable.restore(engine, layout.keys)
+    finally:
+        durable.close()
+    for name, table in engine.tables.items():
+        slots = table.rows.living_slots()
+        for start in range(0, max(1, slots.size), LISTED_AT_ONCE):
+            yield name, table.rows.take(slots[start : start + LISTED_AT_ONCE])
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The violations of some rules, chunk by chunk."""
+
+    job: Job
+    checks: tuple[int, ...]
+
+    def shards(self, tasks: list[int]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
+        """The open shards of these tasks that have violations, each with its checks."""
+        layout = self.job.layout
+        with Store(self.job.path) as store:
+            known = store.manifest(self.job.version).get("shards", {})
+            for number, said in known.items():
+                spot = layout.spots[int(number)]
+                own = layout.home_checks if spot.route == HOME else layout.routes[spot.route].checks
+                if int(number) % self.job.tasks in tasks and any(str(c) in said["tallies"] for c in own):
+                    plan = layout.home_plan if spot.route == HOME else layout.route_plan(spot.route)
+                    yield int(number), Shard.open(store, plan, layout.keys, Runs.of(said)), own
+
+    def tables(self, tasks: list[int]) -> Iterator[pa.Table]:
+        """Violations as tables."""
+        for number, shard, own in self.shards(tasks):
+            yield from self.of_shard(number, shard, own)
+
+    def of_shard(self, number: int, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.Table]:
+        """The violations that one shard is to list."""
+        spot, layout = self.job.layout.spots[number], self.job.layout
+        if spot.hot >= 0 and spot.weight == 0:
+            return
+        for at, check in enumerate(own):
+            if check in self.checks:
+                table = layout.plan.checks[check].table
+                for slots in shard.listed(at):
+                    listed = crossing(shard, spot, layout.blocks, table, slots)
+                    if listed.shape[0]:
+                        yield listing(layout, check, ADDED, *shard.named(at, listed))
+
+
+@dataclass(frozen=True)
+class Violating:
+    """The rows that violate some rules: the number of the rule and the digest of the row's key."""
+
+    listing: Listing
+    rules: Mapping[int, int]
+    """The rule of each check."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of tasks in, (rule, hi, lo) out; a row may occur in several shards."""
+        for _, shard, own in self.listing.shards(tasks_in(batches)):
+            yield from self.of_shard(shard, own)
+
+    def of_shard(self, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        """The violating rows of one shard."""
+        layout = self.listing.job.layout
+        for at, check in enumerate(own):
+            if check not in self.listing.checks:
+                continue
+            table = layout.plan.checks[check].table
+            slots = shard.engine.detectors[at].violating()
+            values = shard.engine.tables[table].rows.take(slots, layout.keys[table])
+            _, _, (hi, lo) = layout.home(table, Columns(values))
+            yield pa.record_batch(
+                {
+                    "rule": pa.array(np.full(slots.size, self.rules[check], dtype=np.int32)),
+                    "hi": pa.array(hi.view(np.int64)),
+                    "lo": pa.array(lo.view(np.int64)),
+                }
+            )

@@ -1,0 +1,452 @@
+"""A monitor over a sharded state: plans each batch, has it run somewhere, and commits what came of it.
+
+How the stages of a batch are run is left to a `Runner`: Spark in earnest, plain loops in tests.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step, Violation
+from holdstrue.detect.durable import Durable, State
+from holdstrue.detect.resolve import OnConflict
+from holdstrue.detect.tables import batch_name, keys_of, plan_for
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.io.feeds.reading import FEEDS
+from holdstrue.io.store import Store
+from holdstrue.plan.compile import IndexKind, main_table
+from holdstrue.plan.layout import Layout
+from holdstrue.rules.file import dump_rules, load_rules
+from holdstrue.rules.model import RuleSet
+from holdstrue.spark.feeds import Feed, feed_of
+from holdstrue.spark.home import Homes
+from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
+from holdstrue.spark.job import Job
+from holdstrue.spark.ledger import Ledger, Settled
+from holdstrue.spark.lists import ADDED, kept_references, settled
+from holdstrue.spark.reading import Listing, Reload, Violating
+from holdstrue.spark.scatter import Scatter
+from holdstrue.spark.wire import Message
+from holdstrue.spark.work import Routes
+
+LIMIT = 100_000
+"""Violations a batch lists at most unless told otherwise, in each shard and check. Counts are never cut."""
+
+ROWS_A_SHARD = 2_000_000
+"""Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
+
+HOT_FROM = 2_000_000
+"""From so many rows on a first batch is sampled for hot keys; below, one shard holds any key easily."""
+
+Stage: TypeAlias = Any
+Frame: TypeAlias = Any
+
+
+class Runner(Protocol):
+    """Where stages run. A stage turns record batches into record batches and can be sent to another process."""
+
+    def schema(self, frame: Frame) -> pa.Schema:
+        """Columns and types of a data frame."""
+
+    def select(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """Some columns."""
+
+    def count(self, frame: Frame) -> int:
+        """How many rows there are."""
+
+    def sample(self, frame: Frame, rows: int, of: int) -> pa.Table:
+        """About so many rows, out of so many."""
+
+    def tasks(self) -> int:
+        """How many tasks run at a time."""
+
+    def run(
+        self, sources: Sequence[tuple[Frame | None, Stage]], stages: Sequence[Stage], tasks: int
+    ) -> Iterator[Message]:
+        """Send each frame (None: the numbers of the tasks) through its stage, then all messages through the stages."""
+
+    def distinct(self, stage: Stage, tasks: int) -> dict[int, int]:
+        """Run a stage over the tasks and count the distinct rows that it gives, by their first column."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a state is to be laid out where its own numbers are not yet fixed."""
+
+    shards: int | None = None
+    blocks: int | None = None
+    tasks: int | None = None
+    hot_from: int = HOT_FROM
+
+
+class Sharded:
+    """Rules, a state directory and a runner; `apply` takes one batch whole or not at all."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        path: str | os.PathLike[str],
+        rules: Any = None,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        *,
+        index: IndexKind = "blocks",
+        shape: Shape | None = None,
+    ) -> None:
+        self._runner = runner
+        self.path = os.fspath(path)
+        self._shape = shape or Shape()
+        if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
+            if rules is None:
+                Store(self.path).manifest()
+            self._create(load_rules(rules), key, index)
+        self._check_rules(rules)
+
+    def _create(self, rules: RuleSet, key: Any, index: IndexKind) -> None:
+        others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != rules.table)
+        main = main_table(rules, others)
+        state = State(rules, main, keys_of(rules, key, main), index, batches=0)
+        Durable.create(self.path, state, None, []).close()
+
+    def _check_rules(self, rules: Any) -> None:
+        durable, state = self._opened(read_only=True)
+        durable.close()
+        self.rules = state.rules
+        if rules is not None and dump_rules(load_rules(rules)) != dump_rules(state.rules):
+            raise StateError(
+                f"{self.path} watches other rules than those given",
+                hint="leave the rules out to go on with its own, or choose another directory",
+            )
+
+    def _opened(self, *, read_only: bool) -> tuple[Durable, State]:
+        return Durable.open(self.path, read_only=read_only)
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        changes: Frame | Mapping[str, Frame],
+        batch_id: str | int | None = None,
+        *,
+        limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        read: Mapping[str, Any] | None = None,
+    ) -> Delta:
+        """Apply one batch, whole or not at all, and say which violations it added and removed."""
+        if on_conflict not in ("error", "upsert", "ignore"):
+            raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
+        if feed not in (*FEEDS, "files"):
+            raise HoldstrueError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}, files")
+        durable, state = self._opened(read_only=False)
+        try:
+            batch = batch_name(batch_id, state.batches)
+            if batch_id is not None and durable.seen(batch):
+                return self._again(durable, state, batch)
+            frames = changes if isinstance(changes, Mapping) else {state.main: changes}
+            feeds = {name: self._feed(state, name, frame, feed, op_column) for name, frame in frames.items()}
+            learned = dict(state.schemas) | {
+                name: found.schema for name, found in feeds.items() if name not in state.schemas
+            }
+            first = durable.sharding is None and not state.schemas
+            layout = self._layout(durable, replace(state, schemas=learned), frames, feeds, first=first)
+            if not first:
+                durable, state = self._suited(durable, state, layout)
+            state = replace(state, schemas=learned)
+            job = self._job(durable, layout, 2**31 - 1 if limit is None else limit, on_conflict)
+            return self._run(durable, state, job, batch, frames, feeds, read or {}, first=first)
+        finally:
+            durable.close()
+
+    def _run(
+        self,
+        durable: Durable,
+        state: State,
+        job: Job,
+        batch: str,
+        frames: Mapping[str, Frame],
+        feeds: Mapping[str, Feed],
+        read: Mapping[str, Any],
+        *,
+        first: bool,
+    ) -> Delta:
+        # the first rows of a state change nothing that is there, so they need not go home first
+        direct = first and job.on_conflict == "error" and all(found.only_inserts for found in feeds.values())
+        sources = []
+        for name, frame in frames.items():
+            found = feeds[name]
+            columns = found.columns(job.layout.plan.schemas[name].names)
+            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read))
+            sources.append((self._runner.select(frame, columns), stage))
+        stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
+        ledger = Ledger(job.layout, durable.shards)
+        heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+        return self._commit(durable, state, ledger, heard, batch, job.limit)
+
+    def _commit(self, durable: Durable, state: State, ledger: Ledger, heard: Settled, batch: str, limit: int) -> Delta:
+        files = list(heard.files)
+        if heard.moved:
+            kept = list(kept_references(durable.lists(files)))
+            if kept:
+                files.append(durable.write_list(kept))
+                heard = replace(heard, kept={**heard.kept, **_by_check(ledger.layout, kept)})
+        after = ledger.after(heard)
+        steps = after.steps(heard)
+        time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        lines = [Batched(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()]
+        counts = {rule.name: after.counts(i) for i, rule in enumerate(state.rules)}
+        state = replace(state, batches=state.batches + 1, last_batch=batch, rows=after.rows(), counts=counts)
+        durable.commit_shards(state, sharding(after.layout), after.shards, files, lines)
+        added, removed = delta_lists(durable.lists(files), limit)
+        return Delta(batch, added, removed, steps)
+
+    def _again(self, durable: Durable, state: State, batch: str) -> Delta:
+        standing = {name: Step(0, 0, counts.open) for name, counts in state.counts.items()}
+        return Delta(batch, (), (), standing, duplicate=True)
+
+    def _feed(self, state: State, table: str, frame: Frame, feed: str, op_column: str | None) -> Feed:
+        if table not in state.keys:
+            raise HoldstrueError(f"no table {table!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
+        schema = self._runner.schema(frame)
+        sample = None
+        if feed == "auto" and table not in state.schemas:
+            sample = self._runner.sample(frame, 1000, 0)
+        return feed_of(schema, state.keys[table], state.schemas.get(table), feed, op_column, sample)
+
+    # --- layout --------------------------------------------------------------------------------
+
+    def _layout(
+        self,
+        durable: Durable,
+        state: State,
+        frames: Mapping[str, Frame],
+        feeds: Mapping[str, Feed],
+        *,
+        first: bool,
+    ) -> Layout:
+        plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+        known = durable.sharding
+        if known is not None:
+            layout = Layout.of(plan, state.keys, known["shards"], known["blocks"])
+            hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
+            return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
+        rows = sum(state.rows.values())
+        samples: dict[str, pa.Table] = {}
+        if first:
+            counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
+            rows = sum(counts.values())
+            for name, frame in frames.items():
+                if counts[name] and counts[name] >= self._shape.hot_from:
+                    own = self._runner.select(frame, plan.schemas[name].names)
+                    samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
+        return self._new_layout(plan, state, rows, samples)
+
+    def _new_layout(self, plan: Any, state: State, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
+        tasks = self._tasks()
+        shards = self._shape.shards or max(tasks, -(-rows // ROWS_A_SHARD))
+        blocks = self._shape.blocks or blocks_for(tasks, rows)
+        if blocks == 2:
+            raise HoldstrueError("blocks is 2", hint="1 for no grid, 3 or more: two blocks make one cell of all rows")
+        layout = Layout.of(plan, state.keys, shards, blocks)
+        return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
+
+    def _suited(self, durable: Durable, state: State, layout: Layout) -> tuple[Durable, State]:
+        """The state laid out as wanted: made by one process, or for other types of columns, it is read anew."""
+        known = durable.sharding
+        fits = known is not None and known == sharding(layout) and state.schemas.keys() == layout.plan.schemas.keys()
+        types = plan_for(state.rules, state.main, state.keys, state.index, state.schemas).schemas
+        if fits and types == layout.plan.schemas:
+            return durable, state
+        return self._relaid(durable, state, layout)
+
+    def _relaid(self, durable: Durable, state: State, layout: Layout) -> tuple[Durable, State]:
+        job = self._job(durable, layout, 0, "error")
+        before = None
+        if durable.sharding is not None:
+            old = self._layout(durable, state, {}, {}, first=False)
+            before = self._job(durable, old, 0, "error")
+        target = replace(job, version=-1)
+        stages = [Routes(replace(target, path=self.path))]
+        sources = [(None, Reload(target, before, self.path))]
+        ledger = Ledger(layout)
+        heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+        after = ledger.after(heard)
+        counts = {rule.name: after.counts(i) for i, rule in enumerate(state.rules)}
+        state = replace(state, rows=after.rows(), counts=counts)
+        durable.commit_shards(state, sharding(layout), after.shards, [], [])
+        return durable, state
+
+    def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
+        """Lay the state out anew for the rows it has now, with hot keys found afresh. Complexity: O(table)."""
+        durable, state = self._opened(read_only=False)
+        try:
+            plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+            self._shape = replace(self._shape, shards=shards, blocks=blocks)
+            rows = sum(state.rows.values())
+            samples = self._home_samples(durable, state)
+            self._relaid(durable, state, self._new_layout(plan, state, rows, samples))
+        finally:
+            durable.close()
+
+    def _home_samples(self, durable: Durable, state: State) -> dict[str, pa.Table]:
+        """Rows of the first home: places by key are as good as chance."""
+        if durable.sharding is None:
+            return {}
+        layout = self._layout(durable, state, {}, {}, first=False)
+        reload = Reload(self._job(durable, layout, 0, "error"), self._job(durable, layout, 0, "error"), self.path)
+        return {name: rows.slice(0, SAMPLE) for name, rows in reload.rows([0], homes=1)}
+
+    def _job(self, durable: Durable, layout: Layout, limit: int, on_conflict: OnConflict) -> Job:
+        tasks = min(self._tasks(), len(layout.spots))
+        return Job(layout, tasks, limit, self.path, durable.version, on_conflict)
+
+    def _tasks(self) -> int:
+        return self._shape.tasks or self._runner.tasks()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def _reading(self) -> tuple[State, Ledger, Job] | None:
+        durable, state = self._opened(read_only=False)
+        try:
+            if not state.schemas:
+                return None
+            plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+            if durable.sharding is None:
+                layout = self._new_layout(plan, state, sum(state.rows.values()), {})
+            else:
+                layout = self._layout(durable, state, {}, {}, first=False)
+            durable, state = self._suited(durable, state, layout)
+            return state, Ledger(layout, durable.shards), self._job(durable, layout, 0, "error")
+        finally:
+            durable.close()
+
+    def counts(self) -> dict[str, RuleCounts]:
+        """How each rule stands: rows, pairs and groups in violation.
+
+        Complexity: O(shards); a job over the violating rows for rules whose rows are scattered.
+        """
+        found = self._reading()
+        if found is None:
+            return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.rules}
+        _, ledger, job = found
+        distinct = scattered_rows(self._runner, ledger, job)
+        return {rule.name: ledger.counts(i, distinct.get(i)) for i, rule in enumerate(self.rules)}
+
+    def history(self) -> list[Batched]:
+        """What each batch did to each rule, oldest first."""
+        durable, _ = self._opened(read_only=True)
+        try:
+            return durable.history()
+        finally:
+            durable.close()
+
+    @property
+    def batches(self) -> int:
+        """How many batches were applied."""
+        durable, state = self._opened(read_only=True)
+        durable.close()
+        return state.batches
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has."""
+        durable, state = self._opened(read_only=True)
+        durable.close()
+        return {name: state.rows.get(name, 0) for name in state.keys}
+
+    def listing(self, rule: str | None = None) -> Listing | None:
+        """The stage that lists the violations of a rule, or of all; None before the first batch."""
+        names = [r.name for r in self.rules]
+        if rule is not None and rule not in names:
+            raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(names)}")
+        found = self._reading()
+        if found is None:
+            return None
+        _, ledger, job = found
+        wanted = [i for i, name in enumerate(names) if rule is None or name == rule]
+        return Listing(job, tuple(check for i in wanted for check in ledger.checks_of(i)))
+
+    def explain(self) -> str:
+        """The routes of the rule set, their shards and hot places."""
+        found = self._reading()
+        if found is None:
+            return "no data yet: routes are chosen when the columns' types are known"
+        _, ledger, _ = found
+        return explain_layout(ledger)
+
+
+def scattered_rows(runner: Runner, ledger: Ledger, job: Job) -> dict[int, int]:
+    """By rule the number of distinct violating rows, for rules whose rows several shards count."""
+    wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if ledger.scattered(i)]
+    if not wanted:
+        return {}
+    rules = {check: i for i in wanted for check in ledger.checks_of(i)}
+    return runner.distinct(Violating(Listing(job, tuple(rules)), rules), job.tasks)
+
+
+def sharding(layout: Layout) -> dict[str, Any]:
+    """A layout as plain JSON data, beside the rules and types that the rest follows from."""
+    return {
+        "shards": layout.shards,
+        "blocks": layout.blocks,
+        "hot": [[[str(a), str(b)] for a, b in places] for places in layout.hot],
+        "routes": [str(route) for route in layout.routes],
+    }
+
+
+def delta_lists(tables: Iterable[pa.Table], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
+    """Added and removed violations, each up to the limit."""
+    added: list[Violation] = []
+    removed: list[Violation] = []
+    for table in settled(tables):
+        for row in table.to_pylist():
+            into = added if row["change"] == ADDED else removed
+            if len(into) < limit:
+                into.append(violation_of(row))
+    return tuple(added), tuple(removed)
+
+
+def violation_of(row: Mapping[str, Any]) -> Violation:
+    """A row of a list as a violation."""
+    t, s = (tuple(v.values()) if isinstance(v := row[side], dict) else v for side in ("t", "s"))
+    return Violation(row["rule"], t, s, pair=row["pair"])
+
+
+def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:
+    """How many kept violations each inclusion has."""
+    rules = [rule.name for rule in layout.plan.rules]
+    checks = {rules[check.rule]: n for n, check in enumerate(layout.plan.checks)}
+    found: dict[int, int] = {}
+    for table in kept:
+        for rule in table.column("rule").to_pylist():
+            found[checks[rule]] = found.get(checks[rule], 0) + 1
+    return found
+
+
+def explain_layout(ledger: Ledger) -> str:
+    """The routes in words."""
+    layout = ledger.layout
+    names = [rule.name for rule in layout.plan.rules]
+    lines = [f"{layout.shards} homes by key: {sum(ledger.rows().values()):,} rows"]
+    if layout.home_checks:
+        served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in layout.home_checks))
+        lines.append(f"  checks of single rows: {served}")
+    for number, route in enumerate(layout.routes):
+        served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in route.checks))
+        columns = {
+            table: ", ".join(f"{f.name} {'digest' if str(f.type).startswith('fixed') else f.type}" for f in schema)
+            for table, schema in layout.travelling(number).items()
+        }
+        lines.append(f"route {number}: {route}, for {served}")
+        lines += [f"  of {table} travel {what}" for table, what in columns.items()]
+        hot = len(layout.hot[number])
+        if hot:
+            cells = sum(spot.route == number and spot.hot >= 0 for spot in layout.spots)
+            lines.append(f"  {hot} hot places on grids of {layout.blocks} blocks: {cells} cells")
+    return "\n".join(lines)

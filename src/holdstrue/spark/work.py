@@ -1,0 +1,215 @@
+"""The second half of a batch: the shards of the routes take in their rows, write their runs and say what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.changes import Changes
+from holdstrue.detect.batch import Outcome
+from holdstrue.detect.engine import Incoming
+from holdstrue.detect.runs import Runs
+from holdstrue.detect.shard import Shard
+from holdstrue.errors import HoldstrueError
+from holdstrue.io.store import Store
+from holdstrue.plan.checks import ReferenceCheck
+from holdstrue.plan.compile import Plan
+from holdstrue.plan.layout import HOME
+from holdstrue.spark import pool
+from holdstrue.spark.job import Job
+from holdstrue.spark.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
+from holdstrue.spark.moved import kept_pairs
+from holdstrue.spark.wire import (
+    LEFT,
+    MOVED,
+    OP,
+    ROWS,
+    SHARD,
+    SUMMARY,
+    Message,
+    failure,
+    pack,
+    receive,
+    say,
+    send,
+)
+
+LISTED_MORE = 4
+"""A cell of a grid lists so many times the limit, since it drops the pairs of rows of one block, about half of all."""
+
+
+class Worker:
+    """What a task holds while it works on the shards it owns."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._store = Store(job.path) if job.path else None
+        self._runs: Mapping[str, Any] = {}
+        self._lists: list[pa.Table] = []
+        self._plans: dict[int, Plan] = {HOME: job.layout.home_plan}
+        if self._store is not None and job.version >= 0:
+            self._runs = self._store.manifest(job.version).get("shards", {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def _plan(self, route: int) -> Plan:
+        if route not in self._plans:
+            self._plans[route] = self.job.layout.route_plan(route)
+        return self._plans[route]
+
+    def take(self, number: int) -> Shard:
+        """A shard as the manifest has it, for this task alone."""
+        plan = self._plan(self.job.layout.spots[number].route)
+        known = self._runs.get(str(number))
+        if self._store is None or known is None:
+            return Shard(plan, self.job.layout.keys)
+        return pool.take(self._store, number, plan, self.job.layout.keys, Runs.of(known))
+
+    def applied(self, number: int, shard: Shard, incoming: Mapping[str, Incoming], checks: Sequence[int]) -> Message:
+        """Take a batch into a shard, write it, and say what came of it."""
+        spot = self.job.layout.spots[number]
+        limit = min(self.job.limit * (LISTED_MORE if spot.crosses else 1), 2**31 - 1)
+        outcomes = shard.apply(incoming, limit)
+        self._list(number, shard, outcomes, checks)
+        said: dict[str, Any] = {
+            "shard": number,
+            "rows": shard.living(),
+            "tallies": {
+                str(check): [tally.rows, tally.pairs, tally.groups]
+                for check, tally in zip(checks, shard.tallies(), strict=True)
+                if tally.rows or tally.pairs
+            },
+            "steps": {
+                str(check): [outcome.added, outcome.removed]
+                for check, outcome in zip(checks, outcomes, strict=True)
+                if outcome.added or outcome.removed
+            },
+        }
+        if self._store is not None:
+            said["runs"] = shard.write(self._store, self.job.version + 1, incoming).to_dict()
+            self._store.verified()
+            pool.put(self._store, number, shard)
+        return say(SUMMARY, said)
+
+    def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int]) -> None:
+        spot, layout = self.job.layout.spots[number], self.job.layout
+        for at, (check, outcome) in enumerate(zip(checks, outcomes, strict=True)):
+            for change, slots in ((ADDED, outcome.added_list), (REMOVED, outcome.removed_list)):
+                own = crossing(shard, spot, layout.blocks, layout.plan.checks[check].table, slots)[: self.job.limit]
+                if own.shape[0]:
+                    self._lists.append(listing(layout, check, change, *shard.named(at, own)))
+
+    def list_missing(self, shard: Shard, checks: Sequence[int], slots: NDArray[np.int32], change: int) -> int:
+        """List the rows among these whose reference is missing; returns how many violations that are."""
+        total = 0
+        for at, check in enumerate(checks):
+            missing = slots[shard.engine.detectors[at].degrees(slots) > 0]
+            total += missing.size
+            if missing.size:
+                self._lists.append(listing(self.job.layout, check, change, *shard.named(at, missing[:, None])))
+        return total
+
+    def keep(self, route: int, rows: pa.Table) -> Message:
+        """Find the violations of rows that moved together."""
+        kept = {}
+        for check, table in kept_pairs(self.job.layout, route, rows):
+            kept[str(check)] = table.num_rows
+            self._lists.append(table)
+        return say(SUMMARY, {"kept": kept})
+
+    def listed(self) -> Iterator[Message]:
+        """Hand over the lists: as a file beside the runs, or as they are where nothing is kept."""
+        tables = by_table(self._lists)
+        if not tables:
+            return
+        if self._store is None:
+            for table in tables:
+                yield Message(0, SUMMARY, 0, "list", pack(table))
+        else:
+            yield say(SUMMARY, {"list": self._store.write_tables("delta", self.job.version + 1, tables).to_dict()})
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The stage in which each task owns some shards of the routes (and homes, when a table is first loaded)."""
+
+    job: Job
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows in, what the driver must know out."""
+        return send(self._messages(list(receive(batches))))
+
+    def _messages(self, messages: list[Message]) -> Iterator[Message]:
+        yield from (message for message in messages if message.kind not in (ROWS, MOVED))
+        at = HOME
+        try:
+            with Worker(self.job) as worker:
+                for at in sorted({message.route for message in messages if message.kind == ROWS}):
+                    own = [m for m in messages if m.kind == ROWS and m.route == at]
+                    for number, parts in split(own).items():
+                        yield from self._shard(worker, number, parts)
+                for at in sorted({message.route for message in messages if message.kind == MOVED}):
+                    own = [m for m in messages if m.kind == MOVED and m.route == at]
+                    yield worker.keep(at, pa.concat_tables([message.table() for message in own]))
+                yield from worker.listed()
+        except HoldstrueError as error:
+            yield failure(error, at)
+
+    def _shard(self, worker: Worker, number: int, parts: dict[str, pa.Table]) -> Iterator[Message]:
+        layout = self.job.layout
+        route = layout.spots[number].route
+        checks = layout.home_checks if route == HOME else layout.routes[route].checks
+        shard = worker.take(number)
+        changes, left = {}, {}
+        for table, rows in parts.items():
+            schema = layout.plan.schemas[table] if route == HOME else layout.travelling(route)[table]
+            ops = rows.column(OP).to_numpy().astype(np.uint8)
+            changes[table] = Changes(rows.select(schema.names), ops)
+            if LEFT in rows.column_names:
+                left[table] = rows.filter(rows.column(LEFT)).select(schema.names)
+        incoming = shard.resolve(changes)
+        movers = next((t for n in checks if isinstance(t := layout.plan.checks[n], ReferenceCheck)), None)
+        moved = None if movers is None else left.get(movers.table)
+        if movers is not None and moved is not None and moved.num_rows:
+            digest = shard.engine.key_digest(movers.table, moved, layout.keys[movers.table])
+            went = shard.engine.tables[movers.table].rows.find(*digest)
+            count = [worker.list_missing(shard, checks, went[went >= 0], LEFT_BEHIND)]
+            said = worker.applied(number, shard, incoming, checks)
+            came = shard.engine.tables[movers.table].rows.find(*digest)
+            count.append(worker.list_missing(shard, checks, came[came >= 0], ENTERED))
+            if any(count):
+                yield say(SUMMARY, {"moved": count})
+            yield said
+            return
+        yield worker.applied(number, shard, incoming, checks)
+
+
+def split(messages: list[Message]) -> dict[int, dict[str, pa.Table]]:
+    """The rows of each shard, by table. Complexity: O(rows)."""
+    found: dict[int, dict[str, pa.Table]] = {}
+    by_name: dict[str, list[pa.Table]] = {}
+    for message in messages:
+        by_name.setdefault(message.name, []).append(message.table())
+    for name, tables in by_name.items():
+        table = pa.concat_tables(tables)
+        shards = table.column(SHARD).to_numpy()
+        order = np.argsort(shards, kind="stable")
+        ordered = shards[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        table = table if starts.size == 1 else table.take(pa.array(order))
+        for start, end in zip(starts, [*starts[1:], ordered.size], strict=True):
+            found.setdefault(int(ordered[start]), {})[name] = table.slice(start, end - start)
+    return found

@@ -1,0 +1,74 @@
+"""Runs the stages of a sharded batch in plain loops: what Spark does, without Spark."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from holdstrue.spark import scatter
+from holdstrue.spark.wire import Message, receive, send
+
+
+class Loops:
+    """A runner whose data frames are lists of tables, a partition each.
+
+    Stages are pickled as they would be on their way to another process, and every message goes
+    through a record batch.
+    """
+
+    def __init__(self, tasks: int = 3) -> None:
+        self._tasks = tasks
+
+    def schema(self, frame: list[pa.Table]) -> pa.Schema:
+        return frame[0].schema
+
+    def select(self, frame: list[pa.Table], columns: Sequence[str]) -> list[pa.Table]:
+        return [part.select(list(columns)) for part in frame]
+
+    def count(self, frame: list[pa.Table]) -> int:
+        return sum(part.num_rows for part in frame)
+
+    def sample(self, frame: list[pa.Table], rows: int, of: int) -> pa.Table:
+        return pa.concat_tables(frame).slice(0, rows)
+
+    def tasks(self) -> int:
+        return self._tasks
+
+    def run(self, sources: Sequence[tuple[Any, Any]], stages: Sequence[Any], tasks: int) -> Iterator[Message]:
+        messages: list[Message] = []
+        for frame, stage in sources:
+            parts = numbers(tasks) if frame is None else frame
+            for number, part in enumerate(parts):
+                with mock.patch.object(scatter, "partition", partial(int, number)):
+                    messages += receive(pickle.loads(pickle.dumps(stage))(part.to_batches()))
+        for stage in stages:
+            by_task: dict[int, list[Message]] = {}
+            for message in messages:
+                by_task.setdefault(message.task, []).append(message)
+            messages = [
+                answer
+                for own in by_task.values()
+                for answer in receive(pickle.loads(pickle.dumps(stage))(send(own)))
+            ]
+        yield from messages
+
+    def distinct(self, stage: Any, tasks: int) -> dict[int, int]:
+        found = {row for part in numbers(tasks) for batch in stage(part.to_batches()) for row in _rows(batch)}
+        counts: dict[int, int] = {}
+        for rule, _, _ in found:
+            counts[rule] = counts.get(rule, 0) + 1
+        return counts
+
+
+def numbers(tasks: int) -> list[pa.Table]:
+    """The numbers of the tasks, a partition each."""
+    return [pa.table({"task": pa.array([task], pa.int32())}) for task in range(tasks)]
+
+
+def _rows(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
+    return [tuple(row.values()) for row in batch.to_pylist()]
