@@ -195,6 +195,8 @@ class Durable:
         shards: Mapping[str, Any],
         lists: Sequence[RunFile],
         lines: list[Batched],
+        *,
+        kept: bool = False,
     ) -> None:
         """Name the files that tasks wrote for a batch, and its lines of history, in one commit."""
         version = self.version + 1
@@ -204,7 +206,7 @@ class Durable:
             runs = Runs({"history": self._store.write_tables("history", version, [self._whole_history(lines)])})
         elif lines:
             runs = replace(runs, log=(*runs.log, self._store.write_tables("batch", version, [history_table(lines)])))
-        more = {"sharding": sharding, "shards": shards, "delta": [file.to_dict() for file in lists]}
+        more = {"sharding": sharding, "shards": shards, "delta": [file.to_dict() for file in lists], "kept": kept}
         self._commit(version, state.to_dict() | runs.to_dict() | more, lines)
         if version % COLLECT_EVERY == 0:
             self._store.collect()
@@ -220,6 +222,16 @@ class Durable:
         """Lists of violations: those of the last batch unless others are named."""
         wanted = [RunFile.of(data) for data in self._manifest.get("delta", ())] if files is None else files
         return [table for file in wanted for table in self._store.read_tables(file)]
+
+    @property
+    def list_files(self) -> list[str]:
+        """The names of the files that list the last batch's violations."""
+        return [data["name"] for data in self._manifest.get("delta", ())]
+
+    @property
+    def some_moved(self) -> bool:
+        """Whether the last batch's lists hold violations that only moved."""
+        return bool(self._manifest.get("kept", False))
 
     def collect(self) -> list[str]:
         """Remove files that no kept manifest names; returns their names."""

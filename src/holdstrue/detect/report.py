@@ -16,33 +16,16 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
 from holdstrue.plan.explain import explain
+from holdstrue.rules.model import Rule
 
 
 @dataclass(frozen=True)
-class Report:
-    """How data stands to its rules.
-
-    Examples
-    --------
-    >>> import holdstrue, pyarrow as pa
-    >>> report = holdstrue.check(pa.table({"zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]}), "zip -> city")
-    >>> report.ok, report.results[0].counts.pairs, list(report)
-    (False, 1, [Violation(rule='zip -> city', t=0, s=1)])
-    """
+class Findings:
+    """How data stands to its rules, wherever it was checked: exact counts, and as many violations as are listed."""
 
     results: tuple[RuleResult, ...]
     rows: Mapping[str, int]
     limit: int | None
-    _engine: Engine = field(repr=False)
-    _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
-
-    @staticmethod
-    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None) -> Report:
-        """The report of an engine as it stands."""
-        views = Views(engine, dict(keys))
-        results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
-        rows = {name: table.rows.living for name, table in engine.tables.items()}
-        return Report(results, rows, limit, engine, dict(keys))
 
     @property
     def ok(self) -> bool:
@@ -54,6 +37,78 @@ class Report:
         """Violations in all."""
         return sum(result.counts.open for result in self.results)
 
+    def listed(self) -> Iterator[Violation]:
+        """The violations that are written out: the first ones, up to the report's limit."""
+        raise NotImplementedError
+
+    def key_columns(self, rule: Rule) -> tuple[str, ...]:
+        """The columns that name the rows of a rule's table; none where rows are numbered."""
+        raise NotImplementedError
+
+    def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
+        """The first violations of a rule, each with its rows' key and the columns the rule reads."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; `violations` stops at the limit, counts never do."""
+        listed = [violation.to_dict() for violation in self.listed()]
+        return {
+            "rules": [result.to_dict() for result in self.results],
+            "violations": listed,
+            "truncated": len(listed) < self.total,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """The listed violations as a table of rule, t and s (keys as text where they have several columns)."""
+        violations = list(self.listed())
+        return pa.table(
+            {
+                "rule": pa.array([v.rule for v in violations], pa.string()),
+                "t": _column([v.t for v in violations]),
+                "s": _column([v.s for v in violations]),
+            }
+        )
+
+    def raise_if_violated(self) -> None:
+        """Raise when a rule of severity error is violated, for use in pipelines."""
+        broken = [r for r in self.results if r.status == "violated" and r.rule.severity == "error"]
+        if broken:
+            said = "; ".join(f"{r.rule.name}: {r.counts.open} violations" for r in broken)
+            raise HoldstrueError(f"{len(broken)} rules are violated: {said}")
+
+    def _repr_html_(self) -> str:
+        # rendering lives above detection, so it is looked up when a notebook asks for it
+        html: str = import_module("holdstrue.report").html_of(self)
+        return html
+
+    def __repr__(self) -> str:
+        broken = sum(result.status == "violated" for result in self.results)
+        return f"Report(rules: {len(self.results)}, violated: {broken}, violations: {self.total:,})"
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Findings):
+    """How data stands to its rules.
+
+    Examples
+    --------
+    >>> import holdstrue, pyarrow as pa
+    >>> report = holdstrue.check(pa.table({"zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]}), "zip -> city")
+    >>> report.ok, report.results[0].counts.pairs, list(report)
+    (False, 1, [Violation(rule='zip -> city', t=0, s=1)])
+    """
+
+    _engine: Engine = field(repr=False)
+    _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @staticmethod
+    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None) -> Report:
+        """The report of an engine as it stands."""
+        views = Views(engine, dict(keys))
+        results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
+        rows = {name: table.rows.living for name, table in engine.tables.items()}
+        return Report(results, rows, limit, engine, dict(keys))
+
     def __iter__(self) -> Iterator[Violation]:
         """All violations, made as they are read; `listed` stops at the report's limit."""
         return self.violations()
@@ -61,6 +116,10 @@ class Report:
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
         return self.violations(limit=self.limit)
+
+    def key_columns(self, rule: Rule) -> tuple[str, ...]:
+        """The columns that name the rows of a rule's table; none where rows are numbered."""
+        return self._keys.get(table_of(rule, self._engine.plan.main), ())
 
     def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
         """Violations by key, of one rule or of all, made as they are read."""
@@ -96,44 +155,8 @@ class Report:
         """Which checks and indexes served the rules, and why."""
         return explain(self._engine.plan, self._engine.explain())
 
-    def _repr_html_(self) -> str:
-        # rendering lives above detection, so it is looked up when a notebook asks for it
-        html: str = import_module("holdstrue.report").html_of(self)
-        return html
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data; `violations` stops at the limit, counts never do."""
-        listed = [violation.to_dict() for violation in self.listed()]
-        return {
-            "rules": [result.to_dict() for result in self.results],
-            "violations": listed,
-            "truncated": len(listed) < self.total,
-        }
-
-    def to_arrow(self) -> pa.Table:
-        """The listed violations as a table of rule, t and s (keys as text where they have several columns)."""
-        violations = list(self.listed())
-        return pa.table(
-            {
-                "rule": pa.array([v.rule for v in violations], pa.string()),
-                "t": _column([v.t for v in violations]),
-                "s": _column([v.s for v in violations]),
-            }
-        )
-
-    def raise_if_violated(self) -> None:
-        """Raise when a rule of severity error is violated, for use in pipelines."""
-        broken = [r for r in self.results if r.status == "violated" and r.rule.severity == "error"]
-        if broken:
-            said = "; ".join(f"{r.rule.name}: {r.counts.open} violations" for r in broken)
-            raise HoldstrueError(f"{len(broken)} rules are violated: {said}")
-
     def _views(self) -> Views:
         return Views(self._engine, dict(self._keys))
-
-    def __repr__(self) -> str:
-        broken = sum(result.status == "violated" for result in self.results)
-        return f"Report(rules: {len(self.results)}, violated: {broken}, violations: {self.total:,})"
 
 
 def _column(values: list[Any]) -> pa.Array:

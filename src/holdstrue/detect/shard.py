@@ -41,10 +41,10 @@ class Tally:
 class Shard:
     """An engine over the rows of one shard, kept current by batches and written as runs."""
 
-    def __init__(self, plan: Plan, keys: Keys) -> None:
+    def __init__(self, plan: Plan, keys: Keys, *, keyed: bool = True) -> None:
         self.plan = plan
         self.keys = {table: keys[table] for table in plan.schemas}
-        self.engine = Engine(plan, plan.schemas, keyed=True)
+        self.engine = Engine(plan, plan.schemas, keyed=keyed)
         self.runs = Runs()
 
     @staticmethod

@@ -29,6 +29,8 @@ class Settled:
     """By check the violations that only moved."""
     files: tuple[RunFile, ...]
     lists: tuple[pa.Table, ...]
+    counted: Mapping[str, int]
+    """By table the rows that were read, where a check keeps nothing."""
     moved: bool
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
 
@@ -46,6 +48,7 @@ class Ledger:
         shards: dict[str, Any] = {}
         steps: dict[int, tuple[int, int]] = {}
         kept: dict[int, int] = {}
+        counted: dict[str, int] = {}
         files, lists, left, entered = [], [], 0, 0
         for message in messages:
             if message.kind != SUMMARY:
@@ -56,6 +59,8 @@ class Ledger:
             said = message.data()
             for check, count in said.get("kept", {}).items():
                 kept[int(check)] = kept.get(int(check), 0) + count
+            for table, count in said.get("counted", {}).items():
+                counted[table] = counted.get(table, 0) + count
             if "moved" in said:
                 left, entered = left + said["moved"][0], entered + said["moved"][1]
             if "list" in said:
@@ -67,7 +72,7 @@ class Ledger:
                 for check, (added, removed) in said["steps"].items():
                     before = steps.get(int(check), (0, 0))
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
-        return Settled(shards, steps, kept, tuple(files), tuple(lists), bool(left and entered))
+        return Settled(shards, steps, kept, tuple(files), tuple(lists), counted, bool(left and entered))
 
     def after(self, settled: Settled) -> Ledger:
         """The ledger when the batch is in."""

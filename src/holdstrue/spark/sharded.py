@@ -202,13 +202,26 @@ class Sharded:
         lines = [Batched(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()]
         counts = {rule.name: after.counts(i) for i, rule in enumerate(state.rules)}
         state = replace(state, batches=state.batches + 1, last_batch=batch, rows=after.rows(), counts=counts)
-        durable.commit_shards(state, sharding(after.layout), after.shards, files, lines)
+        durable.commit_shards(state, sharding(after.layout), after.shards, files, lines, kept=bool(heard.kept))
         added, removed = delta_lists(durable.lists(files), limit)
         return Delta(batch, added, removed, steps)
 
     def _again(self, durable: Durable, state: State, batch: str) -> Delta:
         standing = {name: Step(0, 0, counts.open) for name, counts in state.counts.items()}
         return Delta(batch, (), (), standing, duplicate=True)
+
+    def last(self, limit: int | None = LIMIT) -> Delta | None:
+        """What the last batch did, read back from the state; None where the last batch was not applied in shards."""
+        durable, state = self._opened(read_only=True)
+        try:
+            if durable.sharding is None or state.last_batch is None:
+                return None
+            lines = [line for line in durable.history() if line.batch == state.last_batch]
+            added, removed = delta_lists(durable.lists(), 2**62 if limit is None else limit)
+            steps = {line.rule: Step(line.added, line.removed, line.open) for line in lines}
+            return Delta(state.last_batch, added, removed, steps)
+        finally:
+            durable.close()
 
     def _feed(self, state: State, table: str, frame: Frame, feed: str, op_column: str | None) -> Feed:
         if table not in state.keys:
@@ -312,19 +325,24 @@ class Sharded:
     # --- reading -------------------------------------------------------------------------------
 
     def _reading(self) -> tuple[State, Ledger, Job] | None:
-        durable, state = self._opened(read_only=False)
-        try:
-            if not state.schemas:
-                return None
-            plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
-            if durable.sharding is None:
-                layout = self._new_layout(plan, state, sum(state.rows.values()), {})
-            else:
-                layout = self._layout(durable, state, {}, {}, first=False)
-            durable, state = self._suited(durable, state, layout)
-            return state, Ledger(layout, durable.shards), self._job(durable, layout, 0, "error")
-        finally:
-            durable.close()
+        """The state as it is now; only one that was made in one piece must be written anew, and so locked."""
+        for read_only in (True, False):
+            durable, state = self._opened(read_only=read_only)
+            try:
+                if not state.schemas:
+                    return None
+                if durable.sharding is not None:
+                    layout = self._layout(durable, state, {}, {}, first=False)
+                elif read_only:
+                    continue
+                else:
+                    plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+                    layout = self._new_layout(plan, state, sum(state.rows.values()), {})
+                    durable, state = self._relaid(durable, state, layout)
+                return state, Ledger(layout, durable.shards), self._job(durable, layout, 0, "error")
+            finally:
+                durable.close()
+        raise RuntimeError("unreachable")
 
     def counts(self) -> dict[str, RuleCounts]:
         """How each rule stands: rows, pairs and groups in violation.
@@ -360,8 +378,8 @@ class Sharded:
         durable.close()
         return {name: state.rows.get(name, 0) for name in state.keys}
 
-    def listing(self, rule: str | None = None) -> Listing | None:
-        """The stage that lists the violations of a rule, or of all; None before the first batch."""
+    def listing(self, rule: str | None = None, *, table: str | None = None) -> Listing | None:
+        """The stage that lists the violations of a rule, of a table's rules or of all; None before the first batch."""
         names = [r.name for r in self.rules]
         if rule is not None and rule not in names:
             raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(names)}")
@@ -370,7 +388,9 @@ class Sharded:
             return None
         _, ledger, job = found
         wanted = [i for i, name in enumerate(names) if rule is None or name == rule]
-        return Listing(job, tuple(check for i in wanted for check in ledger.checks_of(i)))
+        checks = [check for i in wanted for check in ledger.checks_of(i)]
+        own = (check for check in checks if table in (None, ledger.layout.plan.checks[check].table))
+        return Listing(job, tuple(own))
 
     def explain(self) -> str:
         """The routes of the rule set, their shards and hot places."""

@@ -20,12 +20,13 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.io.store import Store
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.plan.layout import HOME
+from holdstrue.plan.layout import HOME, Layout
 from holdstrue.spark import pool
 from holdstrue.spark.job import Job
 from holdstrue.spark.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.spark.moved import kept_pairs
 from holdstrue.spark.wire import (
+    ERROR,
     LEFT,
     MOVED,
     OP,
@@ -35,6 +36,7 @@ from holdstrue.spark.wire import (
     Message,
     failure,
     pack,
+    raised,
     receive,
     say,
     send,
@@ -170,8 +172,11 @@ class Routes:
 
     def _shard(self, worker: Worker, number: int, parts: dict[str, pa.Table]) -> Iterator[Message]:
         layout = self.job.layout
-        route = layout.spots[number].route
-        checks = layout.home_checks if route == HOME else layout.routes[route].checks
+        route, checks = layout.spots[number].route, checks_at(layout, number)
+        if not self.job.path:
+            shard = fresh(layout, number)
+            yield worker.applied(number, shard, first_batch(layout, number, parts), checks)
+            return
         shard = worker.take(number)
         changes, left = {}, {}
         for table, rows in parts.items():
@@ -195,6 +200,41 @@ class Routes:
             yield said
             return
         yield worker.applied(number, shard, incoming, checks)
+
+
+def checks_at(layout: Layout, number: int) -> tuple[int, ...]:
+    """The checks that run in a shard."""
+    route = layout.spots[number].route
+    return layout.home_checks if route == HOME else layout.routes[route].checks
+
+
+def fresh(layout: Layout, number: int) -> Shard:
+    """A shard for one check, in which rows are never looked up by key."""
+    route = layout.spots[number].route
+    return Shard(layout.home_plan if route == HOME else layout.route_plan(route), layout.keys, keyed=False)
+
+
+def first_batch(layout: Layout, number: int, parts: Mapping[str, pa.Table]) -> dict[str, Incoming]:
+    """Rows as the first batch of a shard, keys repeated or not."""
+    route = layout.spots[number].route
+    schemas = layout.plan.schemas if route == HOME else layout.travelling(route)
+    return {
+        table: Incoming(
+            rows.select(schemas[table].names), np.empty(0, dtype=np.int32), np.full(rows.num_rows, -1, dtype=np.int32)
+        )
+        for table, rows in parts.items()
+    }
+
+
+def loaded(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
+    """The shards of a check that keeps nothing, one after the other."""
+    messages = [message for message in receive(batches) if message.kind in (ROWS, ERROR)]
+    raised(messages)
+    for route in sorted({message.route for message in messages}):
+        for number, parts in split([message for message in messages if message.route == route]).items():
+            shard = fresh(job.layout, number)
+            shard.apply(first_batch(job.layout, number, parts), 0)
+            yield number, shard, checks_at(job.layout, number)
 
 
 def split(messages: list[Message]) -> dict[int, dict[str, pa.Table]]:

@@ -1,0 +1,29 @@
+"""holdstrue on Spark: check data frames, keep violations current while changes stream in."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdstrue.spark.check import Report, check
+    from holdstrue.spark.monitor import Monitor
+    from holdstrue.spark.session import start
+
+_HOMES = {
+    "check": "holdstrue.spark.check",
+    "Report": "holdstrue.spark.check",
+    "Monitor": "holdstrue.spark.monitor",
+    "start": "holdstrue.spark.session",
+}
+
+__all__ = ["Monitor", "Report", "check", "start"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: the stages that run in workers need no pyspark."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdstrue.spark' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

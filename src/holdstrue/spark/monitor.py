@@ -1,0 +1,241 @@
+"""The monitor on Spark: data frames of changes in, violations as data frames out, state where all workers see it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from holdstrue.detect.delta import Delta
+from holdstrue.detect.resolve import OnConflict
+from holdstrue.errors import HoldstrueError
+from holdstrue.io.store import RunFile, Store
+from holdstrue.plan.compile import IndexKind
+from holdstrue.spark.lists import settled
+from holdstrue.spark.reading import Listing, tasks_in
+from holdstrue.spark.runner import SparkRunner, column
+from holdstrue.spark.sharded import HOT_FROM, LIMIT, Shape, Sharded
+from holdstrue.spark.tables import key_type, violations_frame, violations_type
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from holdstrue.spark.sinks import Sink
+
+VIOLATIONS = "_violations"
+PATHS = "path string"
+
+
+class Monitor(Sharded):
+    """Keeps the violations of a rule set current while data frames of changes arrive.
+
+    Parameters
+    ----------
+    spark
+        The session; `holdstrue.spark.start` makes one that suits. Spark Connect will do.
+    path
+        The state directory, on a file system that the driver and all workers share. It is opened
+        if it is there, also when one process made it, and made with these rules otherwise.
+    rules, key
+        As for `holdstrue.Monitor`; not needed for a state that is there.
+    data
+        Rows to start with, if the state is new: a data frame, or a mapping from table name.
+    shards, blocks, tasks
+        How rows are spread: shards of each route, blocks of the grid of a hot place, tasks of a
+        batch. Chosen by the number of rows and cores unless given.
+    hot_from
+        From so many first rows on, a sample is searched for hot keys.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str | os.PathLike[str],
+        rules: Any = None,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        *,
+        data: DataFrame | Mapping[str, DataFrame] | None = None,
+        index: IndexKind = "blocks",
+        shards: int | None = None,
+        blocks: int | None = None,
+        tasks: int | None = None,
+        hot_from: int = HOT_FROM,
+    ) -> None:
+        self.spark = spark
+        self._spark_runner = SparkRunner(spark)
+        shape = Shape(shards, blocks, tasks, hot_from)
+        super().__init__(self._spark_runner, path, rules, key, index=index, shape=shape)
+        if data is not None:
+            if self.batches:
+                raise HoldstrueError(
+                    f"{self.path} holds {self.batches} batches already", hint="leave data out to go on with it"
+                )
+            self.apply(data, limit=0, feed="append")
+
+    def violations(self, rule: str | None = None) -> DataFrame:
+        """All violations there are now: rule, pair, t and s, read from the shards when the data frame is read."""
+        return self._frame(self.listing(rule))
+
+    def delta(self) -> DataFrame:
+        """What the last batch added (change 1) and removed (-1), as far as it was listed."""
+        durable, state = self._opened(read_only=True)
+        durable.close()
+        found = self._reading() if state.schemas else None
+        if found is None:
+            return self.spark.createDataFrame([], violations_type(pa.string(), change=True))
+        _, ledger, job = found
+        stage = Lists(self.path, job.version, 1 if durable.some_moved else job.tasks)
+        source = self._spark_runner.numbers(job.tasks)
+        checks = range(len(ledger.layout.plan.checks))
+        return violations_frame(source, stage, ledger.layout, checks, change=True)
+
+    def _frame(self, listing: Listing | None) -> DataFrame:
+        if listing is None:
+            return self.spark.createDataFrame([], violations_type(pa.string()))
+        source = self._spark_runner.numbers(listing.job.tasks)
+        return violations_frame(source, Listed(listing), listing.job.layout, listing.checks)
+
+    # --- rows with what is wrong with them -------------------------------------------------------
+
+    def annotated(self, rows: DataFrame, *, table: str | None = None) -> DataFrame:
+        """The rows of a table with a column `_violations`: an array of rule, partner (a key, as text) and message."""
+        durable, state = self._opened(read_only=True)
+        durable.close()
+        name = table or state.main
+        if name not in state.keys:
+            raise HoldstrueError(f"no table {name!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
+        key = state.keys[name]
+        listing = self.listing(table=name)
+        found = self._frame(listing)
+        several = len(key) > 1
+        typed = listing is not None and key_type(listing.job.layout, listing.checks) is not None
+        messages = self.spark.createDataFrame(
+            [(rule.name, rule.description or rule.text) for rule in self.rules], "rule string, message string"
+        )
+        pairs = found.filter("pair").select("rule", F.col("s").alias("t"), F.col("t").alias("s"))
+        sides = found.select("rule", "t", "s").unionAll(pairs).join(F.broadcast(messages), "rule")
+        partner = F.to_json("s") if several and typed else F.col("s").cast("string")
+        entry = F.struct("rule", partner.alias("partner"), "message")
+        by_row = sides.groupBy("t").agg(F.sort_array(F.collect_list(entry)).alias(VIOLATIONS))
+        names = [f":key {i}" for i in range(len(key))]
+        for i, part in enumerate(key):
+            by_row = by_row.withColumn(names[i], column("t").getField(part) if several and typed else column("t"))
+        by_row = by_row.drop("t")
+        match = [column(part).eqNullSafe(column(alias)) for part, alias in zip(key, names, strict=True)]
+        joined = rows.join(by_row, match, "left").drop(*names)
+        nothing = F.array().cast("array<struct<rule: string, partner: string, message: string>>")
+        return joined.withColumn(VIOLATIONS, F.coalesce(F.col(VIOLATIONS), nothing))
+
+    def quarantine(self, rows: DataFrame, *, table: str | None = None) -> tuple[DataFrame, DataFrame]:
+        """The rows of a table without violations, and those with some, annotated."""
+        annotated = self.annotated(rows, table=table)
+        clean = annotated.filter(F.size(VIOLATIONS) == 0).drop(VIOLATIONS)
+        return clean, annotated.filter(F.size(VIOLATIONS) > 0)
+
+    # --- streams ---------------------------------------------------------------------------------
+
+    def stream(
+        self,
+        changes: DataFrame,
+        sinks: Sequence[Sink] = (),
+        *,
+        table: str | None = None,
+        name: str = "stream",
+        checkpoint: str | os.PathLike[str] | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        read: Mapping[str, Any] | None = None,
+    ) -> StreamingQuery:
+        """Apply every batch of a streaming data frame, once each, and hand what it did to the sinks.
+
+        Parameters
+        ----------
+        changes
+            A streaming data frame of changes of one table.
+        sinks
+            What is called with every applied batch (see `holdstrue.spark.sinks`).
+        name, checkpoint
+            Where the stream stands is kept under `checkpoint`, by default `streams/NAME` in the
+            state directory: the same place goes on where it stopped.
+        trigger
+            As for Spark's `trigger`: `{"processingTime": "5 seconds"}`, `{"availableNow": True}`.
+        """
+        from holdstrue.spark.stream import start_stream
+
+        options = {"limit": limit, "on_conflict": on_conflict, "feed": feed, "op_column": op_column, "read": read}
+        return start_stream(self, changes, sinks, table, name, checkpoint, trigger, options)
+
+    def files(self, paths: Iterable[str | os.PathLike[str]]) -> DataFrame:
+        """A data frame of change files for `apply(..., feed="files")`: each is read whole, as one process reads it."""
+        return self.spark.createDataFrame([(os.fspath(path),) for path in paths], PATHS)
+
+    def apply(
+        self,
+        changes: DataFrame | Mapping[str, DataFrame],
+        batch_id: str | int | None = None,
+        *,
+        limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        read: Mapping[str, Any] | None = None,
+    ) -> Delta:
+        """Apply one batch, whole or not at all, and say which violations it added and removed.
+
+        Parameters
+        ----------
+        changes
+            A data frame of rows or of a change feed; a mapping from table name to such for one
+            batch over several tables.
+        batch_id
+            Names the batch. A batch whose id was applied before changes nothing.
+        limit
+            How many added and removed violations are listed, by check and shard; None for all.
+        on_conflict
+            What to do about inserts of existing keys and updates or deletes of missing ones.
+        feed, op_column
+            How the changes are written: append, ops, debezium, delta, iceberg, files (paths of
+            change files), or auto: told by the names of the columns.
+
+        Complexity: O(changes and violations they add or remove), times log of the rows in a group,
+        and what Spark takes for one job of two shuffles.
+        """
+        return super().apply(
+            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, read=read
+        )
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The stage that lists violations of the shards of its tasks."""
+
+    listing: Listing
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Numbers of tasks in, lists out."""
+        return self.listing.tables(tasks_in(batches))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The stage that reads the lists of a batch."""
+
+    path: str
+    version: int
+    tasks: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Numbers of tasks in, lists out."""
+        own = tasks_in(batches)
+        with Store(self.path) as store:
+            files = [RunFile.of(data) for data in store.manifest(self.version).get("delta", ())]
+            wanted = [file for at, file in enumerate(files) if at % self.tasks in own]
+            yield from settled(table for file in wanted for table in store.read_tables(file))

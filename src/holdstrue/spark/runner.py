@@ -1,0 +1,117 @@
+"""Spark as the place where stages run: data frames in, messages out, one job a batch. DataFrame API only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from holdstrue.spark.sharded import Stage
+from holdstrue.spark.wire import DDL, Message, receive
+
+UNKNOWN_CLUSTER_TASKS = 8
+"""Tasks of a batch where Spark does not say how many cores it has; `tasks=` tells."""
+
+
+class SparkRunner:
+    """Runs stages as `mapInArrow` over data frames; a task is one partition."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def schema(self, frame: DataFrame) -> pa.Schema:
+        """Columns and types of a data frame, timestamps in UTC."""
+        return to_arrow_schema(frame.schema, timezone="UTC")
+
+    def select(self, frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """Some columns."""
+        return frame.select(*(column(name) for name in columns))
+
+    def count(self, frame: DataFrame) -> int:
+        """How many rows there are."""
+        return frame.count()
+
+    def sample(self, frame: DataFrame, rows: int, of: int) -> pa.Table:
+        """About so many rows, out of so many; the first ones where it is not known how many there are."""
+        found = frame.limit(rows) if not of else frame.sample(fraction=min(1.0, rows / of), seed=0)
+        return found.toArrow()
+
+    def tasks(self) -> int:
+        """How many tasks run at a time, as far as the settings tell."""
+        master = self._setting("spark.master") or ""
+        local = re.match(r"local\[(\d+)", master)
+        if local:
+            return int(local[1])
+        shuffle = self._setting("spark.sql.shuffle.partitions")
+        if master.startswith("local"):
+            return int(shuffle or 1)
+        cores = self._setting("spark.cores.max")
+        if cores:
+            return int(cores)
+        instances, each = self._setting("spark.executor.instances"), self._setting("spark.executor.cores")
+        return int(instances) * int(each or 1) if instances else UNKNOWN_CLUSTER_TASKS
+
+    def _setting(self, name: str) -> str | None:
+        try:
+            return self.spark.conf.get(name, None)
+        except PySparkException:
+            # some servers do not tell clients about their deployment
+            return None
+
+    def run(
+        self, sources: Sequence[tuple[DataFrame | None, Stage]], stages: Sequence[Stage], tasks: int
+    ) -> Iterator[Message]:
+        """Send each frame through its stage, then all messages through the stages, in one job."""
+        if not sources:
+            return
+        messages = self.messages(sources, tasks)
+        for at, stage in enumerate(stages):
+            if at:
+                messages = messages.repartitionById(tasks, F.col("task"))
+            messages = messages.mapInArrow(sendable(stage), DDL)
+        yield from receive(messages.toArrow().to_batches())
+
+    def messages(self, sources: Sequence[tuple[DataFrame | None, Stage]], tasks: int) -> DataFrame:
+        """The messages that the stages of the sources send, each in the partition of its task."""
+        sent: DataFrame | None = None
+        for frame, stage in sources:
+            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), DDL)
+            sent = own if sent is None else sent.unionAll(own)
+        if sent is None:
+            raise ValueError("no sources")
+        return sent.repartitionById(tasks, F.col("task"))
+
+    def distinct(self, stage: Stage, tasks: int) -> dict[int, int]:
+        """Run a stage over the tasks and count the distinct rows that it gives, by their first column."""
+        return self.counted(self.numbers(tasks), stage)
+
+    def counted(self, frame: DataFrame, stage: Stage) -> dict[int, int]:
+        """The same over a data frame."""
+        rows = frame.mapInArrow(sendable(stage), "rule int, hi long, lo long")
+        counts = rows.distinct().groupBy("rule").count().toArrow().to_pylist()
+        return {int(row["rule"]): int(row["count"]) for row in counts}
+
+    def numbers(self, tasks: int) -> DataFrame:
+        """The numbers of the tasks, each in a partition of its own."""
+        numbers = self.spark.range(tasks).select(F.col("id").cast("int").alias("task"))
+        return numbers.repartitionById(tasks, F.col("task"))
+
+
+def column(name: str) -> Any:
+    """A column by its very name, whatever is in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def sendable(stage: Stage) -> Any:
+    """A stage as a plain function, which is what Spark takes."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from stage(batches)
+
+    return run

@@ -1,0 +1,87 @@
+"""Where the outcome of each batch of a stream goes.
+
+A sink is called with every batch once it is committed. After a crash between the commit and the
+sink the batch is handed over again, so a sink that must not see a batch twice goes by its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from holdstrue.detect.delta import Delta
+from holdstrue.spark.monitor import Monitor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One applied batch of a stream."""
+
+    monitor: Monitor
+    delta: Delta
+
+    def frame(self) -> DataFrame:
+        """What it added and removed, as a data frame of batch, rule, change, pair, t and s."""
+        return self.monitor.delta().withColumn("batch", F.lit(self.delta.batch))
+
+
+Sink: TypeAlias = Callable[[Batch], None]
+
+
+def console(batch: Batch) -> None:
+    """One line a batch: what is new, what is resolved, what is open."""
+    print(line_of(batch.delta), flush=True)  # noqa: T201
+
+
+def line_of(delta: Delta) -> str:
+    """A batch in one line.
+
+    >>> from holdstrue.detect.delta import Step
+    >>> line_of(Delta("7", (), (), {"a": Step(2, 1, 14)}))
+    '7: +2 new, -1 resolved, 14 open'
+    """
+    added, removed, still = (
+        sum(getattr(step, side) for step in delta.counts.values()) for side in ("added", "removed", "open")
+    )
+    return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open"
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """Appends what each batch added and removed to a parquet table, a folder a batch, so that none is there twice."""
+
+    path: str | os.PathLike[str]
+
+    def __call__(self, batch: Batch) -> None:
+        """Write one batch over whatever an earlier attempt wrote of it."""
+        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in batch.delta.batch)
+        place = PurePosixPath(os.fspath(self.path)) / f"batch={name}"
+        batch.frame().drop("batch").write.mode("overwrite").parquet(str(place))
+
+
+@dataclass(frozen=True)
+class Call:
+    """Calls a function with the delta of each batch."""
+
+    function: Callable[[Delta], None]
+
+    def __call__(self, batch: Batch) -> None:
+        """Hand over the delta."""
+        self.function(batch.delta)
+
+
+@dataclass(frozen=True)
+class Write:
+    """Hands what each batch added and removed to a function as a data frame, to be written anywhere."""
+
+    function: Callable[[DataFrame], None]
+
+    def __call__(self, batch: Batch) -> None:
+        """Hand over the data frame."""
+        self.function(batch.frame())
