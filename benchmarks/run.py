@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from measure import machine
-from scenarios import cli, delta, memory, pairs, profile_batches, scratch, single
+from scenarios import cli, delta, memory, pairs, profile_batches, scratch, single, spark
 from scenarios.setting import Outcome, Setting
 
 SCENARIOS = {
@@ -24,6 +24,7 @@ SCENARIOS = {
     "pairs": pairs.run,
     "cli": cli.run,
     "profile": profile_batches.run,
+    "spark": spark.run,
 }
 ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
 PEERS = "holdstrue,duckdb,duckdb_recompute,polars,lt_tree,chains"
@@ -35,6 +36,7 @@ SIZES = {
     "pairs": "100000,1000000,3000000",
     "cli": "1000000,3000000",
     "profile": "1000000",
+    "spark": "1000000,5000000",
 }
 RESULTS = Path(__file__).parent / "results"
 

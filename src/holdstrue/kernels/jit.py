@@ -17,11 +17,19 @@ def kernel(function: F) -> F:
     writable. Arrays are passed C-contiguous, aligned and writable: any other layout would compile
     the kernel again.
     """
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    return _compiled(function)
 
 
 def inline(function: F) -> F:
     """Compile a small function that kernels call; it is always inlined by the compiler below."""
-    compiled: F = numba.njit(cache=True, nogil=True, inline="never")(function)
+    return _compiled(function, inline="never")
+
+
+def _compiled(function: F, **options: str) -> F:
+    compiled: F
+    try:
+        compiled = numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:
+        # neither place is writable, as on some clusters: every process then compiles for itself
+        compiled = numba.njit(nogil=True, **options)(function)
     return compiled

@@ -19,8 +19,14 @@ from holdstrue.spark.runner import column
 def key_type(layout: Layout, checks: Iterable[int]) -> pa.DataType | None:
     """The type that names rows: the key's, a struct for several columns; None where keys differ by table."""
     tables = {layout.plan.checks[check].table for check in checks}
-    kinds = {_key_of(layout.plan.schemas[table], layout.keys[table]) for table in tables}
+    kinds = {_key_of(layout.plan.schemas[table], layout.keys[table]) for table in tables if _seen(layout, table)}
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def _seen(layout: Layout, table: str) -> bool:
+    """Whether the table has had rows, so that the types of its key are known."""
+    schema = layout.plan.schemas[table]
+    return not any(pa.types.is_null(schema.field(name).type) for name in layout.keys[table])
 
 
 def _key_of(schema: pa.Schema, key: Sequence[str]) -> pa.DataType:

@@ -42,7 +42,7 @@ class Message:
     kind: int
     route: int
     name: str
-    payload: bytes
+    payload: pa.Buffer
 
     def table(self) -> pa.Table:
         """The rows."""
@@ -50,17 +50,16 @@ class Message:
 
     def data(self) -> dict[str, Any]:
         """What is said."""
-        found: dict[str, Any] = json.loads(self.payload)
+        found: dict[str, Any] = json.loads(self.payload.to_pybytes())
         return found
 
 
-def pack(table: pa.Table) -> bytes:
+def pack(table: pa.Table) -> pa.Buffer:
     """Rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
+    return sink.getvalue()
 
 
 def to_tasks(table: pa.Table, tasks: NDArray[np.int32], kind: int, route: int, name: str) -> Iterator[Message]:
@@ -78,7 +77,7 @@ def to_tasks(table: pa.Table, tasks: NDArray[np.int32], kind: int, route: int, n
 
 def say(kind: int, data: dict[str, Any], route: int = 0) -> Message:
     """Something for the driver, which any task passes on."""
-    return Message(0, kind, route, "", json.dumps(data).encode())
+    return Message(0, kind, route, "", pa.py_buffer(json.dumps(data).encode()))
 
 
 def failure(error: HoldstrueError, route: int) -> Message:
@@ -98,9 +97,9 @@ def raised(messages: Iterable[Message]) -> None:
 def receive(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
     """Messages out of record batches."""
     for batch in batches:
-        for row in range(batch.num_rows):
-            task, kind, route, name, payload = (column[row].as_py() for column in batch.columns)
-            yield Message(task, kind, route, name, payload)
+        told = (column.to_pylist() for column in batch.columns[:-1])
+        for row, (task, kind, route, name) in enumerate(zip(*told, strict=True)):
+            yield Message(task, kind, route, name, batch.column(4)[row].as_buffer())
 
 
 def send(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +108,7 @@ def send(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
     size = 0
     for message in messages:
         waiting.append(message)
-        size += len(message.payload)
+        size += message.payload.size
         if size >= BATCH_BYTES:
             yield _batch(waiting)
             waiting, size = [], 0
@@ -118,12 +117,11 @@ def send(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(messages: list[Message]) -> pa.RecordBatch:
-    columns = [
-        [m.task for m in messages],
-        [m.kind for m in messages],
-        [m.route for m in messages],
-        [m.name for m in messages],
-        [m.payload for m in messages],
-    ]
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.record_batch(arrays, schema=SCHEMA)
+    told = [(m.task, m.kind, m.route, m.name) for m in messages]
+    arrays = [pa.array(column, type=f.type) for column, f in zip(zip(*told, strict=True), SCHEMA, strict=False)]
+    ends = np.cumsum([0, *(m.payload.size for m in messages)], dtype=np.int64)
+    # a payload larger than 2 GiB does not fit one cell of a binary column, and neither does it fit Spark
+    offsets = pa.py_buffer(ends.astype(np.int32))
+    joined = pa.py_buffer(b"".join(m.payload for m in messages))
+    payloads = pa.Array.from_buffers(pa.binary(), len(messages), [None, offsets, joined])
+    return pa.record_batch([*arrays, payloads], schema=SCHEMA)
