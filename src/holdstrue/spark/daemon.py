@@ -1,0 +1,39 @@
+"""Spark's Python daemon with everything a worker needs loaded beforehand, so that forked workers start at once.
+
+Spark runs `python -m holdstrue.spark.daemon pyspark.worker` once on each executor where
+`spark.python.daemon.module` names this module; the daemon forks a worker whenever a task wants one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from contextlib import redirect_stdout
+from importlib import import_module
+
+
+def prepare() -> None:
+    """Import the worker and load all kernels; what fails here is reported and left to the worker."""
+    # a worker is one task on one core; and threads of the daemon would not survive its forks
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Spark reads the daemon's port from standard output: nothing else may be written there
+    with redirect_stdout(sys.stderr):
+        try:
+            from holdstrue.spark.warm import warm
+
+            import_module("pyspark.worker")
+            warm()
+        except Exception:  # noqa: BLE001  without a daemon no job would run at all, with a cold one it does
+            traceback.print_exc()
+    # workers collect garbage after each task: what is there now stays, and its pages stay shared
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    prepare()
+    manager()

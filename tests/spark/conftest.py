@@ -1,0 +1,56 @@
+"""One Spark session and one database server for all tests of this folder.
+
+`HOLDSTRUE_SPARK` says where the session runs: `local` (two cores of this process's own Java),
+`connect` (a Spark Connect server) or `standalone` (a master and two workers of one core each).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdstrue.spark.session import start
+from spark.clusters import connect_server, standalone
+from spark.database import JAR, Postgres, missing, postgres_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MODE = os.environ.get("HOLDSTRUE_SPARK", "local")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of all Spark tests."""
+    jars = {"spark.jars": str(JAR)} if JAR.is_file() else {}
+    if MODE == "local":
+        session = start("local[2]", jars)
+        yield session
+        session.stop()
+    elif MODE == "connect":
+        with connect_server(conf=jars) as server:
+            session = start(server.url)
+            yield session
+            session.stop()
+    elif MODE == "standalone":
+        # two cores here too, and no test before both workers are there
+        few = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+        with standalone(workers=2) as cluster:
+            session = start(cluster.url, jars | few)
+            yield session
+            session.stop()
+    else:
+        raise pytest.UsageError(f"HOLDSTRUE_SPARK is {MODE!r}; it can be local, connect or standalone")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """An empty PostgreSQL database; the test is skipped where its packages are not installed."""
+    lacking = missing()
+    if lacking is not None:
+        pytest.skip(lacking)
+    with postgres_server() as server:
+        yield server
