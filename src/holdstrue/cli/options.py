@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -31,6 +32,13 @@ class ListFormat(StrEnum):
     json = "json"
     jsonl = "jsonl"
     csv = "csv"
+
+
+class LineFormat(StrEnum):
+    """Forms of what goes on, a line at a time."""
+
+    text = "text"
+    jsonl = "jsonl"
 
 
 class RulesFormat(StrEnum):
@@ -68,7 +76,21 @@ class Conflict(StrEnum):
     ignore = "ignore"
 
 
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    process = "process"
+    spark = "spark"
+
+
 _READING = "Reading files"
+_SPARK = "Spark"
+
+LOCAL = "local[*]"
+"""Spark inside this machine, with all its cores."""
+
+LONGEST = 30 * 24 * 3600
+"""Seconds between two looks at most: more is a slip of the keyboard."""
 
 State = Annotated[str, typer.Argument(metavar="STATE", help="The state directory.")]
 Rules = Annotated[
@@ -122,6 +144,35 @@ InputFormat = Annotated[
         help="csv, tsv, parquet, arrow or json, where a file's name does not tell.",
     ),
 ]
+EngineKind = Annotated[
+    Engine,
+    typer.Option("--engine", help="Where the work is done: in this one process, or on Spark.", rich_help_panel=_SPARK),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        rich_help_panel=_SPARK,
+        help=f"Where Spark runs, {LOCAL} unless given: local[N], spark://HOST:PORT, yarn, k8s://..., sc://HOST:PORT.",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", rich_help_panel=_SPARK, help="A setting of Spark; may be repeated."),
+]
+FeedKind = Annotated[Feed, typer.Option("--feed", help="How the changes are written; auto tells it by their columns.")]
+OpColumn = Annotated[
+    str | None, typer.Option("--op-column", metavar="COL", help="The column that says insert, update or delete.")
+]
+OnConflict = Annotated[
+    Conflict,
+    typer.Option(
+        "--on-conflict",
+        help="Inserts of rows that exist, updates and deletes of rows that do not: "
+        "refuse the batch, make them fit, or skip them.",
+    ),
+]
 
 
 def reading(
@@ -172,3 +223,34 @@ def named_paths(entries: list[str] | None, option: str = "--table") -> dict[str,
             )
         found.setdefault(name.strip(), []).append(value)
     return found
+
+
+def settings(entries: list[str] | None) -> dict[str, str]:
+    """NAME=VALUE settings of Spark by name; the last of a name counts.
+
+    >>> settings(["spark.executor.memory=4g", "spark.jars=a=b.jar"])
+    {'spark.executor.memory': '4g', 'spark.jars': 'a=b.jar'}
+    """
+    found: dict[str, str] = {}
+    for entry in entries or ():
+        name, equals, value = entry.partition("=")
+        if not (equals and re.fullmatch(r"spark\.\S+", name)):
+            raise HoldstrueError(
+                f"--conf {entry!r} is not a setting of Spark",
+                hint="write --conf NAME=VALUE, for example --conf spark.executor.memory=4g",
+            )
+        found[name] = value
+    return found
+
+
+def duration(text: str, option: str = "--every") -> float:
+    """Seconds.
+
+    >>> duration("500ms"), duration("5s"), duration("1.5m")
+    (0.5, 5.0, 90.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text.strip())
+    seconds = float(found[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if not 0 < seconds <= LONGEST:
+        raise HoldstrueError(f"{option} {text!r} is not a time", hint=f"for example {option} 5s, 500ms, 1m or 2h")
+    return seconds

@@ -8,7 +8,7 @@ maps the checkpoint copy-on-write and reads only what it touches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import numbers
 from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.io.store import RunFile, Store
+from holdstrue.io.store import Joint, RunFile, Store
 
 CHECKPOINT_SHARE = 16
 CHECKPOINT_FROM = 10_000
 """Fewer logged rows than this never cause a checkpoint. Chosen, not tuned."""
 MOST_RUNS = 256
+MERGE_FROM = 8
+"""Runs of a shard from which on small ones are merged: manifests stay short, and a batch seldom writes old rows."""
+MERGED_ANYWAY = 16_384
+"""Bytes up to which a run is always worth merging: a run of few rows is mostly its schema."""
 
 I32 = NDArray[np.int32]
 Keys = Mapping[str, tuple[str, ...]]
@@ -65,16 +69,23 @@ class Runs:
         self, store: Store, version: int, incoming: Mapping[str, Incoming], head: Sequence[pa.Table] = ()
     ) -> Runs:
         """Write a batch as one run, after `head` (at most two tables of other use). Complexity: O(batch)."""
-        tables = list(head)
-        for name, part in incoming.items():
-            tables += [
-                part.values.replace_schema_metadata({"table": name}),
-                pa.table({"old": part.old}),
-                pa.table({"updates": part.updates}),
-            ]
-        return Runs(
-            self.base, (*self.log, store.write_tables("batch", version, tables)), self.log_rows + size_of(incoming)
-        )
+        file = store.write_tables("batch", version, [*head, *tables_of(incoming)])
+        return Runs(self.base, (*self.log, file), self.log_rows + size_of(incoming))
+
+    def added(self, store: Store, joint: Joint, incoming: Mapping[str, Incoming]) -> Runs:
+        """Write a batch as one run of a joint file, older small runs merged into it. Complexity: O(batch) amortised.
+
+        A run is merged when the younger ones hold half as much, so that there are few, and each
+        row is written again a few times at most.
+        """
+        kept, merged = len(self.log), tables_of(incoming)
+        size = 0
+        while len(self.log) >= MERGE_FROM and kept and self.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
+            kept -= 1
+            size += self.log[kept].size
+        older = [table for file in self.log[kept:] for table in store.read_tables(file)]
+        file = joint.add([*older, *merged])
+        return Runs(self.base, (*self.log[:kept], file), self.log_rows + size_of(incoming))
 
     @staticmethod
     def checkpoint(store: Store, version: int, engine: Engine) -> Runs:
@@ -109,7 +120,7 @@ class Runs:
         """Apply the logged batches from number `since` on."""
         pending: dict[str, Incoming] = {}
         for file in self.log[since:]:
-            for table, part in _parts(store, file).items():
+            for table, part in _parts(store, file):
                 rows = engine.tables[table].rows
                 if table in pending and (part.old >= rows.size).any():
                     _apply(engine, pending, keys)
@@ -125,16 +136,26 @@ def size_of(incoming: Mapping[str, Incoming]) -> int:
     return sum(part.values.num_rows + part.old.size for part in incoming.values())
 
 
-def _parts(store: Store, file: RunFile) -> dict[str, Incoming]:
+def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
+    """A batch as the tables of a run."""
+    tables = []
+    for name, part in incoming.items():
+        tables += [
+            part.values.replace_schema_metadata({"table": name}),
+            pa.table({"old": part.old}),
+            pa.table({"updates": part.updates}),
+        ]
+    return tables
+
+
+def _parts(store: Store, file: RunFile) -> Iterator[tuple[str, Incoming]]:
+    """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
     tables = store.read_tables(file)
     tables = tables[len(tables) % 3 :]
-    parts = {}
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
         name = values.schema.metadata[b"table"].decode()
-        parts[name] = Incoming(
-            values.replace_schema_metadata(None), _int32(old.column("old")), _int32(updates.column("updates"))
-        )
-    return parts
+        columns = _int32(old.column("old")), _int32(updates.column("updates"))
+        yield name, Incoming(values.replace_schema_metadata(None), *columns)
 
 
 def _int32(column: pa.ChunkedArray) -> I32:

@@ -18,7 +18,7 @@ from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.runs import Keys, Runs, size_of
-from holdstrue.io.store import Store
+from holdstrue.io.store import Joint, Store
 from holdstrue.plan.compile import Plan
 
 I32 = NDArray[np.int32]
@@ -27,6 +27,7 @@ COMPACT_FROM = 10_000
 """Fewer removed row versions than this are not worth a rebuild."""
 
 Lineage = tuple[str, ...]
+"""Names of files and where a part starts in them."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class Shard:
         self.engine.settle()
         return outcomes
 
-    def write(self, store: Store, version: int, incoming: Mapping[str, Incoming]) -> Runs:
-        """Write what a batch changed: a run, or everything when that is due."""
+    def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
+        """Write what a batch changed: a run in the joint file, or everything when that is due."""
         rows = [table.rows for table in self.engine.tables.values()]
         if sum(part.size for part in rows) > 2 * sum(part.living for part in rows) + COMPACT_FROM:
             self._compact()
@@ -92,7 +93,7 @@ class Shard:
         elif not self.runs.base or self.runs.due(self.engine, size_of(incoming)):
             self.runs = Runs.checkpoint(store, version, self.engine)
         else:
-            self.runs = self.runs.appended(store, version, incoming)
+            self.runs = self.runs.added(store, joint, incoming)
         return self.runs
 
     def _compact(self) -> None:
@@ -147,7 +148,7 @@ class Shard:
 
 def lineage(runs: Runs) -> Lineage:
     """The names of the files in the order they are read."""
-    return (*(file.name for file in runs.base.values()), *(file.name for file in runs.log))
+    return tuple(f"{file.name}:{file.start}" for file in (*runs.base.values(), *runs.log))
 
 
 def is_symmetric(detector: Detector) -> bool:

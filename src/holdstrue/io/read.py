@@ -99,6 +99,19 @@ def schema_of(
     return plain_table(pa.Table.from_batches([], schema=schema)).schema
 
 
+def joint_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema], format_: str) -> pa.Schema:
+    """The schema of files, or of parts of files, when they are read as one table: a clash in CSV makes text."""
+    tables = [schema.empty_table() for schema in schemas]
+    if format_ != "json":
+        _require_same_columns(list(paths), tables)
+    while (clash := _clash(tables)) is not None:
+        if format_ not in _UNTYPED:
+            raise _clash_error(list(paths), tables, clash)
+        text = pa.nulls(0, pa.string())
+        tables = [t.set_column(t.schema.get_field_index(clash), clash, text) for t in tables]
+    return pa.concat_tables(tables, promote_options="permissive").schema
+
+
 def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
     """Read a table and keep where each row came from; `name` is what to call an object in memory."""
     _refuse_lazy(source)

@@ -32,26 +32,54 @@ FORMAT = 1
 KEPT_MANIFESTS = 2
 """The newest manifest and the one before it, for readers that opened just before a commit."""
 
+JOINT = "joint"
+"""Starts the names of files that several runs share."""
+
 Arrays = dict[str, NDArray[np.generic]]
 _MANIFEST = "manifest-{:012d}.json"
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """An immutable file as a manifest names it."""
+    """An immutable file, or a part of one, as a manifest names it."""
 
     name: str
     size: int
     checksum: str
+    start: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {"name": self.name, "bytes": self.size, "checksum": self.checksum}
+        part = {"start": self.start} if self.start else {}
+        return {"name": self.name, "bytes": self.size, "checksum": self.checksum, **part}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> RunFile:
         """From plain JSON data."""
-        return RunFile(str(data["name"]), int(data["bytes"]), str(data["checksum"]))
+        return RunFile(str(data["name"]), int(data["bytes"]), str(data["checksum"]), int(data.get("start", 0)))
+
+
+class Joint:
+    """A file that several runs share, so that many small ones cost one file; none counts before it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sink = pa.OSFile(str(path), "wb")
+        self._end = 0
+
+    def add(self, tables: Sequence[pa.Table]) -> RunFile:
+        """Write tables one after the other as IPC streams."""
+        data = pa.BufferOutputStream()
+        _write_streams(data, tables)
+        part = data.getvalue()
+        self._sink.write(part)
+        start, self._end = self._end, self._end + part.size
+        return RunFile(self._path.name, part.size, _checksum(bytearray(part)), start)
+
+    def close(self) -> None:
+        """Make sure that it is on disk."""
+        self._sink.close()
+        _sync(self._path)
 
 
 class Store:
@@ -112,16 +140,18 @@ class Store:
 
     def write_tables(self, kind: str, version: int, tables: Sequence[pa.Table]) -> RunFile:
         """Write tables one after the other as IPC streams in one file."""
-        name = f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+        name = _fresh(kind, version)
         with pa.OSFile(str(self._run(name)), "wb") as sink:
-            for table in tables:
-                with pa.ipc.new_stream(sink, table.schema) as writer:
-                    writer.write_table(table)
+            _write_streams(sink, tables)
         return self._seal(name)
+
+    def joint(self, version: int) -> Joint:
+        """A new file for several runs."""
+        return Joint(self._run(_fresh(JOINT, version)))
 
     def write_arrays(self, kind: str, version: int, arrays: Arrays) -> RunFile:
         """Write named arrays as one Arrow record batch of one row, a list a column, so that it can be mapped."""
-        name = f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+        name = _fresh(kind, version)
         fields, columns = [], []
         for key, array in arrays.items():
             flat = pa.array(np.ascontiguousarray(array).reshape(-1))
@@ -137,7 +167,7 @@ class Store:
     def commit(self, version: int, content: Mapping[str, Any]) -> None:
         """Create manifest `version` in one step; fails when it exists."""
         body = dict(content) | {"format": FORMAT, "version": version}
-        text = json.dumps(body | {"checksum": _sum(body)}, indent=1)
+        text = json.dumps(body | {"checksum": _sum(body)}, separators=(",", ":"))
         temporary = self.path / f".manifest-{uuid.uuid4().hex}.tmp"
         temporary.write_text(text, encoding="utf-8")
         _sync(temporary)
@@ -217,7 +247,9 @@ class Store:
     def read_tables(self, file: RunFile) -> list[pa.Table]:
         """The tables of a run, checked before they are used."""
         path = self._checked(file)
-        data = path.read_bytes()
+        with path.open("rb") as source_file:
+            source_file.seek(file.start)
+            data = source_file.read(file.size)
         if _checksum(bytearray(data)) != file.checksum:
             raise _damaged(path, "its checksum does not match")
         source = pa.BufferReader(data)
@@ -287,9 +319,23 @@ class Store:
         if not path.is_file():
             raise _damaged(path, "it is missing")
         size = path.stat().st_size
-        if size != file.size:
-            raise _damaged(path, f"it has {size} bytes instead of {file.size}")
+        if size < file.start + file.size or (size > file.size and not file.start and not _is_joint(file)):
+            raise _damaged(path, f"it has {size} bytes instead of {file.start + file.size}")
         return path
+
+
+def _fresh(kind: str, version: int) -> str:
+    return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+
+
+def _is_joint(file: RunFile) -> bool:
+    return file.name.startswith(JOINT)
+
+
+def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table]) -> None:
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
 
 
 def files_of(manifest: Mapping[str, Any]) -> list[RunFile]:

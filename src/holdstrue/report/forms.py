@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from holdstrue.detect.delta import Delta
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings, Report
 from holdstrue.errors import HoldstrueError
 from holdstrue.report.answers import Groups, Listing, Standing, Worst
 from holdstrue.report.delta_text import delta_text
 from holdstrue.report.junit import junit_text
 from holdstrue.report.layout import Ink
+from holdstrue.report.lookup import Lookup, ReportLookup
 from holdstrue.report.records import csv_parts, jsonl_parts, records_of
 from holdstrue.report.text import groups_text, report_text, standing_text, worst_text
 from holdstrue.report.words import json_text
 
-Answer: TypeAlias = Report | Delta | Listing | Groups | Worst | Standing
+Answer: TypeAlias = Findings | Delta | Listing | Groups | Worst | Standing
 
 FORMATS = ("text", "json", "jsonl", "csv", "junit")
 
@@ -27,7 +28,7 @@ def render(
     *,
     limit: int | None = None,
     color: bool = False,
-    report: Report | None = None,
+    report: Report | Lookup | None = None,
 ) -> str:
     """An answer as text, JSON, JSON lines, CSV or (reports only) JUnit XML.
 
@@ -43,7 +44,8 @@ def render(
     color
         Whether text has the colours of a terminal.
     report
-        For the text of a delta: the monitor's report after it, so that new violations show their rows.
+        For the text of a delta: the monitor's report after it, or where else its rows are looked up, so
+        that new violations show them.
 
     Examples
     --------
@@ -62,7 +64,7 @@ def parts(
     *,
     limit: int | None = None,
     color: bool = False,
-    report: Report | None = None,
+    report: Report | Lookup | None = None,
 ) -> Iterator[str]:
     """The same piece by piece, so that a long list is never held as a whole."""
     match format:
@@ -74,19 +76,20 @@ def parts(
             yield from jsonl_parts(records_of(answer))
         case "csv":
             yield from csv_parts(records_of(answer))
-        case "junit" if isinstance(answer, Report):
+        case "junit" if isinstance(answer, Findings):
             yield junit_text(answer, limit=limit)
         case _:
-            known = FORMATS if isinstance(answer, Report) else FORMATS[:-1]
+            known = FORMATS if isinstance(answer, Findings) else FORMATS[:-1]
             raise HoldstrueError(f"no format {format!r} for this answer", hint=f"one of {', '.join(known)}")
 
 
-def _text(answer: Answer, limit: int | None, ink: Ink, report: Report | None) -> Iterator[str]:
+def _text(answer: Answer, limit: int | None, ink: Ink, report: Report | Lookup | None) -> Iterator[str]:
     match answer:
-        case Report():
+        case Findings():
             yield from report_text(answer, limit=limit, ink=ink)
         case Delta():
-            yield from delta_text(answer, limit=limit, ink=ink, report=report)
+            lookup = ReportLookup(report) if isinstance(report, Report) else report
+            yield from delta_text(answer, limit=limit, ink=ink, lookup=lookup)
         case Listing():
             if answer.report is None:
                 yield "no data yet, no violations\n"

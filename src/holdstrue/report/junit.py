@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from holdstrue.detect.delta import RuleResult
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings
 from holdstrue.report.layout import Ink
 from holdstrue.report.rule_text import DENIAL, rule_lines
 from holdstrue.report.words import plural
@@ -14,7 +14,7 @@ from holdstrue.report.words import plural
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_text(report: Report, *, limit: int | None = None) -> str:
+def junit_text(report: Findings, *, limit: int | None = None) -> str:
     """The report as a test suite; rules of severity error that are violated are its failures.
 
     Warnings and tolerated violations pass, with what was found as their output, so that the suite

@@ -1,21 +1,29 @@
-"""The values behind a report's counts: groups with what their rows say, and rows by their key."""
+"""The values behind counts: groups with what their rows say, and rows by their key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.detect.delta import Key, RuleResult, plain
+from holdstrue.detect.durable import State
+from holdstrue.detect.engine import Engine
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.report import Report
+from holdstrue.detect.runs import Runs
+from holdstrue.detect.shard import Shard
+from holdstrue.detect.tables import plan_for
 from holdstrue.detect.views import Views
+from holdstrue.io.store import Store
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
 from holdstrue.plan.explain import explain
+from holdstrue.plan.layout import Columns, Layout
 from holdstrue.rules.model import Rule
 
 
@@ -80,27 +88,106 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
                 left -= 1
 
 
-def key_columns(report: Report, rule: Rule) -> tuple[str, ...]:
-    """The columns that name the rows a rule speaks of; none where rows are numbered."""
-    return report._keys.get(table_of(rule, report._engine.plan.main), ())
+class Lookup(Protocol):
+    """Where rules, and the rows behind their violations, are found."""
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The rules."""
+
+    def key_columns(self, rule: Rule) -> tuple[str, ...]:
+        """The columns that name the rows a rule speaks of; none where rows are numbered."""
+
+    def rows_of(self, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
+        """The rows with these keys: key and the columns the rule reads; None where a row is gone."""
 
 
-def rows_of(report: Report, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
-    """The living rows with these keys: key and the columns the rule reads; None where a row is gone.
+@dataclass(frozen=True)
+class ReportLookup:
+    """The rows that the engine of a report holds."""
 
-    Complexity: O(keys).
-    """
-    engine = report._engine
-    table = table_of(rule, engine.plan.main)
-    names = report._keys.get(table, ())
+    report: Report
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The rules."""
+        return [result.rule for result in self.report.results]
+
+    def key_columns(self, rule: Rule) -> tuple[str, ...]:
+        """The columns that name the rows a rule speaks of; none where rows are numbered."""
+        return self.report.key_columns(rule)
+
+    def rows_of(self, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
+        """The living rows with these keys: key and the columns the rule reads; None where a row is gone.
+
+        Complexity: O(keys).
+        """
+        engine = self.report._engine
+        return _living(engine, table_of(rule, engine.plan.main), self.key_columns(rule), keys, rule)
+
+
+@dataclass(frozen=True)
+class StateLookup:
+    """The rows of a state that was written in shards; only the homes of the rows asked for are opened."""
+
+    store: Store
+    manifest: Mapping[str, Any]
+
+    @cached_property
+    def _state(self) -> State:
+        return State.of(self.manifest)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        state = self._state
+        plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+        # homes follow from keys alone, so that blocks and hot places do not matter here
+        return Layout.of(plan, state.keys, self.manifest["sharding"]["shards"], 1)
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The rules."""
+        return list(self._state.rules)
+
+    def key_columns(self, rule: Rule) -> tuple[str, ...]:
+        """The columns that name the rows a rule speaks of."""
+        return self._state.keys[table_of(rule, self._state.main)]
+
+    def rows_of(self, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
+        """The rows with these keys: key and the columns the rule reads; None where a row is gone.
+
+        Complexity: O(rows logged in the homes of the keys since their checkpoints).
+        """
+        table, names = table_of(rule, self._state.main), self.key_columns(rule)
+        if not keys:
+            return []
+        homes, _, _ = self._layout.home(table, Columns(_key_table(self._layout.plan.schemas[table], names, keys)))
+        found: list[dict[str, Any] | None] = [None] * len(keys)
+        for number in {int(home) for home in homes} & {int(shard) for shard in self.manifest["shards"]}:
+            runs = Runs.of(self.manifest["shards"][str(number)])
+            shard = Shard.open(self.store, self._layout.home_plan, self._layout.keys, runs)
+            own = [at for at, home in enumerate(homes) if home == number]
+            for at, row in zip(own, _living(shard.engine, table, names, [keys[at] for at in own], rule), strict=True):
+                found[at] = row
+        return found
+
+
+def _living(
+    engine: Engine, table: str, names: Sequence[str], keys: Sequence[Key], rule: Rule
+) -> list[dict[str, Any] | None]:
+    """The rows of an engine with these keys. Complexity: O(keys)."""
     if not names or not keys:
         return [None] * len(keys)
     rows = engine.tables[table].rows
-    parts = [key if isinstance(key, tuple) else (key,) for key in keys]
-    columns = [pa.array([part[at] for part in parts], rows.schema.field(name).type) for at, name in enumerate(names)]
-    slots = rows.find(*engine.key_digest(table, pa.table(columns, names=list(names)), names))
+    slots = rows.find(*engine.key_digest(table, _key_table(rows.schema, names, keys), names))
     found = iter(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule))))).to_pylist())
     return [next(found) if slot >= 0 else None for slot in slots]
+
+
+def _key_table(schema: pa.Schema, names: Sequence[str], keys: Sequence[Key]) -> pa.Table:
+    parts = [key if isinstance(key, tuple) else (key,) for key in keys]
+    columns = [pa.array([part[at] for part in parts], schema.field(name).type) for at, name in enumerate(names)]
+    return pa.table(columns, names=list(names))
 
 
 def plan_text(report: Report) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from itertools import islice
 
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings
 from holdstrue.report.words import key_word, plural, shorten
 
 SHOWN = 10
@@ -19,7 +19,7 @@ _STYLE = (
 _COLORS = {"ok": "#2e7d32", "tolerated": "#b26a00", "violated": "#c62828"}
 
 
-def html_of(report: Report) -> str:
+def html_of(report: Findings) -> str:
     """The rules with their counts, then the first violations; every name and value is escaped.
 
     Examples
@@ -39,13 +39,13 @@ def html_of(report: Report) -> str:
         for result in report.results
     )
     rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in report.rows.items())
-    shown = list(islice(report, SHOWN))
+    shown = list(islice(report.listed(), SHOWN))
     listed = "".join(
         _row(
             [
                 escape(shorten(v.rule, 80)),
                 escape(shorten(key_word(v.t))),
-                "" if v.s is None else escape(shorten(key_word(v.s))),
+                escape(shorten(key_word(v.s))) if v.pair else "",
             ]
         )
         for v in shown

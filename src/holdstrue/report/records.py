@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdstrue.detect.delta import Delta
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings
 from holdstrue.report.answers import Groups, Listing, Standing, Worst, offender_dict
 from holdstrue.report.words import json_text
 
@@ -25,7 +25,7 @@ class Records:
     rows: Iterable[Mapping[str, Any]]
 
 
-def records_of(answer: Report | Delta | Listing | Groups | Worst | Standing) -> Records:
+def records_of(answer: Findings | Delta | Listing | Groups | Worst | Standing) -> Records:
     """The list at the heart of an answer, as records that are made while they are read."""
     match answer:
         case Delta():
@@ -47,7 +47,7 @@ def records_of(answer: Report | Delta | Listing | Groups | Worst | Standing) -> 
                 ("name", "kind", "text", "severity", "rows", "pairs", "groups", "status", "open"), answer.rules()
             )
         case _:
-            listed = answer.listed() if isinstance(answer, Report) else answer
+            listed = answer.listed() if isinstance(answer, Findings) else answer
             return Records(("rule", "t", "s"), (violation.to_dict() for violation in listed))
 
 

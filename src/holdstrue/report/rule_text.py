@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdstrue.detect.delta import RuleResult, Violation
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings, Report
 from holdstrue.report.layout import Cell, Ink, aligned
-from holdstrue.report.lookup import Group, groups_of, key_columns
+from holdstrue.report.lookup import Group, groups_of
 from holdstrue.report.words import key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import CFD, DC, FD, Column, Rule
 
@@ -22,15 +22,16 @@ DENIAL = "a denial constraint lists what must never hold together"
 Example = tuple[Violation, Sequence[Mapping[str, Any]]]
 
 
-def rule_lines(report: Report, result: RuleResult, limit: int | None, ink: Ink) -> Iterator[str]:
+def rule_lines(report: Findings, result: RuleResult, limit: int | None, ink: Ink) -> Iterator[str]:
     """The first violations of a rule, and how many more there are."""
     limit = EXAMPLES if limit is None else limit
     if limit == 0:
         return
     counts = result.counts
-    if not counts.groups or result.rule.kind == "dc":
+    # where the rows are spread over many machines, pairs are at hand but not their groups
+    if not counts.groups or result.rule.kind == "dc" or not isinstance(report, Report):
         examples = report.examples(result, limit)
-        yield from example_lines(result.rule, examples, key_columns(report, result.rule), ink)
+        yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
         yield from more_line(counts.open - len(examples), ink)
         return
     groups = list(groups_of(report, result, limit=limit, keys=SIDES))
@@ -41,7 +42,7 @@ def rule_lines(report: Report, result: RuleResult, limit: int | None, ink: Ink) 
     if single:
         # a CFD whose pattern fixes a right side is broken by single rows too; these come first
         examples = [example for example in report.examples(result, limit) if len(example[1]) == 1]
-        yield from example_lines(result.rule, examples, key_columns(report, result.rule), ink)
+        yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
         yield from more_line(single - len(examples), ink)
 
 
@@ -72,12 +73,17 @@ def group_lines(group: Group, ink: Ink) -> Iterator[str]:
 
 def example_lines(rule: Rule, examples: Sequence[Example], keys: Sequence[str], ink: Ink) -> Iterator[str]:
     """Violations as a table of their rows; the rows of a pair are t and s."""
-    if not examples:
-        return
-    # rows are numbered where there is no key, and the number is not among their values
+    # a CFD has violations of one row and of two: each has its own table
+    for pairs in (False, True):
+        own = [example for example in examples if example[0].pair == pairs]
+        if own:
+            yield from _table(rule, own, keys, ink, pairs=pairs)
+
+
+def _table(rule: Rule, examples: Sequence[Example], keys: Sequence[str], ink: Ink, *, pairs: bool) -> Iterator[str]:
     names = list(examples[0][1][0])
+    # rows are numbered where there is no key, and the number is not among their values
     numbered = not keys
-    pairs = len(examples[0][1]) == 2
     head = [*([""] if pairs else []), *(["row"] if numbered else []), *map(printable, names)]
     table: list[list[Cell]] = [[Cell(shorten(name), "faint") for name in head]]
     for violation, rows in examples:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from holdstrue.detect.delta import Batched, RuleResult
-from holdstrue.detect.report import Report
+from holdstrue.detect.report import Findings
 from holdstrue.report.answers import Groups, Standing, Worst
 from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
 from holdstrue.report.rule_text import DENIAL, group_lines, more_line, rule_lines
@@ -18,7 +18,7 @@ NAME_WIDTH = 72
 
 
 def report_text(
-    report: Report, *, limit: int | None = None, ink: Ink | None = None, rule: str | None = None
+    report: Findings, *, limit: int | None = None, ink: Ink | None = None, rule: str | None = None
 ) -> Iterator[str]:
     """How each rule stands, then the first violations of each violated one."""
     ink = ink or Ink()

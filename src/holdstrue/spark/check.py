@@ -29,7 +29,7 @@ from holdstrue.spark.ledger import Ledger
 from holdstrue.spark.lists import by_table
 from holdstrue.spark.reading import Listing, Violating
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.spark.sharded import Shape, explain_layout, violation_of
+from holdstrue.spark.sharded import HOT_FROM, Shape, explain_layout, violation_of
 from holdstrue.spark.tables import rows_by_key, violations_frame
 from holdstrue.spark.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 from holdstrue.spark.work import Routes, loaded
@@ -48,6 +48,7 @@ def check(
     shards: int | None = None,
     blocks: int | None = None,
     tasks: int | None = None,
+    hot_from: int = HOT_FROM,
 ) -> Report:
     """Find every violation of the rules in a data frame, or in several by their names.
 
@@ -64,6 +65,8 @@ def check(
         How many violations the report lists; counts are always exact.
     shards, blocks, tasks
         How the work is cut; chosen by the number of rows and cores unless given.
+    hot_from
+        From so many rows on, where blocks are made, a sample is searched for hot keys.
 
     Complexity: as in one process, divided over the tasks.
     """
@@ -94,12 +97,20 @@ def check(
             sources[name] = sources[name].withColumn(ROW, F.monotonically_increasing_id())
         kept[name] = pa.schema(fields)
     plan = compile_rules(ruleset, main, kept, index)
-    shape = Shape(shards, blocks, tasks)
-    layout, width = _layout(runner, plan, keys, sources, shape)
-    job = Job(layout, width, 2**31 - 1 if limit is None else limit)
-    work = [(sources[name], Fresh(job, name)) for name in sources]
-    ledger = Ledger(layout)
-    heard = ledger.heard(list(runner.run(work, [Routes(job)], width)))
+    shape = Shape(shards, blocks, tasks, hot_from)
+    most = 2**31 - 1 if limit is None else limit
+    probe = shape.blocks is None
+    layout, width = _layout(runner, plan, keys, sources, shape, counted=not probe)
+    while True:
+        job = Job(layout, width, most, probing=probe)
+        work = [(sources[name], Fresh(job, name)) for name in sources]
+        ledger = Ledger(layout)
+        heard = ledger.heard(list(runner.run(work, [Routes(job)], width)))
+        if not heard.crowded:
+            break
+        # counting and sampling first would cost every small check more than the work it saves
+        probe = False
+        layout, width = _layout(runner, plan, keys, sources, shape, counted=True)
     ledger = ledger.after(heard)
     rows = {name: heard.counted.get(name, 0) for name in kept}
     fresh = Source(runner, job, tuple(work), frames)
@@ -117,17 +128,19 @@ def _layout(
     keys: Mapping[str, tuple[str, ...]],
     sources: Mapping[str, DataFrame],
     shape: Shape,
+    *,
+    counted: bool,
 ) -> tuple[Layout, int]:
     """Shards, blocks and hot places for tables of this size, and the number of tasks."""
     tasks = shape.tasks or runner.tasks()
-    counts = {name: runner.count(frame) for name, frame in sources.items()}
+    counts = {name: runner.count(frame) if counted else 0 for name, frame in sources.items()}
     rows = sum(counts.values())
     # shards are not kept, so one a task will do
     layout = Layout.of(plan, keys, shape.shards or tasks, shape.blocks or blocks_for(tasks, rows))
     samples = {
         name: runner.sample(frame, SAMPLE, counts[name]).cast(plan.schemas[name])
         for name, frame in sources.items()
-        if counts[name] >= shape.hot_from and layout.blocks > 1
+        if counts[name] and counts[name] >= shape.hot_from and layout.blocks > 1
     }
     return layout.with_hot(hot_places(layout, tasks, samples)), min(tasks, len(layout.spots))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +39,43 @@ class Entries:
     s_place: I32
 
 
-def dispatch(job: Job, table: str, incoming: Incoming, old: pa.Table) -> Iterator[Message]:
-    """The messages that a resolved batch of one table gives rise to; `old` are the versions that go."""
-    layout = job.layout
-    new_columns, old_columns = Columns(incoming.values), Columns(old)
-    new_count = incoming.values.num_rows
+@dataclass(frozen=True)
+class Turnover:
+    """Row versions of one table that come and go: new row `updating[k]` replaces old row `replaced[k]`."""
+
+    new: pa.Table
+    old: pa.Table
+    updating: I64
+    replaced: I64
+
+    @staticmethod
+    def of(incoming: Incoming, old: pa.Table) -> Turnover:
+        """What a resolved batch does; `old` are the versions that go, in their order."""
+        updating = np.flatnonzero(incoming.updates >= 0)
+        return Turnover(
+            incoming.values, old, updating, np.searchsorted(incoming.old, incoming.updates[updating]).astype(np.int64)
+        )
+
+    @staticmethod
+    def join(parts: Sequence[Turnover]) -> Turnover:
+        """Several as one."""
+        new_at = np.cumsum([0, *(part.new.num_rows for part in parts)])
+        old_at = np.cumsum([0, *(part.old.num_rows for part in parts)])
+        return Turnover(
+            pa.concat_tables([part.new for part in parts]),
+            pa.concat_tables([part.old for part in parts]),
+            np.concatenate([part.updating + start for part, start in zip(parts, new_at, strict=False)]),
+            np.concatenate([part.replaced + start for part, start in zip(parts, old_at, strict=False)]),
+        )
+
+
+def dispatch(job: Job, table: str, turnover: Turnover) -> Iterator[Message]:
+    """The messages that changed rows of one table give rise to."""
+    layout, old = job.layout, turnover.old
+    new_columns, old_columns = Columns(turnover.new), Columns(old)
+    new_count = turnover.new.num_rows
+    updating, replaced = turnover.updating, turnover.replaced
     old_ids = np.arange(new_count, new_count + old.num_rows, dtype=np.int64)
-    updating = np.flatnonzero(incoming.updates >= 0)
-    replaced = np.searchsorted(incoming.old, incoming.updates[updating])
     # a row that is updated has one number, old and new
     old_ids[replaced] = updating
     new_blocks, old_blocks = (layout.home(table, columns)[1] for columns in (new_columns, old_columns))

@@ -76,7 +76,14 @@ def feed_of(
             raise ChangeError(
                 f"unknown column {field.name!r} in the changes", hint=spelling_hint(field.name, seen.names)
             )
-    return Feed(feed, seen, names, op_column)
+    return Feed(feed, pa.schema([_typed(field, frame) for field in seen]), names, op_column)
+
+
+def _typed(field: pa.Field, frame: pa.Schema) -> pa.Field:
+    """A column that was all NULL takes the type it is now seen with."""
+    if pa.types.is_null(field.type) and field.name in frame.names:
+        return _plain(frame.field(field.name))
+    return field
 
 
 def _image(frame: pa.Schema) -> pa.Schema:

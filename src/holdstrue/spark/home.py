@@ -12,7 +12,7 @@ from holdstrue.data.changes import Changes, Places, Source
 from holdstrue.errors import HoldstrueError
 from holdstrue.io.feeds.changelog import settled
 from holdstrue.plan.layout import HOME
-from holdstrue.spark.dispatch import dispatch
+from holdstrue.spark.dispatch import Turnover, dispatch
 from holdstrue.spark.job import Job
 from holdstrue.spark.scatter import COMMIT
 from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, Message, failure, receive, send
@@ -38,16 +38,19 @@ class Homes:
 
     def _applied(self, messages: list[Message]) -> Iterator[Message]:
         layout = self.job.layout
+        turnovers: dict[str, list[Turnover]] = {}
         with Worker(self.job) as worker:
-            for number, parts in split(messages).items():
-                changes = {table: self._changes(table, rows) for table, rows in parts.items()}
+            for number, tables in split(messages).items():
+                changes = {table: self._changes(table, rows) for table, rows in tables.items()}
                 shard = worker.take(number)
                 incoming = shard.resolve(changes, self.job.on_conflict)
-                old = {table: shard.engine.tables[table].rows.take(part.old) for table, part in incoming.items()}
                 for table, part in incoming.items():
-                    yield from dispatch(self.job, table, part, old[table])
+                    old = shard.engine.tables[table].rows.take(part.old)
+                    turnovers.setdefault(table, []).append(Turnover.of(part, old))
                 if any(part.values.num_rows or part.old.size for part in incoming.values()):
                     yield worker.applied(number, shard, incoming, layout.home_checks)
+            for table, parts in turnovers.items():
+                yield from dispatch(self.job, table, Turnover.join(parts))
             yield from worker.listed()
 
     def _changes(self, table: str, rows: pa.Table) -> Changes:

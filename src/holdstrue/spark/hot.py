@@ -12,6 +12,9 @@ from holdstrue.plan.layout import Columns, Digest, Layout
 SPREAD_FROM = 500_000
 """Smaller tables are not spread: one task does them in a fraction of a second, and a grid repeats rows."""
 
+CROWDED = 2_000_000
+"""A shard with more rows makes a check that kept no count of its rows look for hot keys and start anew."""
+
 SAMPLE = 20_000
 SEEN_AT_LEAST = 32
 """So often must a key be in the sample, so that chance alone makes no key hot."""

@@ -24,6 +24,8 @@ class Job:
     version: int = -1
     """The manifest that the batch starts from."""
     on_conflict: OnConflict = "error"
+    probing: bool = False
+    """Whether a shard that gets too many rows is to say so instead of going on alone."""
 
     def task_of(self, shards: NDArray[np.int32]) -> NDArray[np.int32]:
         """The task that owns each shard."""

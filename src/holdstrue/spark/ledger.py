@@ -31,6 +31,8 @@ class Settled:
     lists: tuple[pa.Table, ...]
     counted: Mapping[str, int]
     """By table the rows that were read, where a check keeps nothing."""
+    crowded: bool
+    """Whether a shard got too many rows to check them alone."""
     moved: bool
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
 
@@ -49,7 +51,7 @@ class Ledger:
         steps: dict[int, tuple[int, int]] = {}
         kept: dict[int, int] = {}
         counted: dict[str, int] = {}
-        files, lists, left, entered = [], [], 0, 0
+        files, lists, left, entered, crowded = [], [], 0, 0, False
         for message in messages:
             if message.kind != SUMMARY:
                 continue
@@ -61,6 +63,7 @@ class Ledger:
                 kept[int(check)] = kept.get(int(check), 0) + count
             for table, count in said.get("counted", {}).items():
                 counted[table] = counted.get(table, 0) + count
+            crowded |= "crowded" in said
             if "moved" in said:
                 left, entered = left + said["moved"][0], entered + said["moved"][1]
             if "list" in said:
@@ -72,7 +75,7 @@ class Ledger:
                 for check, (added, removed) in said["steps"].items():
                     before = steps.get(int(check), (0, 0))
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
-        return Settled(shards, steps, kept, tuple(files), tuple(lists), counted, bool(left and entered))
+        return Settled(shards, steps, kept, tuple(files), tuple(lists), counted, crowded, bool(left and entered))
 
     def after(self, settled: Settled) -> Ledger:
         """The ledger when the batch is in."""

@@ -17,12 +17,13 @@ from holdstrue.plan.compile import Plan
 MOST_BYTES = 2 << 30
 """What the open shards of one worker may hold beside mapped files. Chosen, not tuned."""
 
-_open: OrderedDict[tuple[str, int], Shard] = OrderedDict()
+_open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
+_held = 0
 
 
 def take(store: Store, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
     """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
-    shard = _open.pop((str(store.path), number), None)
+    shard = _removed((str(store.path), number))
     if shard is not None and shard.catch_up(store, runs):
         return shard
     return Shard.open(store, plan, keys, runs)
@@ -30,14 +31,24 @@ def take(store: Store, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard
 
 def put(store: Store, number: int, shard: Shard) -> None:
     """Keep a shard for the next batch."""
+    global _held  # noqa: PLW0603
     if not shard.runs.base:
         return
-    _open[str(store.path), number] = shard
-    held = sum(other.size_bytes() for other in _open.values())
-    while held > MOST_BYTES and len(_open) > 1:
-        held -= _open.popitem(last=False)[1].size_bytes()
+    size = shard.size_bytes()
+    _open[str(store.path), number] = shard, size
+    _held += size
+    while _held > MOST_BYTES and len(_open) > 1:
+        _removed(next(iter(_open)))
 
 
 def empty() -> None:
     """Forget all shards."""
-    _open.clear()
+    while _open:
+        _removed(next(iter(_open)))
+
+
+def _removed(place: tuple[str, int]) -> Shard | None:
+    global _held  # noqa: PLW0603
+    shard, size = _open.pop(place, (None, 0))
+    _held -= size
+    return shard

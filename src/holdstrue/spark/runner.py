@@ -11,9 +11,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from holdstrue.spark.sharded import Stage
-from holdstrue.spark.wire import DDL, Message, receive
+from holdstrue.spark.wire import Message, receive
+
+# Spark would ask Java to parse these on every use if they were text
+MESSAGES = StructType(
+    [
+        StructField("task", IntegerType()),
+        StructField("kind", IntegerType()),
+        StructField("route", IntegerType()),
+        StructField("name", StringType()),
+        StructField("payload", BinaryType()),
+    ]
+)
+DIGESTS = StructType([StructField("rule", IntegerType()), StructField("hi", LongType()), StructField("lo", LongType())])
 
 UNKNOWN_CLUSTER_TASKS = 8
 """Tasks of a batch where Spark does not say how many cores it has; `tasks=` tells."""
@@ -31,6 +44,8 @@ class SparkRunner:
 
     def select(self, frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Some columns."""
+        if list(columns) == frame.columns:
+            return frame
         return frame.select(*(column(name) for name in columns))
 
     def count(self, frame: DataFrame) -> int:
@@ -74,14 +89,14 @@ class SparkRunner:
         for at, stage in enumerate(stages):
             if at:
                 messages = messages.repartitionById(tasks, F.col("task"))
-            messages = messages.mapInArrow(sendable(stage), DDL)
+            messages = messages.mapInArrow(sendable(stage), MESSAGES)
         yield from receive(messages.toArrow().to_batches())
 
     def messages(self, sources: Sequence[tuple[DataFrame | None, Stage]], tasks: int) -> DataFrame:
         """The messages that the stages of the sources send, each in the partition of its task."""
         sent: DataFrame | None = None
         for frame, stage in sources:
-            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), DDL)
+            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), MESSAGES)
             sent = own if sent is None else sent.unionAll(own)
         if sent is None:
             raise ValueError("no sources")
@@ -93,7 +108,7 @@ class SparkRunner:
 
     def counted(self, frame: DataFrame, stage: Stage) -> dict[int, int]:
         """The same over a data frame."""
-        rows = frame.mapInArrow(sendable(stage), "rule int, hi long, lo long")
+        rows = frame.mapInArrow(sendable(stage), DIGESTS)
         counts = rows.distinct().groupBy("rule").count().toArrow().to_pylist()
         return {int(row["rule"]): int(row["count"]) for row in counts}
 

@@ -151,9 +151,7 @@ class Sharded:
                 return self._again(durable, state, batch)
             frames = changes if isinstance(changes, Mapping) else {state.main: changes}
             feeds = {name: self._feed(state, name, frame, feed, op_column) for name, frame in frames.items()}
-            learned = dict(state.schemas) | {
-                name: found.schema for name, found in feeds.items() if name not in state.schemas
-            }
+            learned = dict(state.schemas) | {name: found.schema for name, found in feeds.items()}
             first = durable.sharding is None and not state.schemas
             layout = self._layout(durable, replace(state, schemas=learned), frames, feeds, first=first)
             if not first:

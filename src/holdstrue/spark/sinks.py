@@ -25,6 +25,8 @@ class Batch:
 
     monitor: Monitor
     delta: Delta
+    files: tuple[str, ...] = ()
+    """Where the changes were read from, if from files."""
 
     def frame(self) -> DataFrame:
         """What it added and removed, as a data frame of batch, rule, change, pair, t and s."""

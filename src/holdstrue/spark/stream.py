@@ -6,17 +6,23 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.spark.monitor import Monitor
+from holdstrue.spark.scatter import PATH
 from holdstrue.spark.sinks import Batch, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+MODIFIED = "modificationTime"
+"""The column in which Spark's source of binary files says how old a file is."""
+
+SOURCE = "a partition of the changes"
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,23 @@ class Batches:
     options: Mapping[str, Any]
 
     def __call__(self, changes: DataFrame, number: int) -> None:
-        """Apply a micro-batch that may have been applied before the last crash, and hand it on."""
+        """Apply a micro-batch that may have been applied before the last crash, and hand it on.
+
+        Of files each is a batch of its own, so that a bad one does not hold back those before it.
+        """
         monitor = Monitor(changes.sparkSession, self.path)
         name = f"{self.stream}-{number}"
+        if self.options["feed"] != "files":
+            self._applied(monitor, changes, name)
+            return
+        for path in files_in(changes):
+            file = PurePosixPath(path).name
+            try:
+                self._applied(monitor, monitor.files([path]), f"{name}-{file}", path)
+            except ChangeError as error:
+                raise in_file(error, path) from error
+
+    def _applied(self, monitor: Monitor, changes: DataFrame, name: str, *files: str) -> None:
         delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
         if delta.duplicate:
             # it was committed, but nobody can say whether the sinks had it
@@ -41,7 +61,18 @@ class Batches:
                 return
             delta = last
         for sink in self.sinks:
-            sink(Batch(monitor, delta))
+            sink(Batch(monitor, delta, files))
+
+
+def files_in(changes: DataFrame) -> list[str]:
+    """The files of a micro-batch: the oldest first where their age is known, then by name."""
+    order = [name for name in (MODIFIED, PATH) if name in changes.columns]
+    return [row[PATH].removeprefix("file:") for row in sorted(changes.select(*order).collect())]
+
+
+def in_file(error: ChangeError, path: str) -> ChangeError:
+    """The same error; what it says of a row of the changes is of the file that holds all of them."""
+    return ChangeError(error.message.replace(SOURCE, path), hint=error.hint)
 
 
 def start_stream(

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from holdstrue import errors
 from holdstrue.errors import HoldstrueError
 
-DDL = "task int, kind int, route int, name string, payload binary"
 SCHEMA = pa.schema(
     [
         pa.field("task", pa.int32()),

@@ -17,11 +17,12 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.runs import Runs
 from holdstrue.detect.shard import Shard
 from holdstrue.errors import HoldstrueError
-from holdstrue.io.store import Store
+from holdstrue.io.store import Joint, Store
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.plan.layout import HOME, Layout
+from holdstrue.plan.layout import HOME, Layout, Spot
 from holdstrue.spark import pool
+from holdstrue.spark.hot import CROWDED, SPREAD_FROM
 from holdstrue.spark.job import Job
 from holdstrue.spark.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.spark.moved import kept_pairs
@@ -54,6 +55,7 @@ class Worker:
         self._store = Store(job.path) if job.path else None
         self._runs: Mapping[str, Any] = {}
         self._lists: list[pa.Table] = []
+        self._joint: Joint | None = None
         self._plans: dict[int, Plan] = {HOME: job.layout.home_plan}
         if self._store is not None and job.version >= 0:
             self._runs = self._store.manifest(job.version).get("shards", {})
@@ -64,6 +66,8 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._joint is not None:
+            self._joint.close()
         if self._store is not None:
             self._store.close()
 
@@ -101,7 +105,10 @@ class Worker:
             },
         }
         if self._store is not None:
-            said["runs"] = shard.write(self._store, self.job.version + 1, incoming).to_dict()
+            version = self.job.version + 1
+            if self._joint is None:
+                self._joint = self._store.joint(version)
+            said["runs"] = shard.write(self._store, version, incoming, self._joint).to_dict()
             self._store.verified()
             pool.put(self._store, number, shard)
         return say(SUMMARY, said)
@@ -174,6 +181,9 @@ class Routes:
         layout = self.job.layout
         route, checks = layout.spots[number].route, checks_at(layout, number)
         if not self.job.path:
+            if self.job.probing and sum(rows.num_rows for rows in parts.values()) > most_rows(layout.spots[number]):
+                yield say(SUMMARY, {"crowded": True})
+                return
             shard = fresh(layout, number)
             yield worker.applied(number, shard, first_batch(layout, number, parts), checks)
             return
@@ -200,6 +210,11 @@ class Routes:
             yield said
             return
         yield worker.applied(number, shard, incoming, checks)
+
+
+def most_rows(spot: Spot) -> int:
+    """How many rows a shard should have to check alone."""
+    return SPREAD_FROM if spot.hot >= 0 else CROWDED
 
 
 def checks_at(layout: Layout, number: int) -> tuple[int, ...]:

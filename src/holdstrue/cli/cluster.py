@@ -1,0 +1,152 @@
+"""What `check`, `init` and `apply` do on Spark."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdstrue.cli.options import LOCAL, Engine, settings
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdstrue.detect.delta import Delta
+    from holdstrue.detect.resolve import OnConflict
+    from holdstrue.plan.compile import IndexKind
+    from holdstrue.rules import RuleSet
+    from holdstrue.spark import Report
+
+Files = Mapping[str, Sequence[str]]
+
+
+def cluster_of(engine: Engine, master: str | None, conf: list[str] | None) -> Cluster | None:
+    """Where Spark runs by the options of a command; None where the work is done in one process."""
+    if engine is Engine.spark:
+        return Cluster.of(master, conf)
+    if master is not None or conf:
+        option = "--conf" if master is None else "--master"
+        raise HoldstrueError(f"{option} is about Spark", hint="add --engine spark, or leave it out")
+    return None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where Spark runs, and with which settings."""
+
+    master: str
+    conf: Mapping[str, str]
+
+    @staticmethod
+    def of(master: str | None, conf: list[str] | None) -> Cluster:
+        """From the options of a command."""
+        if master is not None and not master.strip():
+            raise HoldstrueError("--master is empty", hint=f"for example --master {LOCAL}")
+        # names that differ in case only are different columns here, as they are in one process
+        return Cluster(master or LOCAL, {"spark.sql.caseSensitive": "true"} | settings(conf))
+
+    def session(self) -> SparkSession:
+        """The session, made when it is first asked for."""
+        from holdstrue.spark import start
+
+        return start(self.master, self.conf)
+
+    def check(
+        self,
+        files: Files,
+        rules: RuleSet,
+        *,
+        key: tuple[str, ...],
+        limit: int,
+        index: IndexKind,
+        read: Mapping[str, Any],
+    ) -> Report:
+        """Find every violation in tables of files; the rules name the main one."""
+        from holdstrue.plan.compile import main_table, needed_columns
+
+        main = main_table(rules, tuple(files))
+        needed = needed_columns(rules, main)
+        own = key or rules.key
+        _require(files, rules, main, own, read)
+        from holdstrue.cli.frames import frame_of
+        from holdstrue.spark import check
+
+        spark = self.session()
+        frames = {}
+        for name, paths in files.items():
+            columns = dict.fromkeys((*(own if name == main else ()), *needed[name]))
+            frames[name] = frame_of(spark, paths, tuple(columns), read)
+        return check(frames, rules, key=key or None, limit=limit, index=index)
+
+    def create(
+        self, state: str, rules: RuleSet, keys: Mapping[str, tuple[str, ...]], files: Files, index: IndexKind, read: Any
+    ) -> None:
+        """Make a state directory, with the rows of files if any are given; it appears whole or not at all."""
+        from holdstrue.io.store import Store
+
+        Store(state).vacant()
+        from holdstrue.cli.frames import frame_of
+        from holdstrue.spark import Monitor
+
+        spark = self.session()
+        frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
+        final = Path(state).absolute()
+        made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            Monitor(spark, made, rules, keys, data=frames or None, index=index)
+            made.replace(final)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def apply(
+        self,
+        state: str,
+        files: Files,
+        batch_id: str | None,
+        *,
+        limit: int,
+        on_conflict: OnConflict,
+        read: Mapping[str, Any],
+    ) -> Delta:
+        """Apply change files as one batch; `read` are the options of `read_changes`."""
+        from holdstrue.io.read import paths_of
+
+        require_columns_known(state, files)
+        paths = {name: paths_of(list(given)) for name, given in files.items()}
+        from holdstrue.spark import Monitor
+
+        monitor = Monitor(self.session(), Path(state).absolute())
+        changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
+        return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)
+
+
+def require_columns_known(state: str, tables: Sequence[str] | Files) -> None:
+    """Refuse change files of tables that have had no rows yet: tasks could not agree on the types of their columns."""
+    from holdstrue.detect.durable import State
+    from holdstrue.io.store import Store
+
+    known = State.of(Store(state).manifest())
+    for name in tables:
+        if name not in known.schemas:
+            raise ChangeError(
+                f"the columns of table {name!r} are not known yet",
+                hint="give its first rows to init (--data, --table), or apply them without --engine spark",
+            )
+
+
+def _require(files: Files, rules: RuleSet, main: str, key: Sequence[str], read: Mapping[str, Any]) -> None:
+    """Refuse what the first files show to be wrong, before Spark is started for it."""
+    from holdstrue.io.read import schema_of
+    from holdstrue.plan.bind import require_columns
+
+    given = {name: value for name, value in read.items() if name != "null_values"}
+    schemas = {name: schema_of(list(paths), **given) for name, paths in files.items()}
+    require_columns(rules, main, schemas)
+    names = schemas[main].names
+    for name in key:
+        if name not in names:
+            raise DataError(f"no key column {name!r}", hint=f"the columns are {', '.join(names)}")

@@ -1,0 +1,106 @@
+"""`holdstrue watch`: keep a state directory current while changes arrive, on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdstrue.cli.cluster import Cluster, require_columns_known
+from holdstrue.cli.failures import CLEAN, guarded
+from holdstrue.cli.options import (
+    Conf,
+    Conflict,
+    Delimiter,
+    Encoding,
+    Feed,
+    FeedKind,
+    InputFormat,
+    LineFormat,
+    Master,
+    NullValues,
+    OnConflict,
+    OpColumn,
+    State,
+    duration,
+    reading,
+)
+from holdstrue.cli.output import Output
+from holdstrue.cli.watching import Folder, Stop, Teller, follow, source_of
+from holdstrue.errors import HoldstrueError
+
+
+@guarded
+def watch(
+    state: State,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A directory that change files are put into, or table:NAME for a table with a change log."
+        ),
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
+    every: Annotated[str, typer.Option(metavar="TIME", help="How often to look for more: 500ms, 5s, 1m.")] = "5s",
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The table that the changes are of, if not the main one.")
+    ] = None,
+    feed: FeedKind = Feed.auto,
+    op_column: OpColumn = None,
+    on_conflict: OnConflict = Conflict.error,
+    since: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="The first version of table:NAME whose changes are applied.")
+    ] = None,
+    format: Annotated[  # noqa: A002
+        LineFormat, typer.Option("--format", "-f", help="One line a batch: for people, or JSON.")
+    ] = LineFormat.text,
+    master: Master = None,
+    conf: Conf = None,
+    encoding: Encoding = "utf8",
+    delimiter: Delimiter = None,
+    null_value: NullValues = None,
+    input_format: InputFormat = None,
+) -> int:
+    """Apply changes as they arrive, each file as one batch, and say what every batch did.
+
+    Files are taken once, the oldest first, then by name; a name that starts with . or _ or ends in .tmp is left
+    alone, so write a file under such a name and rename it when it is complete. SIGINT (Ctrl-C) and SIGTERM end it
+    after the running batch with exit code 0; the next start goes on from there. A file that does not fit ends it
+    with exit code 2 and nothing of the file applied: mend or remove it and start again.
+    """
+    wait = duration(every)
+    cluster = Cluster.of(master, conf)
+    if cluster.master.startswith("sc://"):
+        raise HoldstrueError(
+            "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
+        )
+    comes_from = source_of(source, since)
+    read = {**reading(encoding, delimiter, null_value, input_format), "feed": feed.value, "op_column": op_column}
+    require_columns_known(state, None if table is None else [table])
+    stop = Stop()
+    with stop.on_signals():
+        spark = cluster.session()
+    # pyspark has put a handler of its own in place of ours
+    with stop.on_signals():
+        from holdstrue.spark import Monitor
+
+        place = Path(state).resolve() / "streams" / (comes_from.name if table is None else f"{comes_from.name}-{table}")
+        monitor = Monitor(spark, Path(state).resolve())
+        how: dict[str, Any] = {"feed": comes_from.feed, "read": read}
+        if not isinstance(comes_from, Folder):
+            how = {"feed": feed.value, "op_column": op_column}
+        # Spark asks again at once while there is more, and after this time when there was nothing
+        spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(1, round(wait * 1000))}ms")
+        if not stop:
+            query = monitor.stream(
+                comes_from.frame(spark, read),
+                [Teller(Output(None, format), format, place / "told", stop)],
+                table=table,
+                name=place.name,
+                trigger={"availableNow": True} if once else None,
+                limit=0,
+                on_conflict=on_conflict.value,
+                **how,
+            )
+            follow(query, stop)
+    return CLEAN

@@ -1,0 +1,239 @@
+"""Files as data frames of Spark, with the very types and values that one process reads from them.
+
+Parquet is read by Spark. Other files are read in Spark's tasks by the reader of one process: Spark's
+own readers would tell a quoted NA from an unquoted one, a byte that is no text, nanoseconds or a
+quote that is never closed either not at all or in another way, and name no row.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.io.files import one_format
+from holdstrue.io.read import joint_schema, paths_of, read_table, schema_of
+from holdstrue.spark.reading import tasks_in
+from holdstrue.spark.runner import SparkRunner, sendable
+from holdstrue.spark.wire import SUMMARY, Message, failure, raised, send
+
+SHARE = 32 << 20
+"""Bytes that one task reads: some tenths of a second of work. Chosen, not tuned."""
+
+_PACKED = frozenset({".gz", ".bz2", ".zst", ".lz4", ".br"})
+_ELSE = "leave out --engine spark, or write the column with another type"
+
+
+def frame_of(
+    spark: SparkSession, source: Sequence[str], columns: Sequence[str] | None, read: Mapping[str, Any]
+) -> DataFrame:
+    """The rows of files as a data frame, of some columns or of all; a value that cannot be read is an error here."""
+    paths = paths_of(list(source))
+    format_ = one_format(paths, read.get("format"))
+    if format_ == "parquet":
+        return _parquet(spark, paths)
+    parts = [part for path in paths for part in parts_of(path, format_, str(read.get("encoding", "utf8")))]
+    reading = Reading(_shares(parts), None if columns is None else tuple(columns), {**read, "format": format_})
+    runner = SparkRunner(spark)
+    tasks = len(reading.shares)
+    said = list(runner.run([(runner.numbers(tasks), Types(reading))], [], tasks))
+    raised(said)
+    schemas = [pa.ipc.read_schema(pa.py_buffer(message.payload)) for message in sorted(said, key=lambda m: m.route)]
+    schema = joint_schema([Path(part.path) for part in parts], schemas, format_)
+    kinds = StructType([StructField(field.name, _kind(field)) for field in schema])
+    # a check passes over its rows several times, and text should be read only once
+    rows = Rows(reading, to_arrow_schema(kinds, timezone="UTC"))
+    return runner.numbers(tasks).mapInArrow(sendable(rows), kinds).persist()
+
+
+def _parquet(spark: SparkSession, paths: list[Path]) -> DataFrame:
+    """Parquet files, which must all have the same columns: Spark takes those of one file for all of them."""
+    schemas = [schema_of(path) for path in paths]
+    joint = joint_schema(paths, schemas, "parquet")
+    for path, schema in zip(paths, schemas, strict=True):
+        for field in schema:
+            if field.type != joint.field(field.name).type:
+                raise DataError(
+                    f"column {field.name!r} of {path} is {field.type}, in other files {joint.field(field.name).type}",
+                    hint="give the column one type in all files, or leave out --engine spark",
+                )
+    try:
+        return spark.read.parquet(*(f"file:{literal(path)}" for path in paths))
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise DataError(f"Spark cannot read {paths[0]}: {said}", hint=_ELSE) from error
+
+
+def literal(path: Path) -> str:
+    """An absolute path in which Spark takes no character for a pattern.
+
+    >>> literal(Path("/data/a[1].csv"))
+    '/data/a\\\\[1\\\\].csv'
+    """
+    return "".join(f"\\{c}" if c in "\\{}[]*?" else c for c in str(path.absolute()))
+
+
+def _kind(field: pa.Field) -> Any:
+    try:
+        return from_arrow_type(field.type, prefer_timestamp_ntz=True)
+    except (PySparkException, ValueError) as error:
+        raise DataError(f"column {field.name!r} is {field.type}, which Spark does not have", hint=_ELSE) from error
+
+
+# --- parts of files ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file, or of a long CSV file the bytes from `start` to `end` under its first `head` bytes, the header."""
+
+    path: str
+    size: int
+    head: int = 0
+    start: int = 0
+    end: int | None = None
+
+
+def parts_of(path: Path, format_: str, encoding: str) -> list[Part]:
+    """The parts that tasks can read on their own. Complexity: O(bytes) for a long CSV file, else O(1)."""
+    size = path.stat().st_size
+    long = size > 2 * SHARE and format_ in ("csv", "tsv") and path.suffix.lower() not in _PACKED
+    if not long or not _like_ascii(encoding):
+        return [Part(str(path.absolute()), size)]
+    parts = []
+    with path.open("rb") as file:
+        start = head = _end_of_header(file)
+        while start < size:
+            quotes = file.read(SHARE).count(b'"')
+            end = _end_of_line(file, quotes)
+            parts.append(Part(str(path.absolute()), end - start, head, start, end))
+            start = end
+    return parts
+
+
+def _end_of_line(file: IO[bytes], quotes: int) -> int:
+    """Where the line ends, when so many quotes were met before: inside quotes it goes on after a line end."""
+    while line := file.readline():
+        quotes += line.count(b'"')
+        if quotes % 2 == 0:
+            break
+    return file.tell()
+
+
+def _end_of_header(file: IO[bytes]) -> int:
+    """Where the first line ends that is not blank."""
+    start = file.tell()
+    end = _end_of_line(file, 0)
+    file.seek(start)
+    blank = not file.read(end - start).strip()
+    return _end_of_header(file) if blank and end > start else end
+
+
+def _like_ascii(encoding: str) -> bool:
+    try:
+        return '"\n'.encode(encoding) == b'"\n'
+    except LookupError:
+        return False  # reading will say that there is no such encoding
+
+
+def _shares(parts: Iterable[Part]) -> tuple[tuple[tuple[int, Part], ...], ...]:
+    """Parts with their numbers, put together for tasks: many small files make one task."""
+    shares: list[list[tuple[int, Part]]] = []
+    room = 0
+    for number, part in enumerate(parts):
+        if not shares or room < part.size:
+            shares.append([])
+            room = SHARE
+        shares[-1].append((number, part))
+        room -= part.size
+    return tuple(map(tuple, shares))
+
+
+# --- what tasks do -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which task reads what, and how."""
+
+    shares: tuple[tuple[tuple[int, Part], ...], ...]
+    columns: tuple[str, ...] | None
+    read: Mapping[str, Any]
+
+    def table(self, part: Part, schema: pa.Schema | None = None) -> pa.Table:
+        """The rows of a part."""
+        options = {"columns": self.columns, "schema": schema, **self.read}
+        if part.end is None:
+            return _suited(read_table(part.path, **options), part.path)
+        with tempfile.TemporaryDirectory(prefix="holdstrue-part-") as folder:
+            place = Path(folder) / Path(part.path).name
+            with Path(part.path).open("rb") as file, place.open("wb") as copy:
+                copy.write(file.read(part.head))
+                file.seek(part.start)
+                copy.write(file.read(part.end - part.start))
+            try:
+                return _suited(read_table(place, **options), part.path)
+            except DataError:
+                # the whole file says which row it is
+                read_table(part.path, **options)
+                raise
+
+
+def _suited(table: pa.Table, path: str) -> pa.Table:
+    """The table with timestamps in microseconds and times in nanoseconds, as Spark keeps them."""
+    for i, field in enumerate(table.schema):
+        wanted = field.type
+        if pa.types.is_timestamp(wanted):
+            wanted = pa.timestamp("us", wanted.tz and "UTC")
+        elif pa.types.is_time(wanted):
+            wanted = pa.time64("ns")
+        try:
+            table = table.set_column(i, field.name, table.column(i).cast(wanted))
+        except pa.ArrowInvalid as error:
+            raise DataError(f"column {field.name!r} of {path} is {field.type}: {error}", hint=_ELSE) from error
+    return table
+
+
+@dataclass(frozen=True)
+class Types:
+    """The stage that reads all parts and says which types their columns have, or what cannot be read."""
+
+    reading: Reading
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of tasks in, schemas out, each under the number of its part."""
+        return send(self._messages(tasks_in(batches)))
+
+    def _messages(self, tasks: Iterable[int]) -> Iterator[Message]:
+        for number, part in (share for task in tasks for share in self.reading.shares[task]):
+            try:
+                schema = self.reading.table(part).schema
+                yield Message(0, SUMMARY, number, "", schema.serialize().to_pybytes())
+            except HoldstrueError as error:
+                yield failure(error, number)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The stage that reads all parts with the types of the whole."""
+
+    reading: Reading
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of tasks in, rows out."""
+        for _, part in (share for task in tasks_in(batches) for share in self.reading.shares[task]):
+            table = self.reading.table(part, self.schema)
+            for name in self.schema.names:
+                if name not in table.column_names:  # in JSON a name that is not there means NULL
+                    table = table.append_column(name, pa.nulls(table.num_rows, self.schema.field(name).type))
+            yield from table.select(self.schema.names).cast(self.schema).to_batches()

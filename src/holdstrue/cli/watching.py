@@ -1,0 +1,217 @@
+"""Streams of changes into a state directory: where they come from, what is said of each batch, how they end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdstrue import errors
+from holdstrue.cli.options import LineFormat
+from holdstrue.errors import DataError, HoldstrueError
+
+if TYPE_CHECKING:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from holdstrue.cli.output import Output
+    from holdstrue.spark.sinks import Batch
+
+TABLE = "table:"
+_FILE = "path string, modificationTime timestamp, length long, content binary"
+_ENDINGS = "{csv,tsv,tab,txt,parquet,pq,arrow,feather,ipc,arrows,jsonl,ndjson,json}"
+_NOT_BEING_WRITTEN = "{*[^p],*[^m]p,*[^t]mp,*[^.]tmp}"
+
+POLL = 0.2
+"""Seconds between two looks at whether a signal came."""
+
+
+class Stopped(Exception):  # noqa: N818
+    """Ends a stream after a batch; what is left is taken up by the next start."""
+
+
+class Source(Protocol):
+    """Where changes come from."""
+
+    @property
+    def name(self) -> str:
+        """A name for the stream, the same at every start and different from those of other sources."""
+
+    @property
+    def feed(self) -> str:
+        """How a monitor is to take the data frame."""
+
+    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+        """The streaming data frame."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A directory into which change files are put; each is a batch, the oldest first, then by name."""
+
+    path: Path
+    feed = "files"
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, and a digest of all of it."""
+        return _named(self.path.name, str(self.path))
+
+    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+        """Paths and ages of files; Spark itself passes over names that start with `.` or `_` or end in `._COPYING_`."""
+        from holdstrue.cli.frames import literal
+
+        known = f"*.{_ENDINGS}{{,.gz,.bz2,.zst,.lz4}}"
+        files = (
+            spark.readStream.format("binaryFile")
+            .schema(_FILE)
+            .option("pathGlobFilter", known if read.get("format") is None else _NOT_BEING_WRITTEN)
+            # else a file that is a week older than the newest one would never be read
+            .option("maxFileAge", "36500d")
+        )
+        return files.load(f"file:{literal(self.path)}").select("path", "modificationTime")
+
+
+@dataclass(frozen=True)
+class ChangingTable:
+    """A table whose catalog keeps a log of its changes."""
+
+    table: str
+    since: str | None
+    feed = "auto"
+
+    @property
+    def name(self) -> str:
+        """The name of the table, and a digest of it."""
+        return _named(self.table, self.table)
+
+    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+        """Rows with what became of them."""
+        from pyspark.errors import PySparkException
+
+        reader = spark.readStream if self.since is None else spark.readStream.option("startingVersion", self.since)
+        try:
+            return reader.changes(self.table)
+        except (PySparkException, AttributeError) as error:
+            raise DataError(
+                f"no changes of table {self.table!r} can be read: {_first_line(error)}",
+                hint="its catalog must keep a change log (Spark 4.2 or newer); "
+                "settings of catalogs are given with --conf",
+            ) from error
+
+
+def source_of(text: str, since: str | None) -> Source:
+    """The source that a command names."""
+    if text.startswith(TABLE) and text != TABLE:
+        return ChangingTable(text.removeprefix(TABLE), since)
+    if since is not None:
+        raise HoldstrueError("--since is about tables", hint=f"files are all read once; tables are {TABLE}NAME")
+    path = Path(text)
+    if not path.is_dir():
+        raise DataError(f"there is no directory {text!r}", hint=f"give a directory of change files, or {TABLE}NAME")
+    return Folder(path.resolve())
+
+
+def _named(label: str, identity: str) -> str:
+    short = re.sub(r"[^A-Za-z0-9_]+", "-", label).strip("-")[:40] or "files"
+    return f"{short}-{hashlib.sha256(identity.encode()).hexdigest()[:6]}"
+
+
+class Stop:
+    """Whether the stream is to end: a first signal asks for it, a second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def __bool__(self) -> bool:
+        return self._asked.is_set()
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Listen to SIGINT and SIGTERM while the block runs."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def ask(number: int, _: Any) -> None:
+            self._asked.set()
+            signal.signal(number, signal.SIG_DFL)
+
+        for number in before:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@dataclass(frozen=True)
+class Teller:
+    """The sink that says what each batch did, and ends the stream after one if that was asked for."""
+
+    out: Output
+    format: LineFormat
+    told: Path
+    """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
+    stop: Stop
+
+    def __call__(self, batch: Batch) -> None:
+        """Say it, in one line."""
+        name = batch.delta.batch
+        if not self.told.exists() or self.told.read_text(encoding="utf-8") != name:
+            self.out.write([self._line(batch) + "\n"])
+            self.told.write_text(name, encoding="utf-8")
+        if self.stop:
+            raise Stopped
+
+    def _line(self, batch: Batch) -> str:
+        from holdstrue.report.words import json_text, printable
+        from holdstrue.spark.sinks import line_of
+
+        delta = batch.delta
+        files = [PurePosixPath(path).name for path in batch.files]
+        if self.format == LineFormat.text:
+            label = printable(", ".join(files) or delta.batch)
+            return f"{dt.datetime.now().isoformat(timespec='seconds')} {line_of(replace(delta, batch=label))}"
+        said = delta.to_dict()
+        time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        return json_text({"time": time, "batch": delta.batch, "files": files, "counts": said["counts"]})
+
+
+def follow(query: StreamingQuery, stop: Stop) -> None:
+    """Wait until a stream ends by itself, by an error, or because it was asked to."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        while not query.awaitTermination(POLL):
+            # while a batch runs, the sink ends the stream when it is through
+            if stop and not query.status["isTriggerActive"]:
+                query.stop()
+    except StreamingQueryException as error:
+        found = reason(error)
+        if found is not None:
+            raise found from error
+        if not stop:
+            raise
+
+
+def reason(error: StreamingQueryException) -> HoldstrueError | None:
+    """The error of ours that Spark found in a batch, and of which only the text is left."""
+    said = re.findall(r"^holdstrue\.errors\.(\w+): (.*?)(?: SQLSTATE: |\n=== |\Z)", str(error), re.DOTALL | re.MULTILINE)
+    if not said:
+        return None
+    kind, text = said[-1]
+    message, _, hint = text.strip().partition("\nhint: ")
+    made: HoldstrueError = getattr(errors, kind, HoldstrueError)(message, hint=hint or None)
+    return made
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
