@@ -79,7 +79,7 @@ class Runs:
         row is written again a few times at most.
         """
         kept, merged = len(self.log), tables_of(incoming)
-        size = 0
+        size = sum(table.nbytes for table in merged)
         while len(self.log) >= MERGE_FROM and kept and self.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
             kept -= 1
             size += self.log[kept].size
