@@ -212,7 +212,12 @@ class Store:
     def manifest(self, version: int | None = None) -> dict[str, Any]:
         """The newest manifest, or the one of a version. Complexity: O(its size)."""
         if version is not None:
-            return self._read(self.path / _MANIFEST.format(version))
+            path = self.path / _MANIFEST.format(version)
+            if not path.is_file():
+                raise StateError(
+                    f"{self.path} no longer has version {version}", hint="the state went on since: read it again"
+                )
+            return self._read(path)
         if not self.path.is_dir():
             raise StateError(
                 f"no state directory at {self.path}",
