@@ -30,6 +30,9 @@ class Loops:
     def select(self, frame: list[pa.Table], columns: Sequence[str]) -> list[pa.Table]:
         return [part.select(list(columns)) for part in frame]
 
+    def gathered(self, frame: list[pa.Table]) -> list[pa.Table]:
+        return [pa.concat_tables(frame)]
+
     def count(self, frame: list[pa.Table]) -> int:
         return sum(part.num_rows for part in frame)
 
@@ -51,9 +54,7 @@ class Loops:
             for message in messages:
                 by_task.setdefault(message.task, []).append(message)
             messages = [
-                answer
-                for own in by_task.values()
-                for answer in receive(pickle.loads(pickle.dumps(stage))(send(own)))
+                answer for own in by_task.values() for answer in receive(pickle.loads(pickle.dumps(stage))(send(own)))
             ]
         yield from messages
 

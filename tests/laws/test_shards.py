@@ -75,7 +75,13 @@ def test_under_changes(data: st.DataObject) -> None:
             batch = data.draw(worlds.changes(set(rows)))
             if data.draw(st.booleans()):
                 pool.empty()
-            delta = monitor.apply(partitions(data, worlds.as_table(batch)), limit=None, op_column="_op", feed="ops")
+            delta = monitor.apply(
+                partitions(data, worlds.as_table(batch)),
+                limit=None,
+                op_column="_op",
+                feed="ops",
+                few=data.draw(st.booleans()),
+            )
             rows = worlds.applied(rows, batch)
             after = expected(rules, list(rows.values()), list(rows))
         check(monitor, delta, truth, after)

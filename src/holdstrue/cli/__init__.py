@@ -1,1 +1,1 @@
-"""The command line: `holdstrue check`, `init`, `apply`, `violations`, `status`, `explain` and `rules`."""
+"""The command line: `holdstrue check`, `init`, `apply`, `watch`, `violations`, `status`, `explain` and `rules`."""

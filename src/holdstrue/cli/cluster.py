@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdstrue.cli.failures import spark_says
 from holdstrue.cli.options import LOCAL, Engine, settings
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from holdstrue.spark import Report
 
 Files = Mapping[str, Sequence[str]]
+
+_MASTER = re.compile(r"local(-cluster)?(\[[\d*][\d*,. ]*\])?|yarn|(spark|k8s|sc)://\S+")
 
 
 def cluster_of(engine: Engine, master: str | None, conf: list[str] | None) -> Cluster | None:
@@ -44,8 +48,11 @@ class Cluster:
     @staticmethod
     def of(master: str | None, conf: list[str] | None) -> Cluster:
         """From the options of a command."""
-        if master is not None and not master.strip():
-            raise HoldstrueError("--master is empty", hint=f"for example --master {LOCAL}")
+        if master is not None and not _MASTER.fullmatch(master):
+            raise HoldstrueError(
+                f"--master {master!r} is no place where Spark runs",
+                hint="local[N], local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT, or sc://HOST:PORT for Spark Connect",
+            )
         # names that differ in case only are different columns here, as they are in one process
         return Cluster(master or LOCAL, {"spark.sql.caseSensitive": "true"} | settings(conf))
 
@@ -53,7 +60,15 @@ class Cluster:
         """The session, made when it is first asked for."""
         from holdstrue.spark import start
 
-        return start(self.master, self.conf)
+        try:
+            return start(self.master, self.conf)
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+                raise
+            raise HoldstrueError(
+                f"Spark does not start at {self.master}: {spark_says(error)}",
+                hint="check --master and --conf; what Spark itself said stands above",
+            ) from error
 
     def check(
         self,
@@ -115,23 +130,33 @@ class Cluster:
         """Apply change files as one batch; `read` are the options of `read_changes`."""
         from holdstrue.io.read import paths_of
 
-        require_columns_known(state, files)
+        require_tables_known(state, tuple(files))
         paths = {name: paths_of(list(given)) for name, given in files.items()}
         from holdstrue.spark import Monitor
+        from holdstrue.spark.stream import in_file
 
         monitor = Monitor(self.session(), Path(state).absolute())
         changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
-        return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)
+        try:
+            return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)
+        except ChangeError as error:
+            every = [path for own in paths.values() for path in own]
+            raise (in_file(error, str(every[0])) if len(every) == 1 else error) from error
 
 
-def require_columns_known(state: str, tables: Sequence[str] | Files) -> None:
-    """Refuse change files of tables that have had no rows yet: tasks could not agree on the types of their columns."""
+def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = True) -> None:
+    """Refuse tables (the main one if none is named) that a state does not have, or whose columns it does not know yet.
+
+    Without known columns, the tasks that read change files could not agree on their types.
+    """
+    from holdstrue.cli.ruleset import require_tables
     from holdstrue.detect.durable import State
     from holdstrue.io.store import Store
 
     known = State.of(Store(state).manifest())
-    for name in tables:
-        if name not in known.schemas:
+    require_tables(tables, known.keys)
+    for name in tables or (known.main,):
+        if columns and name not in known.schemas:
             raise ChangeError(
                 f"the columns of table {name!r} are not known yet",
                 hint="give its first rows to init (--data, --table), or apply them without --engine spark",

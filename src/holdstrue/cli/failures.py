@@ -11,7 +11,7 @@ from typing import ParamSpec
 
 import typer
 
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 
 CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG = "HOLDSTRUE_DEBUG"
@@ -45,6 +45,8 @@ def explained(error: BaseException) -> int:
         case OSError():
             where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
             code, said = BAD_INPUT, f"error: {where}{error.strerror or error}"
+        case _ if type(error).__module__.startswith(("pyspark.", "py4j.")):
+            code, said = INTERNAL, f"error: Spark failed: {spark_says(error)}\nhint: {DEBUG}=1 shows all that it says"
         case MemoryError():
             code, said = INTERNAL, "error: out of memory"
         case _:
@@ -58,6 +60,25 @@ def explained(error: BaseException) -> int:
         said = "".join(traceback.format_exception(error)) + said
     tell(said)
     return code
+
+
+def spark_says(error: BaseException) -> str:
+    """The line of an error of Spark that says what is wrong: they come with traces of two languages.
+
+    >>> spark_says(Exception("An error occurred while calling None.X.\\n: java.lang.Exception: no such host\\n\\tat ..."))
+    'java.lang.Exception: no such host'
+    """
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        return lines[1].removeprefix(": ")
+    return lines[-1] if "Python worker" in lines[0] else lines[0]
+
+
+def with_option(error: ChangeError) -> ChangeError:
+    """The same error; a hint about conflicts names the option as it is written on the command line."""
+    if error.hint is None or not error.hint.startswith("on conflict "):
+        return error
+    return ChangeError(error.message, hint=error.hint.replace("on conflict ", "--on-conflict "))
 
 
 def tell(text: str) -> None:

@@ -24,7 +24,7 @@ from holdstrue.io.files import one_format
 from holdstrue.io.read import joint_schema, paths_of, read_table, schema_of
 from holdstrue.spark.reading import tasks_in
 from holdstrue.spark.runner import SparkRunner, sendable
-from holdstrue.spark.wire import SUMMARY, Message, failure, raised, send
+from holdstrue.spark.wire import SUMMARY, Message, failure, pack, raised, send
 
 SHARE = 32 << 20
 """Bytes that one task reads: some tenths of a second of work. Chosen, not tuned."""
@@ -47,7 +47,7 @@ def frame_of(
     tasks = len(reading.shares)
     said = list(runner.run([(runner.numbers(tasks), Types(reading))], [], tasks))
     raised(said)
-    schemas = [pa.ipc.read_schema(pa.py_buffer(message.payload)) for message in sorted(said, key=lambda m: m.route)]
+    schemas = [message.table().schema for message in sorted(said, key=lambda message: message.route)]
     schema = joint_schema([Path(part.path) for part in parts], schemas, format_)
     kinds = StructType([StructField(field.name, _kind(field)) for field in schema])
     # a check passes over its rows several times, and text should be read only once
@@ -216,8 +216,7 @@ class Types:
     def _messages(self, tasks: Iterable[int]) -> Iterator[Message]:
         for number, part in (share for task in tasks for share in self.reading.shares[task]):
             try:
-                schema = self.reading.table(part).schema
-                yield Message(0, SUMMARY, number, "", schema.serialize().to_pybytes())
+                yield Message(0, SUMMARY, number, "", pack(self.reading.table(part).schema.empty_table()))
             except HoldstrueError as error:
                 yield failure(error, number)
 

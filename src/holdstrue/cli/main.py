@@ -15,6 +15,7 @@ from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.status import status
 from holdstrue.cli.commands.violations import violations
+from holdstrue.cli.commands.watch import watch
 from holdstrue.cli.failures import explained
 
 app = typer.Typer(
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 clean, 1 violations, 2 bad usage or bad input, 3 internal failure.",
 )
-for _command in (check, init, apply, violations, status, explain, rules):
+for _command in (check, init, apply, watch, violations, status, explain, rules):
     app.command()(_command)
 
 

@@ -7,6 +7,7 @@ import hashlib
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
+from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.options import LineFormat
-from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -29,6 +31,12 @@ TABLE = "table:"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 _ENDINGS = "{csv,tsv,tab,txt,parquet,pq,arrow,feather,ipc,arrows,jsonl,ndjson,json}"
 _NOT_BEING_WRITTEN = "{*[^p],*[^m]p,*[^t]mp,*[^.]tmp}"
+
+# an error in Python's report of it, which goes on with the next error or with what Spark adds
+_ERROR = re.compile(
+    r"^holdstrue\.errors\.(\w+): (.*?)(?=\n\n(?:The above|During handling) |\s+SQLSTATE: |\n=== |\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 
 POLL = 0.2
 """Seconds between two looks at whether a signal came."""
@@ -45,12 +53,11 @@ class Source(Protocol):
     def name(self) -> str:
         """A name for the stream, the same at every start and different from those of other sources."""
 
-    @property
-    def feed(self) -> str:
-        """How a monitor is to take the data frame."""
-
-    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+    def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming data frame."""
+
+    def options(self, feed: str, op_column: str | None) -> dict[str, Any]:
+        """How a monitor is to take the data frame, when its changes are written so."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +65,14 @@ class Folder:
     """A directory into which change files are put; each is a batch, the oldest first, then by name."""
 
     path: Path
-    feed = "files"
+    read: Mapping[str, Any]
 
     @property
     def name(self) -> str:
         """The last part of the path, and a digest of all of it."""
         return _named(self.path.name, str(self.path))
 
-    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+    def frame(self, spark: SparkSession) -> DataFrame:
         """Paths and ages of files; Spark itself passes over names that start with `.` or `_` or end in `._COPYING_`."""
         from holdstrue.cli.frames import literal
 
@@ -73,11 +80,15 @@ class Folder:
         files = (
             spark.readStream.format("binaryFile")
             .schema(_FILE)
-            .option("pathGlobFilter", known if read.get("format") is None else _NOT_BEING_WRITTEN)
+            .option("pathGlobFilter", known if self.read.get("format") is None else _NOT_BEING_WRITTEN)
             # else a file that is a week older than the newest one would never be read
             .option("maxFileAge", "36500d")
         )
         return files.load(f"file:{literal(self.path)}").select("path", "modificationTime")
+
+    def options(self, feed: str, op_column: str | None) -> dict[str, Any]:
+        """Each file is read whole, as one process reads it."""
+        return {"feed": "files", "read": {**self.read, "feed": feed, "op_column": op_column}}
 
 
 @dataclass(frozen=True)
@@ -86,14 +97,13 @@ class ChangingTable:
 
     table: str
     since: str | None
-    feed = "auto"
 
     @property
     def name(self) -> str:
         """The name of the table, and a digest of it."""
         return _named(self.table, self.table)
 
-    def frame(self, spark: SparkSession, read: Mapping[str, Any]) -> DataFrame:
+    def frame(self, spark: SparkSession) -> DataFrame:
         """Rows with what became of them."""
         from pyspark.errors import PySparkException
 
@@ -102,14 +112,18 @@ class ChangingTable:
             return reader.changes(self.table)
         except (PySparkException, AttributeError) as error:
             raise DataError(
-                f"no changes of table {self.table!r} can be read: {_first_line(error)}",
+                f"no changes of table {self.table!r} can be read: {spark_says(error)}",
                 hint="its catalog must keep a change log (Spark 4.2 or newer); "
                 "settings of catalogs are given with --conf",
             ) from error
 
+    def options(self, feed: str, op_column: str | None) -> dict[str, Any]:
+        """The rows are in the data frame."""
+        return {"feed": feed, "op_column": op_column}
 
-def source_of(text: str, since: str | None) -> Source:
-    """The source that a command names."""
+
+def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
+    """The source that a command names; `read` is how its files are read."""
     if text.startswith(TABLE) and text != TABLE:
         return ChangingTable(text.removeprefix(TABLE), since)
     if since is not None:
@@ -117,7 +131,7 @@ def source_of(text: str, since: str | None) -> Source:
     path = Path(text)
     if not path.is_dir():
         raise DataError(f"there is no directory {text!r}", hint=f"give a directory of change files, or {TABLE}NAME")
-    return Folder(path.resolve())
+    return Folder(path.resolve(), read)
 
 
 def _named(label: str, identity: str) -> str:
@@ -180,38 +194,35 @@ class Teller:
         if self.format == LineFormat.text:
             label = printable(", ".join(files) or delta.batch)
             return f"{dt.datetime.now().isoformat(timespec='seconds')} {line_of(replace(delta, batch=label))}"
-        said = delta.to_dict()
-        time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        return json_text({"time": time, "batch": delta.batch, "files": files, "counts": said["counts"]})
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        counts = delta.to_dict()["counts"]
+        return json_text({"time": now, "batch": delta.batch, "files": files, "counts": counts})
 
 
 def follow(query: StreamingQuery, stop: Stop) -> None:
     """Wait until a stream ends by itself, by an error, or because it was asked to."""
-    from pyspark.errors import StreamingQueryException
-
-    try:
-        while not query.awaitTermination(POLL):
-            # while a batch runs, the sink ends the stream when it is through
-            if stop and not query.status["isTriggerActive"]:
-                query.stop()
-    except StreamingQueryException as error:
-        found = reason(error)
-        if found is not None:
-            raise found from error
-        if not stop:
-            raise
+    while query.isActive:
+        time.sleep(POLL)
+        # while a batch runs, the sink ends the stream when it is through
+        if stop and not query.status["isTriggerActive"]:
+            query.stop()
+    error = query.exception()
+    if error is None:
+        return
+    found = reason(error)
+    if found is not None:
+        raise (with_option(found) if isinstance(found, ChangeError) else found) from error
+    if not stop:
+        raise error
 
 
 def reason(error: StreamingQueryException) -> HoldstrueError | None:
     """The error of ours that Spark found in a batch, and of which only the text is left."""
-    said = re.findall(r"^holdstrue\.errors\.(\w+): (.*?)(?: SQLSTATE: |\n=== |\Z)", str(error), re.DOTALL | re.MULTILINE)
+    said = _ERROR.findall(str(error))
     if not said:
         return None
+    # where one error led to another, the last one is what was raised
     kind, text = said[-1]
     message, _, hint = text.strip().partition("\nhint: ")
     made: HoldstrueError = getattr(errors, kind, HoldstrueError)(message, hint=hint or None)
     return made
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -14,9 +14,12 @@ from holdstrue.io.feeds.changelog import settled
 from holdstrue.plan.layout import HOME
 from holdstrue.spark.dispatch import Turnover, dispatch
 from holdstrue.spark.job import Job
-from holdstrue.spark.scatter import COMMIT
-from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, Message, failure, receive, send
+from holdstrue.spark.scatter import COMMIT, SOMEWHERE, Scatter
+from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, receive, say, send
 from holdstrue.spark.work import Worker, split
+
+MOST_BYTES = 16 << 20
+"""A batch said to be small that holds more is taken the long way: some 150,000 rows of a hundred bytes."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,10 @@ class Homes:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Changes in, rows for the routes and what the driver must know out."""
-        return send(self._messages(list(receive(batches))))
+        return send(self.messages(list(receive(batches))))
 
-    def _messages(self, messages: list[Message]) -> Iterator[Message]:
+    def messages(self, messages: list[Message]) -> Iterator[Message]:
+        """The same for messages."""
         yield from (message for message in messages if message.kind != ROWS)
         try:
             yield from self._applied([message for message in messages if message.kind == ROWS])
@@ -62,8 +66,27 @@ class Homes:
         ops = rows.column(OP).to_numpy().astype(np.uint8)
         values = rows.drop_columns([name for name in (OP, SEQ, SHARD, COMMIT) if name in rows.column_names])
         position = rows.column(SEQ).to_numpy() & ((1 << 40) - 1)
-        places = Places((Source("a partition of the changes", 1 << 40),), position)
+        places = Places((Source(SOMEWHERE, 1 << 40),), position)
         changes = Changes(values, ops, places)
         if COMMIT not in rows.column_names:
             return changes
         return settled(changes, ops, rows.column(COMMIT).to_numpy(), self.job.layout.keys[table], partial=True)
+
+
+@dataclass(frozen=True)
+class Few:
+    """Reading changes and all homes in one task, for batches so small that a shuffle costs more than it spreads."""
+
+    scatter: Scatter
+    homes: Homes
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of changes in, rows for the routes and what the driver must know out."""
+        messages, size = [], 0
+        for message in self.scatter.messages(batches):
+            messages.append(message)
+            size += message.payload.size
+            if size > MOST_BYTES:
+                yield from send([say(SUMMARY, {"overflow": True})])
+                return
+        yield from send(self.homes.messages(messages))

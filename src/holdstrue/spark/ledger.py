@@ -33,6 +33,8 @@ class Settled:
     """By table the rows that were read, where a check keeps nothing."""
     crowded: bool
     """Whether a shard got too many rows to check them alone."""
+    overflow: bool
+    """Whether a batch that was said to be small was not."""
     moved: bool
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
 
@@ -51,7 +53,7 @@ class Ledger:
         steps: dict[int, tuple[int, int]] = {}
         kept: dict[int, int] = {}
         counted: dict[str, int] = {}
-        files, lists, left, entered, crowded = [], [], 0, 0, False
+        files, lists, left, entered, crowded, overflow = [], [], 0, 0, False, False
         for message in messages:
             if message.kind != SUMMARY:
                 continue
@@ -64,6 +66,7 @@ class Ledger:
             for table, count in said.get("counted", {}).items():
                 counted[table] = counted.get(table, 0) + count
             crowded |= "crowded" in said
+            overflow |= "overflow" in said
             if "moved" in said:
                 left, entered = left + said["moved"][0], entered + said["moved"][1]
             if "list" in said:
@@ -75,7 +78,9 @@ class Ledger:
                 for check, (added, removed) in said["steps"].items():
                     before = steps.get(int(check), (0, 0))
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
-        return Settled(shards, steps, kept, tuple(files), tuple(lists), counted, crowded, bool(left and entered))
+        return Settled(
+            shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered)
+        )
 
     def after(self, settled: Settled) -> Ledger:
         """The ledger when the batch is in."""

@@ -153,6 +153,7 @@ class Monitor(Sharded):
         feed: str = "auto",
         op_column: str | None = None,
         read: Mapping[str, Any] | None = None,
+        few: bool = False,
     ) -> StreamingQuery:
         """Apply every batch of a streaming data frame, once each, and hand what it did to the sinks.
 
@@ -170,7 +171,14 @@ class Monitor(Sharded):
         """
         from holdstrue.spark.stream import start_stream
 
-        options = {"limit": limit, "on_conflict": on_conflict, "feed": feed, "op_column": op_column, "read": read}
+        options = {
+            "limit": limit,
+            "on_conflict": on_conflict,
+            "feed": feed,
+            "op_column": op_column,
+            "read": read,
+            "few": few,
+        }
         return start_stream(self, changes, sinks, table, name, checkpoint, trigger, options)
 
     def files(self, paths: Iterable[str | os.PathLike[str]]) -> DataFrame:
@@ -187,6 +195,7 @@ class Monitor(Sharded):
         feed: str = "auto",
         op_column: str | None = None,
         read: Mapping[str, Any] | None = None,
+        few: bool = False,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
 
@@ -205,11 +214,18 @@ class Monitor(Sharded):
             How the changes are written: append, ops, debezium, delta, iceberg, files (paths of
             change files), or auto: told by the names of the columns.
 
+        read
+            Options of `read_changes` for change files.
+        few
+            The changes are few and cheap to read: one task reads them and looks up their keys, which
+            saves one of two shuffles. Right for the batches of a change feed, wrong for changes that
+            Spark must first search a large table for. A batch that turns out large goes the long way.
+
         Complexity: O(changes and violations they add or remove), times log of the rows in a group,
         and what Spark takes for one job of two shuffles.
         """
         return super().apply(
-            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, read=read
+            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, read=read, few=few
         )
 
 

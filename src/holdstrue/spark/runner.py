@@ -48,6 +48,10 @@ class SparkRunner:
             return frame
         return frame.select(*(column(name) for name in columns))
 
+    def gathered(self, frame: DataFrame) -> DataFrame:
+        """The same rows, in their order, in one partition."""
+        return frame.coalesce(1)
+
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""
         return frame.count()

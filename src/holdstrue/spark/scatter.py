@@ -25,6 +25,8 @@ from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, Message, failure, send, t
 
 COMMIT = ":commit"
 PATH = "path"
+SOMEWHERE = "a partition of the changes"
+"""What errors call the place of rows that came in a data frame."""
 
 _PARTITION_ROWS = 1 << 40
 """Rows are in order inside a partition, and partitions in the order of their numbers."""
@@ -47,9 +49,10 @@ class Scatter:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of changes in, messages out."""
-        return send(self._messages(batches))
+        return send(self.messages(batches))
 
-    def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+    def messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+        """The messages themselves."""
         at = partition() * _PARTITION_ROWS
         try:
             for batch in batches:
@@ -72,7 +75,7 @@ class Scatter:
             return
         if self.feed in _LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
-            places = Places((Source("a partition of the changes", _PARTITION_ROWS),), position)
+            places = Places((Source(SOMEWHERE, _PARTITION_ROWS),), position)
             changes, roles, commits = read_log(rows, places, target, _LOGS[self.feed])
             yield Changes(changes.rows, roles, changes.places), commits
             return

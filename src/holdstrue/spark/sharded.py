@@ -25,7 +25,7 @@ from holdstrue.plan.layout import Layout
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.spark.feeds import Feed, feed_of
-from holdstrue.spark.home import Homes
+from holdstrue.spark.home import Few, Homes
 from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.spark.job import Job
 from holdstrue.spark.ledger import Ledger, Settled
@@ -56,6 +56,9 @@ class Runner(Protocol):
 
     def select(self, frame: Frame, columns: Sequence[str]) -> Frame:
         """Some columns."""
+
+    def gathered(self, frame: Frame) -> Frame:
+        """The same rows, in their order, in one partition."""
 
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
@@ -138,6 +141,7 @@ class Sharded:
         feed: str = "auto",
         op_column: str | None = None,
         read: Mapping[str, Any] | None = None,
+        few: bool = False,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed."""
         if on_conflict not in ("error", "upsert", "ignore"):
@@ -158,7 +162,7 @@ class Sharded:
                 durable, state = self._suited(durable, state, layout)
             state = replace(state, schemas=learned)
             job = self._job(durable, layout, 2**31 - 1 if limit is None else limit, on_conflict)
-            return self._run(durable, state, job, batch, frames, feeds, read or {}, first=first)
+            return self._run(durable, state, job, batch, frames, feeds, read or {}, first=first, few=few)
         finally:
             durable.close()
 
@@ -173,6 +177,7 @@ class Sharded:
         read: Mapping[str, Any],
         *,
         first: bool,
+        few: bool,
     ) -> Delta:
         # the first rows of a state change nothing that is there, so they need not go home first
         direct = first and job.on_conflict == "error" and all(found.only_inserts for found in feeds.values())
@@ -182,9 +187,15 @@ class Sharded:
             columns = found.columns(job.layout.plan.schemas[name].names)
             stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read))
             sources.append((self._runner.select(frame, columns), stage))
-        stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
         ledger = Ledger(job.layout, durable.shards)
-        heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+        heard = None
+        if few and not direct and len(sources) == 1:
+            [(frame, stage)] = sources
+            gathered = [(self._runner.gathered(frame), Few(stage, Homes(job)))]
+            heard = ledger.heard(list(self._runner.run(gathered, [Routes(job)], job.tasks)))
+        if heard is None or heard.overflow:
+            stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
+            heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
         return self._commit(durable, state, ledger, heard, batch, job.limit)
 
     def _commit(self, durable: Durable, state: State, ledger: Ledger, heard: Settled, batch: str, limit: int) -> Delta:

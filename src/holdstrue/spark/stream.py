@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.scatter import PATH
+from holdstrue.spark.scatter import PATH, SOMEWHERE
 from holdstrue.spark.sinks import Batch, Sink
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 MODIFIED = "modificationTime"
 """The column in which Spark's source of binary files says how old a file is."""
 
-SOURCE = "a partition of the changes"
-
 
 @dataclass(frozen=True)
 class Batches:
     """What Spark calls with every micro-batch, in this process or, through Spark Connect, beside the server."""
 
     path: str
+    place: str
+    """Where the stream keeps how it stands."""
     stream: str
     table: str | None
     sinks: tuple[Sink, ...]
@@ -45,7 +46,7 @@ class Batches:
         if self.options["feed"] != "files":
             self._applied(monitor, changes, name)
             return
-        for path in files_in(changes):
+        for path in self._files(changes, name):
             file = PurePosixPath(path).name
             try:
                 self._applied(monitor, monitor.files([path]), f"{name}-{file}", path)
@@ -63,6 +64,18 @@ class Batches:
         for sink in self.sinks:
             sink(Batch(monitor, delta, files))
 
+    def _files(self, changes: DataFrame, name: str) -> list[str]:
+        """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""
+        note = Path(self.place) / "order.json"
+        found = files_in(changes)
+        known = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+        if known.get("batch") == name:
+            return sorted(found, key=known["files"].index)
+        draft = note.with_name("order.tmp")
+        draft.write_text(json.dumps({"batch": name, "files": found}), encoding="utf-8")
+        draft.replace(note)
+        return found
+
 
 def files_in(changes: DataFrame) -> list[str]:
     """The files of a micro-batch: the oldest first where their age is known, then by name."""
@@ -72,7 +85,7 @@ def files_in(changes: DataFrame) -> list[str]:
 
 def in_file(error: ChangeError, path: str) -> ChangeError:
     """The same error; what it says of a row of the changes is of the file that holds all of them."""
-    return ChangeError(error.message.replace(SOURCE, path), hint=error.hint)
+    return ChangeError(error.message.replace(SOMEWHERE, path), hint=error.hint)
 
 
 def start_stream(
@@ -89,7 +102,7 @@ def start_stream(
     if not changes.isStreaming:
         raise HoldstrueError("the changes are not a stream", hint="read them with spark.readStream, or use apply")
     place = Path(checkpoint) if checkpoint is not None else Path(monitor.path) / "streams" / name
-    batches = Batches(monitor.path, stream_name(place, name), table, tuple(sinks), dict(options))
+    batches = Batches(monitor.path, str(place), stream_name(place, name), table, tuple(sinks), dict(options))
 
     def each(frame: DataFrame, number: int) -> None:
         batches(frame, number)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
+from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.failures import CLEAN, VIOLATED, guarded, with_option
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
     AsList,
+    Conf,
     Conflict,
     Delimiter,
     Encoding,
+    Engine,
+    EngineKind,
     Feed,
+    FeedKind,
     InputFormat,
     Limit,
     ListFormat,
+    Master,
     NullValues,
+    OnConflict,
+    OpColumn,
     OutputFile,
     State,
     named_paths,
@@ -26,6 +34,12 @@ from holdstrue.cli.options import (
 from holdstrue.cli.output import Output, left_out
 from holdstrue.cli.progress import Working
 from holdstrue.errors import ChangeError, HoldstrueError
+
+if TYPE_CHECKING:
+    from holdstrue.detect.delta import Delta
+    from holdstrue.detect.report import Report
+    from holdstrue.report.lookup import Lookup, StateLookup
+    from holdstrue.rules import RuleSet
 
 
 @guarded
@@ -44,19 +58,9 @@ def apply(
     batch_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Names the batch: applied a second time, it does nothing.")
     ] = None,
-    feed: Annotated[
-        Feed, typer.Option(help="How the changes are written; auto tells it by their columns.")
-    ] = Feed.auto,
-    op_column: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column that says insert, update or delete.")
-    ] = None,
-    on_conflict: Annotated[
-        Conflict,
-        typer.Option(
-            help="Inserts of rows that exist, updates and deletes of rows that do not: "
-            "refuse the batch, make them fit, or skip them."
-        ),
-    ] = Conflict.error,
+    feed: FeedKind = Feed.auto,
+    op_column: OpColumn = None,
+    on_conflict: OnConflict = Conflict.error,
     against: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +71,9 @@ def apply(
     limit: Limit = None,
     format: AsList = ListFormat.text,  # noqa: A002
     output: OutputFile = None,
+    engine: EngineKind = Engine.process,
+    master: Master = None,
+    conf: Conf = None,
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
@@ -79,6 +86,7 @@ def apply(
     """
     read = reading(encoding, delimiter, null_value, input_format)
     tables = named_paths(table)
+    cluster = cluster_of(engine, master, conf)
     if not changes and not tables:
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
     if batch_id is not None and not batch_id.strip():
@@ -88,41 +96,59 @@ def apply(
             "--against compares CHANGES, a whole table, with an older one",
             hint="give CHANGES, and neither --feed nor --op-column",
         )
+    if against is not None and cluster is not None:
+        raise HoldstrueError("--against compares whole tables in one process", hint="leave out --engine spark")
     listed = DEFAULT_LIMIT if limit is None else limit
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes or [path for paths in tables.values() for path in paths])}"):
-            from holdstrue.detect.monitor import Monitor
             from holdstrue.report.forms import parts
 
-            with Monitor.open(state) as monitor:
-                batch = _batch(state, changes, tables, against, read)
-                try:
-                    delta = monitor.apply(
-                        batch,
-                        batch_id=batch_id,
-                        limit=listed,
-                        on_conflict=on_conflict.value,
-                        feed=feed.value,
-                        op_column=op_column,
-                        **read,
-                    )
-                except ChangeError as error:
-                    raise _with_option(error) from error
-                report = monitor.report(limit=0) if format == "text" and (delta.added or delta.removed) else None
-        out.write(parts(delta, format, limit=limit, color=out.color, report=report))
+            batch = _batch(state, changes, tables, against, read)
+            how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict.value}
+            read |= {"feed": feed.value, "op_column": op_column}
+            rows: Report | Lookup | None
+            try:
+                if cluster is None:
+                    delta, known, rows = _in_process(state, batch, how | read, text=format == "text")
+                else:
+                    delta = cluster.apply(state, batch, **how, read=read)
+                    known, rows = _in_state(state)
+            except ChangeError as error:
+                raise with_option(error) from error
+        out.write(parts(delta, format, limit=limit, color=out.color, report=rows))
     if format in ("jsonl", "csv") and delta.truncated:
         steps = delta.counts.values()
         left_out(len(delta.added) + len(delta.removed), sum(step.added + step.removed for step in steps))
-    severe = {known.name for known in monitor.rules if known.severity == "error"}
+    severe = {rule.name for rule in known if rule.severity == "error"}
     return VIOLATED if any(step.added and name in severe for name, step in delta.counts.items()) else CLEAN
+
+
+def _in_process(
+    state: str, batch: dict[str, Any], options: dict[str, Any], *, text: bool
+) -> tuple[Delta, RuleSet, Report | None]:
+    """What the batch did, the rules, and where text finds the rows of new violations."""
+    from holdstrue.detect.monitor import Monitor
+
+    with Monitor.open(state) as monitor:
+        delta = monitor.apply(batch, **options)
+        return delta, monitor.rules, monitor.report(limit=0) if text and (delta.added or delta.removed) else None
+
+
+def _in_state(path: str) -> tuple[RuleSet, StateLookup]:
+    """The rules of a state, and where text finds the rows of new violations."""
+    from holdstrue.detect.durable import State as Known
+    from holdstrue.io.store import Store
+    from holdstrue.report.lookup import StateLookup
+
+    store = Store(path)
+    manifest = store.manifest()
+    return Known.of(manifest).rules, StateLookup(store, manifest)
 
 
 def _batch(
     path: str, changes: list[str] | None, tables: dict[str, list[str]], against: str | None, read: dict[str, Any]
-) -> Any:
-    """The changes of one table, or of several by name."""
-    if against is None and not tables:
-        return changes
+) -> dict[str, Any]:
+    """The changes of each table."""
     from holdstrue.cli.ruleset import require_tables
     from holdstrue.detect.durable import State as Known
     from holdstrue.io.feeds import diff_tables
@@ -136,10 +162,3 @@ def _batch(
     if changes and known.main in tables:
         raise HoldstrueError(f"table {known.main!r} is given both as CHANGES and as --table", hint="give it once")
     return {**({known.main: own} if changes else {}), **tables}
-
-
-def _with_option(error: ChangeError) -> ChangeError:
-    """The same error; a hint about conflicts names the option as it is written here."""
-    if error.hint is None or not error.hint.startswith("on conflict "):
-        return error
-    return ChangeError(error.message, hint=error.hint.replace("on conflict ", "--on-conflict "))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdstrue.cli.cluster import cluster_of
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
     AsReport,
+    Conf,
     Delimiter,
     Encoding,
+    Engine,
+    EngineKind,
     Index,
     IndexKind,
     InputFormat,
     Limit,
+    Master,
     NullValues,
     OutputFile,
     ReportFormat,
@@ -29,6 +35,9 @@ from holdstrue.cli.options import (
 from holdstrue.cli.output import Output, left_out
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
+
+if TYPE_CHECKING:
+    from holdstrue.detect.report import Findings
 
 
 @guarded
@@ -50,6 +59,9 @@ def check(
     format: AsReport = ReportFormat.text,  # noqa: A002
     output: OutputFile = None,
     index: IndexKind = Index.blocks,
+    engine: EngineKind = Engine.process,
+    master: Master = None,
+    conf: Conf = None,
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
@@ -61,6 +73,7 @@ def check(
     """
     read = reading(encoding, delimiter, null_value, input_format)
     tables = named_paths(table)
+    cluster = cluster_of(engine, master, conf)
     with Output(output, format) as out:
         with Working(f"checking {', '.join(data)}"):
             from holdstrue.cli.ruleset import require_tables, rules_of
@@ -77,9 +90,14 @@ def check(
                 )
             require_tables(tables, needed_columns(ruleset, main))
             listed = DEFAULT_LIMIT if limit is None else limit
-            report = check_data(
-                data, ruleset, key=column_names(key), tables=tables, limit=listed, index=index.value, **read
-            )
+            own = column_names(key)
+            report: Findings
+            if cluster is None:
+                report = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index.value, **read)
+            else:
+                named = replace(ruleset, table=main)
+                files = {main: data, **tables}
+                report = cluster.check(files, named, key=own, limit=listed, index=index.value, read=read)
         out.write(parts(report, format, limit=limit, color=out.color))
     if format in ("jsonl", "csv"):
         left_out(min(listed, report.total), report.total)

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdstrue.cli.cluster import cluster_of
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
     AsList,
+    Conf,
     Delimiter,
     Encoding,
+    Engine,
+    EngineKind,
     Index,
     IndexKind,
     InputFormat,
     ListFormat,
+    Master,
     NullValues,
     OutputFile,
     Rules,
@@ -58,6 +63,9 @@ def init(
     index: IndexKind = Index.blocks,
     format: AsList = ListFormat.text,  # noqa: A002
     output: OutputFile = None,
+    engine: EngineKind = Engine.process,
+    master: Master = None,
+    conf: Conf = None,
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
@@ -69,6 +77,7 @@ def init(
     """
     read = reading(encoding, delimiter, null_value, input_format)
     tables = named_paths(table)
+    cluster = cluster_of(engine, master, conf)
     keys = {
         name: column_names(given[-1], "--table-key") for name, given in named_paths(table_key, "--table-key").items()
     }
@@ -93,7 +102,10 @@ def init(
             _require_keys(ruleset, main, known, keys)
             rows = {**({main: data} if data else {}), **tables}
             try:
-                Monitor.create(state, ruleset, keys, data=rows or None, index=index.value, read=read).close()
+                if cluster is None:
+                    Monitor.create(state, ruleset, keys, data=rows or None, index=index.value, read=read).close()
+                else:
+                    cluster.create(state, ruleset, keys, rows, index.value, read)
             except ChangeError as error:
                 raise _unique(error) from error
         out.write(parts(standing_of(state), format, color=out.color))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from holdstrue.cli.cluster import Cluster, require_columns_known
+from holdstrue.cli.cluster import Cluster, require_tables_known
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
     Conf,
@@ -37,7 +37,8 @@ def watch(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A directory that change files are put into, or table:NAME for a table with a change log."
+            metavar="SOURCE",
+            help="A directory that change files are put into, or table:NAME for a table with a change log.",
         ),
     ],
     once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
@@ -74,9 +75,10 @@ def watch(
         raise HoldstrueError(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
-    comes_from = source_of(source, since)
-    read = {**reading(encoding, delimiter, null_value, input_format), "feed": feed.value, "op_column": op_column}
-    require_columns_known(state, None if table is None else [table])
+    origin = source_of(source, since, reading(encoding, delimiter, null_value, input_format))
+    require_tables_known(state, [] if table is None else [table], columns=isinstance(origin, Folder))
+    place = Path(state).resolve()
+    name = origin.name if table is None else f"{origin.name}-{table}"
     stop = Stop()
     with stop.on_signals():
         spark = cluster.session()
@@ -84,23 +86,18 @@ def watch(
     with stop.on_signals():
         from holdstrue.spark import Monitor
 
-        place = Path(state).resolve() / "streams" / (comes_from.name if table is None else f"{comes_from.name}-{table}")
-        monitor = Monitor(spark, Path(state).resolve())
-        how: dict[str, Any] = {"feed": comes_from.feed, "read": read}
-        if not isinstance(comes_from, Folder):
-            how = {"feed": feed.value, "op_column": op_column}
         # Spark asks again at once while there is more, and after this time when there was nothing
         spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(1, round(wait * 1000))}ms")
         if not stop:
-            query = monitor.stream(
-                comes_from.frame(spark, read),
-                [Teller(Output(None, format), format, place / "told", stop)],
+            query = Monitor(spark, place).stream(
+                origin.frame(spark),
+                [Teller(Output(None, format), format, place / "streams" / name / "told", stop)],
                 table=table,
-                name=place.name,
+                name=name,
                 trigger={"availableNow": True} if once else None,
                 limit=0,
                 on_conflict=on_conflict.value,
-                **how,
+                **origin.options(feed.value, op_column),
             )
             follow(query, stop)
     return CLEAN
