@@ -51,7 +51,7 @@ class Cluster:
         if master is not None and not _MASTER.fullmatch(master):
             raise HoldstrueError(
                 f"--master {master!r} is no place where Spark runs",
-                hint="local[N], local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT, or sc://HOST:PORT for Spark Connect",
+                hint="local[N] or local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST:PORT for Spark Connect",
             )
         # names that differ in case only are different columns here, as they are in one process
         return Cluster(master or LOCAL, {"spark.sql.caseSensitive": "true"} | settings(conf))

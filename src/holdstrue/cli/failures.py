@@ -65,8 +65,8 @@ def explained(error: BaseException) -> int:
 def spark_says(error: BaseException) -> str:
     """The line of an error of Spark that says what is wrong: they come with traces of two languages.
 
-    >>> spark_says(Exception("An error occurred while calling None.X.\\n: java.lang.Exception: no such host\\n\\tat ..."))
-    'java.lang.Exception: no such host'
+    >>> spark_says(Exception("An error occurred while calling o1.x.\\n: java.io.IOException: no host\\n\\tat java..."))
+    'java.io.IOException: no host'
     """
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:

@@ -1,0 +1,339 @@
+"""Faults on purpose: tasks that die, repeat or hang, drivers that are killed. Run as processes of their own.
+
+`python -m spark.faulty SCENARIO ...` prints a line of JSON for every batch that came through.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+import holdstrue
+from holdstrue.detect.durable import Durable, State
+from holdstrue.io import store
+from holdstrue.io.store import Store, files_of
+from holdstrue.spark.sharded import Shape, Sharded
+from holdstrue.spark.warm import warm
+from holdstrue.spark.wire import Message
+from laws.shards import Loops
+from laws.worlds import applied
+from translate import expected
+
+Row = dict[str, Any]
+Change = tuple[str, Row]
+
+RULES = holdstrue.load_rules(
+    [
+        {"name": "fd", "rule": "zip -> city"},
+        {"name": "pairs", "rule": "not(t.zip = s.zip and t.size < s.size and t.cost > s.cost)"},
+        {"name": "anywhere", "rule": "not(t.size < s.size and t.cost > s.cost and t.code = 3)"},
+        {"name": "across", "rule": "not(t.code = s.size and t.cost > s.cost)"},
+        {"name": "row", "rule": "not(t.cost < 0)"},
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        ("op", pa.string()),
+        ("id", pa.int64()),
+        ("zip", pa.string()),
+        ("city", pa.string()),
+        ("size", pa.int64()),
+        ("cost", pa.float64()),
+        ("code", pa.int64()),
+    ]
+)
+DDL = "op string, id long, zip string, city string, size long, cost double, code long"
+CUT: dict[str, Any] = {"shards": 3, "blocks": 3, "tasks": 2}
+
+
+# --- the same batches for everybody --------------------------------------------------------------
+
+
+def batch(number: int) -> list[Change]:
+    """Batch 0 fills the table, the others change it."""
+    chosen = random.Random(number)
+    present = sorted(table(number))
+    new = [("insert", _image(chosen, 1000 * number + i)) for i in range(4 if number else 40)]
+    if not number:
+        return new
+    changed = chosen.sample(present, 12)
+    updates = [("update", _image(chosen, key)) for key in changed[:9]]
+    return [*updates, *(("delete", _image(chosen, key)) for key in changed[9:]), *new]
+
+
+def _image(chosen: random.Random, key: int) -> Row:
+    size = chosen.randrange(30)
+    cost = float(size if chosen.random() < 0.8 else chosen.randrange(-2, 30))
+    zip_ = f"z{chosen.randrange(4)}"
+    city = "Köln " + (zip_ if chosen.random() < 0.9 else "?")
+    return {"id": key, "zip": zip_, "city": city, "size": size, "cost": cost, "code": chosen.randrange(9)}
+
+
+def table(batches: int) -> dict[int, Row]:
+    """The rows after so many batches."""
+    rows: dict[int, Row] = {}
+    for number in range(batches):
+        rows = applied(rows, batch(number))
+    return rows
+
+
+def truth(batches: int) -> dict[str, set[tuple[Any, ...]]]:
+    """The oracle's violations after so many batches."""
+    rows = table(batches)
+    return expected(RULES, list(rows.values()), list(rows))
+
+
+def as_table(changes: Sequence[Change]) -> pa.Table:
+    """A batch as Arrow rows."""
+    return pa.Table.from_pylist([{"op": op} | image for op, image in changes], schema=SCHEMA)
+
+
+def lost_files(path: str | os.PathLike[str]) -> list[str]:
+    """Runs that no manifest names, those that hold nothing left out."""
+    manifests = [json.loads(file.read_text()) for file in Path(path).glob("manifest-*.json")]
+    named = {file.name for manifest in manifests for file in files_of(manifest)}
+    there = (file for file in (Path(path) / "runs").iterdir() if file.stat().st_size)
+    return sorted(file.name for file in there if file.name not in named)
+
+
+def standing(path: str | os.PathLike[str]) -> list[list[Any]]:
+    """The violations in a state, as one process reads it."""
+    with holdstrue.Monitor.open(path, read_only=True) as one:
+        return sorted([v.rule, v.t, v.s] for v in one.violations())
+
+
+def wanted(batches: int) -> list[list[Any]]:
+    """The same as the oracle has it."""
+    return sorted([rule, *(*violation, None)[:2]] for rule, some in truth(batches).items() for violation in some)
+
+
+# --- faulty stages -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A stage whose first attempt goes wrong; a file tells it from later ones."""
+
+    stage: Any
+    fault: str
+    mark: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The messages of the stage, if it lives."""
+        came = list(batches)
+        if self.fault == "twice":
+            # what a copy of this task would have done: written everything and handed it to nobody
+            list(self.stage(iter(came)))
+            self.first()
+        elif self.fault == "torn":
+            with mock.patch.object(store, "_sync", self._torn):
+                yield from list(self.stage(iter(came)))
+            return
+        found = list(self.stage(iter(came)))
+        if self.fault == "dies" and found and self.first():
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "hangs" and found and self.first():
+            Path(self.mark).write_text(str(os.getsid(0)))
+            time.sleep(600)
+        yield from found
+
+    def first(self) -> bool:
+        """Whether nobody was here before."""
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True
+
+    def _torn(self, path: Path) -> None:
+        """Half of a file was written when the power failed."""
+        if path.is_file() and self.first():
+            os.truncate(path, path.stat().st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def with_fault(monitor: Any, stage: str, fault: str, mark: Path) -> None:
+    """Let the monitor's next batch have a fault in one of its stages."""
+    from holdstrue.spark.runner import SparkRunner
+
+    class Runner(SparkRunner):
+        def run(self, sources: Any, stages: Any, tasks: int) -> Iterator[Message]:
+            faulty = [Faulty(s, fault, str(mark)) if type(s).__name__ == stage else s for s in stages]
+            return super().run(sources, faulty, tasks)
+
+    monitor._runner = Runner(monitor.spark)
+
+
+FAULTS = [(stage, fault) for stage in ("Homes", "Routes") for fault in ("torn", "dies", "twice")]
+
+
+def attempt(monitor: Any, number: int, stage: str, fault: str) -> None:
+    """Apply a batch that meets a fault, apply it again, and say what came of it."""
+    mark = Path(f"{monitor.path}.{number}")
+    with_fault(monitor, stage, fault, mark)
+    before = set(lost_files(monitor.path))
+    changes = monitor.spark.createDataFrame(as_table(batch(number)))
+    try:
+        delta, failed = monitor.apply(changes, f"b{number}", limit=None), None
+    except Exception as error:  # noqa: BLE001  Spark may give a job up, and then nothing of the batch must be there
+        _require(standing(monitor.path) == wanted(number), "violations after a batch that failed")
+        delta, failed = monitor.apply(changes, f"b{number}", limit=None), str(error)
+    again = monitor.apply(changes, f"b{number}", limit=None)
+    say(
+        {
+            "fault": f"{fault} in {stage}",
+            "met": mark.exists(),
+            "failed": failed,
+            "added": sum(step.added for step in delta.counts.values()),
+            "removed": sum(step.removed for step in delta.counts.values()),
+            "again": again.duplicate,
+            "lost": sorted(set(lost_files(monitor.path)) - before),
+            "standing": standing(monitor.path),
+        }
+    )
+
+
+def tasks(path: str) -> None:
+    """Every fault in every stage, in turn, where Spark tries tasks again."""
+    from holdstrue.spark import Monitor, start
+
+    spark = start("local[2,4]", {"spark.log.level": "OFF"})
+    first = spark.createDataFrame(as_table(batch(0)))
+    monitor = Monitor(spark, path, RULES, key="id", **CUT)
+    monitor.apply(first, "b0")
+    for number, (stage, fault) in enumerate(FAULTS, start=1):
+        attempt(monitor, number, stage, fault)
+
+
+def cluster(path: str, url: str, speculation: str) -> None:
+    """A task that hangs after it has written everything: copied by Spark, or lost with its machine."""
+    from holdstrue.spark import Monitor, start
+
+    eager = {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.1"}
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+    conf |= {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.log.level": "OFF"}
+    spark = start(url, conf | (eager if speculation == "copied" else {}))
+    monitor = Monitor(spark, path, RULES, key="id", **CUT)
+    if not monitor.batches:
+        monitor.apply(spark.createDataFrame(as_table(batch(0))), "b0")
+    for stage in ("Homes", "Routes") if speculation == "copied" else ("Routes",):
+        attempt(monitor, monitor.batches, stage, "hangs")
+
+
+# --- drivers that are killed ---------------------------------------------------------------------
+
+
+def stream(path: str, source: str, called: str, when: str, batches: str) -> None:
+    """A stream whose driver is killed just before, or just after, it commits batch number `batches`."""
+    from holdstrue.spark import Monitor, start
+    from holdstrue.spark.sinks import Batch
+
+    def hear(done: Batch) -> None:
+        with Path(called).open("a") as lines:
+            lines.write(done.delta.batch + "\n")
+
+    commit = Durable.commit_shards
+
+    def killed(durable: Durable, state: State, *rest: Any, **more: Any) -> None:
+        last = state.batches == int(batches) + 1
+        if last and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        commit(durable, state, *rest, **more)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    monitor = Monitor(start("local[2]"), path, RULES, key="id", **CUT)
+    with mock.patch.object(Durable, "commit_shards", killed):
+        files = monitor.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(source)
+        monitor.stream(files, [hear], trigger={"availableNow": True}).awaitTermination()
+
+
+def everywhere(folder: str) -> None:
+    """Kill a batch at each moment at which it has just written a file, without Spark: one process does all tasks."""
+    # kernels are loaded once, before the forks, as in Spark's daemon
+    warm()
+    base = Path(folder) / "base"
+    _child(partial(_applied, base, 0))
+    moment = 0
+    while True:
+        path = Path(shutil.copytree(base, Path(folder) / f"state{moment}"))
+        ended = _child(partial(_applied, path, 1, moment))
+        if _child(partial(_mended, path)):
+            raise AssertionError(f"not as it should be after moment {moment}")
+        say({"moment": moment, "killed": ended == -signal.SIGKILL})
+        if not ended:
+            return
+        if ended != -signal.SIGKILL:
+            raise AssertionError(f"ended with {ended} at moment {moment}")
+        moment += 1
+
+
+def _applied(path: Path, number: int, kill_at: int = -1) -> None:
+    sync, times = store._sync, iter(range(1 << 30))
+
+    def counted(place: Path) -> None:
+        if next(times) == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sync(place)
+
+    with mock.patch.object(store, "_sync", counted):
+        sharded = Sharded(Loops(), path, RULES, key="id", shape=Shape(**CUT))
+        sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
+
+
+def _mended(path: Path) -> None:
+    """The batch is in or not; then it comes again, and nothing of what was lost is left."""
+    batches = Store(path).manifest()["batches"]
+    _require(standing(path) == wanted(batches), f"violations of {batches} batches")
+    _applied(path, 1)
+    _require(standing(path) == wanted(2), "violations after the batch came again")
+    _require(Store(path).manifest()["batches"] == 2, "batches")
+    durable, _ = Durable.open(path, read_only=False)
+    durable.collect()
+    durable.close()
+    _require(not lost_files(path), f"left over: {lost_files(path)}")
+    _applied(path, 2)
+    _require(standing(path) == wanted(3), "violations after the next batch")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise AssertionError(what)
+
+
+def _child(work: Callable[[], None]) -> int:
+    """Do some work in a forked process; its exit code, negative for a signal."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001  the parent must not go on twice
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def say(line: dict[str, Any]) -> None:
+    """Tell the test."""
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    # workers look the stages up where they can find them
+    from spark import faulty
+
+    getattr(faulty, sys.argv[1])(*sys.argv[2:])

@@ -1,0 +1,355 @@
+"""The command line on Spark: the same answers as in one process, and `watch` over files that arrive."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from holdstrue.cli import frames
+from holdstrue.io.read import read_table
+from spark.conftest import MODE
+from unit.cli.runs import PEOPLE, RULES, run, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.skipif(MODE != "local", reason="the commands make a session of their own")
+
+MASTER = ("--master", "local[2]")
+SPARK = ("--engine", "spark", *MASTER)
+HEAD = "op,id,zip,city,state,salary,rate\n"
+
+
+@pytest.fixture(autouse=True)
+def _session(spark: SparkSession) -> Iterator[None]:
+    """The session of all tests, which the commands find and use; its settings are left as they were."""
+    yield
+    spark.conf.unset("spark.sql.streaming.pollingDelay")
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    return write(tmp_path / "people.csv", PEOPLE)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    return write(tmp_path / "rules.yaml", RULES)
+
+
+def answer(*args: object) -> tuple[int, Any, str]:
+    """Exit code, JSON without the order of its violations, and what stood on standard error."""
+    result = run(*args, "--format", "json")
+    said = json.loads(result.stdout) if result.stdout else None
+    for name in ("violations", "added", "removed"):
+        if said is not None and name in said:
+            said[name] = sorted(map(json.dumps, said[name]))
+    return result.exit_code, said, result.stderr
+
+
+def assert_same(*args: object) -> tuple[int, Any, str]:
+    """A command answers the same on Spark and in one process."""
+    one = answer(*args)
+    assert answer(*args, *SPARK) == one
+    return one
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def test_every_format_is_read_as_one_process_reads_it(tmp_path: Path, people: Path, rules: Path) -> None:
+    table = read_table(people)
+    pq.write_table(table, tmp_path / "people.parquet")
+    feather.write_feather(table, tmp_path / "people.arrow")
+    write(tmp_path / "people.jsonl", "".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    (tmp_path / "people.csv.gz").write_bytes(gzip.compress(PEOPLE.encode()))
+    first = assert_same("check", people, "--rules", rules)
+    assert first[0] == 1
+    assert first[1]["rules"][0]["rows"] == 3
+    for name in ("people.parquet", "people.arrow", "people.jsonl", "people.csv.gz"):
+        assert answer("check", tmp_path / name, "--rules", rules, *SPARK) == first, name
+
+
+def test_reading_options(tmp_path: Path) -> None:
+    odd = tmp_path / "odd[1] .data"
+    odd.write_bytes('id;town;note\n1;Köln;"NA"\n1;NA;"a\nb"\n2;"";\n'.encode("latin-1"))
+    how = ("--input-format", "csv", "--delimiter", ";", "--encoding", "latin-1")
+    rule = ("--rule", "id -> town", "--rule", "not null(town)", "--rule", "not(t.note = 'NA')", "--key", "id")
+    assert assert_same("check", odd, *rule, *how)[1]["rules"][0]["pairs"] == 1
+    assert assert_same("check", odd, *rule, *how, "--null-value", "NA")[1]["rules"][0]["pairs"] == 0
+
+
+def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
+    # whole numbers until the last file, where one is text; dates, times, booleans, a column without any value
+    head = "id,code,day,at,clock,yes,none,big\n"
+    line = "{0},{0},2020-01-0{1},2020-01-01T00:00:0{1}Z,10:00:0{1},true,,12345678901234567890{1}\n"
+    write(tmp_path / "a.csv", head + "".join(line.format(i, i % 9 + 1) for i in range(30)))
+    write(tmp_path / "b.csv", head + '30,07X,2020-01-01,2020-01-01 00:00:01.5Z,10:00,false,,1\n31,7,,,,,,"2"\n')
+    columns = ("code", "day", "at", "clock", "yes", "none", "big")
+    equal = [f"key({column})" for column in columns]
+    ordered = [f"not(t.{column} < s.{column} and t.id > s.id)" for column in columns if column != "yes"]
+    args = [word for rule in equal + ordered for word in ("--rule", rule)]
+    code, said, _ = assert_same("check", tmp_path / "*.csv", *args, "--key", "id")
+    assert (code, said["rules"][0]["pairs"]) == (1, 0)
+
+
+def test_a_long_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "SHARE", 100)
+    rows = "".join(f'{i},"{i % 7}, ""x""\n{i % 5}",{i % 3}\n' for i in range(50))
+    long = write(tmp_path / "long.csv", "\n\n" + 'id,"a\nb",c\n' + rows + "50,,x\n")
+    assert len(frames.parts_of(long, "csv", "utf8")) > 3
+    found = assert_same("check", long, "--rule", "`a\nb` -> c", "--rule", "not(t.c = 'x')", "--key", "id")
+    assert found[1]["rules"][1]["rows"] == 1
+
+
+def test_what_cannot_be_read_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "SHARE", 100)
+    rows = "".join(f"{i},{i}\n" for i in range(100))
+    ragged = write(tmp_path / "ragged.csv", "id,a\n" + rows + "100,1,2\n" + rows)
+    code, _, said = assert_same("check", ragged, "--rule", "key(a)")
+    assert (code, "row 101 of" in said) == (2, True)
+    (tmp_path / "latin.csv").write_bytes(b"id,a\n" + rows.encode() + b"7,K\xf6ln\n")
+    assert "is not utf8 text" in assert_same("check", tmp_path / "latin.csv", "--rule", "key(a)")[2]
+    assert "did you mean 'id'" in assert_same("check", tmp_path / "latin.csv", "--rule", "key(idd)")[2]
+    other = write(tmp_path / "other.csv", "id,b\n1,1\n")
+    assert "no key column" in assert_same("check", other, "--rule", "key(b)", "--key", "x")[2]
+    assert "has no column 'a'" in assert_same("check", ragged, other, "--rule", "key(a)")[2]
+
+
+def test_what_spark_cannot_hold_is_refused(tmp_path: Path) -> None:
+    nano = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
+    pq.write_table(nano, tmp_path / "nano.parquet")
+    feather.write_feather(nano, tmp_path / "nano.arrow")
+    feather.write_feather(pa.table({"id": pa.array([1], pa.uint8()), "at": [1]}), tmp_path / "unsigned.arrow")
+    for name in ("nano.parquet", "nano.arrow", "unsigned.arrow"):
+        code, _, said = answer("check", tmp_path / name, "--rule", "id -> at", *SPARK)
+        assert (code, "hint: leave out --engine spark" in said) == (2, True), said
+
+
+def test_forms_of_a_check(people: Path, rules: Path) -> None:
+    text = run("check", people, "--rules", rules, *SPARK)
+    assert text.exit_code == 1
+    assert text.stdout.splitlines()[0] == "4 rows of people: 3 rules, 2 violated, 3 violations"
+    assert "    t   1    10001   ≠ NYC\n    s   2    10001   ≠ New York\n" in text.stdout
+    for form in ("jsonl", "csv"):
+        one, other = (run("check", people, "--rules", rules, "-f", form, *on).stdout for on in ((), SPARK))
+        assert sorted(one.splitlines()) == sorted(other.splitlines())
+    junit = run("check", people, "--rules", rules, "-f", "junit", *SPARK)
+    assert 'failures="1"' in junit.stdout
+    assert "2 violations in 3 rows" in junit.stdout
+    assert run("check", people, "--rule", "key(id)", *SPARK).exit_code == 0
+
+
+def test_further_tables(tmp_path: Path) -> None:
+    orders = write(tmp_path / "orders.csv", "id,customer_id\n1,7\n2,8\n3,\n")
+    customers = write(tmp_path / "customers.csv", "id\n7\n")
+    rule = "orders.customer_id in customers.id"
+    args = (orders, "--rule", rule, "--table", f"customers={customers}", "--key", "id")
+    assert assert_same("check", *args)[1]["violations"] == [json.dumps({"rule": rule, "t": 2})]
+
+
+# --- init and apply ------------------------------------------------------------------------------
+
+
+def standing(state: Path) -> Any:
+    """What `status` says of a state, without where it is."""
+    said = json.loads(run("status", state, "--history", "--format", "json").stdout)
+    for line in said["history"]:
+        del line["time"]
+    return {name: value for name, value in said.items() if name not in ("path", "version")}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_states_of_both_engines_say_the_same(tmp_path: Path, people: Path, rules: Path, ending: str) -> None:
+    if ending == "parquet":
+        pq.write_table(read_table(people), people.with_suffix(".parquet"))
+        people = people.with_suffix(".parquet")
+    one, other = tmp_path / "one", tmp_path / "other"
+    for state, on in ((one, ()), (other, SPARK)):
+        made = run("init", state, "--rules", rules, "--data", people, *on)
+        assert made.exit_code == 0, made.output
+    assert standing(one) == standing(other)
+    batches = [
+        HEAD + "delete,2,,,,,\ninsert,5,60601,Chikago,IL,4500,2\n",
+        HEAD + "update,5,60601,Chicago,IL,9000,1\nupsert,6,10001,NY,NY,1,9\n",
+    ]
+    for number, text in enumerate(batches):
+        changes = write(tmp_path / f"{number}.csv", text)
+        assert answer("apply", one, changes) == answer("apply", other, changes, *SPARK)
+    assert standing(one) == standing(other)
+    for question in ((), ("--groups",), ("--worst", "3"), ("--rule", "zips")):
+        said, again = (answer("violations", state, *question) for state in (one, other))
+        assert {json.dumps(said[1][name], sort_keys=True) for name in said[1]} or said == again
+    bad = write(tmp_path / "bad.csv", HEAD + "delete,1,,,,,\ninsert,3,1,X,X,1,1\n")
+    refused, same = answer("apply", one, bad), answer("apply", other, bad, *SPARK)
+    assert refused == same
+    assert "row 2 of" in refused[2]
+    # a state goes from one engine to the other and back
+    more = write(tmp_path / "more.csv", HEAD + "insert,9,10001,Yonkers,NY,1,1\n")
+    assert answer("apply", one, more, "--batch-id", "x", *SPARK) == answer("apply", other, more, "--batch-id", "x")
+    assert answer("apply", one, more, "--batch-id", "x", *SPARK)[1]["duplicate"] is True
+    assert standing(one) == standing(other)
+
+
+def test_text_of_a_batch_shows_the_rows(tmp_path: Path, people: Path, rules: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    changes = write(tmp_path / "1.csv", HEAD + "insert,5,60601,Chikago,IL,4500,1\n")
+    said = []
+    for state, on in ((one, ()), (other, SPARK)):
+        run("init", state, "--rules", rules, "--data", people, *on)
+        said.append(run("apply", state, changes, *on))
+    assert said[0].stdout == said[1].stdout
+    assert "≠ Chikago" in said[1].stdout
+    assert said[1].exit_code == 1
+
+
+def test_init_leaves_nothing_behind_when_it_fails(tmp_path: Path, rules: Path) -> None:
+    twice = write(tmp_path / "twice.csv", PEOPLE + "1,1,X,X,1,1\n")
+    made = run("init", tmp_path / "s", "--rules", rules, "--data", twice, *SPARK)
+    assert made.exit_code == 2
+    assert "the key must be unique in the data" in made.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rules.yaml", "twice.csv"]
+
+
+def test_change_files_need_known_columns(tmp_path: Path, people: Path, rules: Path) -> None:
+    run("init", tmp_path / "s", "--rules", rules, *SPARK)
+    for command in (("apply", tmp_path / "s", people, *SPARK), ("watch", tmp_path / "s", tmp_path, "--once")):
+        refused = run(*command)
+        assert refused.exit_code == 2
+        assert "the columns of table 'people' are not known yet" in refused.stderr
+    assert run("apply", tmp_path / "s", people).exit_code == 1
+
+
+# --- watch ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(tmp_path: Path, people: Path, rules: Path) -> Path:
+    """A state that watches the people."""
+    assert run("init", tmp_path / "state", "--rules", rules, "--data", people).exit_code == 0
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where change files arrive."""
+    place = tmp_path / "in coming"
+    place.mkdir()
+    return place
+
+
+def put(folder: Path, name: str, *lines: str, age: int = 0) -> None:
+    """A change file, so many seconds older than now."""
+    file = write(folder / ".being-written", HEAD + "".join(f"{line}\n" for line in lines))
+    stamp = int(time.time()) - age
+    os.utime(file, (stamp, stamp))
+    file.rename(folder / name)
+
+
+def lines_of(*args: object) -> list[dict[str, Any]]:
+    """What `watch` says, as JSON."""
+    result = run("watch", *args, "--format", "jsonl", *MASTER)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_each_file_is_one_batch_and_taken_once(state: Path, folder: Path) -> None:
+    put(folder, "b.csv", "insert,7,60601,Chicago,IL,1,1", age=50)
+    put(folder, "a.csv", "insert,8,60601,Chikago,IL,1,1", age=50)
+    put(folder, "z.csv", "insert,6,60601,Chicago,IL,1,1", age=10**7)
+    for name in ("x.csv.tmp", "_x.csv", ".x.csv", "x.csv._COPYING_", "notes.md"):
+        put(folder, name, "nonsense")
+    said = lines_of(state, folder, "--once")
+    assert [line["files"] for line in said] == [["z.csv"], ["a.csv"], ["b.csv"]]
+    assert [line["counts"]["zips"] for line in said] == [
+        {"added": 0, "removed": 0, "open": 2},
+        {"added": 2, "removed": 0, "open": 4},
+        {"added": 1, "removed": 0, "open": 5},
+    ]
+    assert lines_of(state, folder, "--once") == []
+    # older than all that were read, and still new
+    put(folder, "late.csv", "delete,8,,,,,", age=10**8)
+    assert [line["counts"]["zips"]["removed"] for line in lines_of(state, folder, "--once")] == [3]
+    assert [line["batch"] for line in standing(state)["history"]][3::3] == [line["batch"] for line in said] + [
+        standing(state)["last_batch"]
+    ]
+
+
+def test_a_bad_file_stops_it_until_it_is_mended_or_removed(state: Path, folder: Path) -> None:
+    put(folder, "1.csv", "insert,7,60601,Chicago,IL,1,1", age=9)
+    put(folder, "2.csv", "insert,8,60601,Chicago,IL,1,1", "insert,1,60601,Chicago,IL,1,1", age=8)
+    put(folder, "3.csv", "update,8,60601,Chicago,IL,2,2", age=7)
+    put(folder, "4.csv", "insert,9,60601,Chicago,IL,much,1", age=6)
+    stopped = run("watch", state, folder, "--once", *MASTER)
+    assert stopped.exit_code == 2
+    assert stopped.stdout.split(" ", 1)[1] == "1.csv: +0 new, -0 resolved, 3 open\n"
+    assert f"row 2 of {folder / '2.csv'}: insert of id=1, which exists already; nothing was applied" in stopped.stderr
+    assert "--on-conflict upsert" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    put(folder, "2.csv", "insert,8,60601,Chicago,IL,1,1")
+    stopped = run("watch", state, folder, "--once", *MASTER)
+    assert stopped.exit_code == 2
+    assert [line.split()[1] for line in stopped.stdout.splitlines()] == ["2.csv:", "3.csv:"]
+    assert f"row 1 of {folder / '4.csv'}: column 'salary' holds 'much'" in stopped.stderr
+    (folder / "4.csv").unlink()
+    put(folder, "5.csv", "delete,9,,,,,", age=5)
+    assert run("watch", state, folder, "--once", "--on-conflict", "ignore", *MASTER).exit_code == 0
+    assert standing(state)["tables"]["people"]["rows"] == 6
+
+
+def test_a_signal_stops_it_after_the_running_batch(state: Path, folder: Path) -> None:
+    for number in range(20, 30):
+        put(folder, f"{number}.csv", f"insert,{number},60601,Chicago,IL,1,1")
+
+    def stop() -> None:
+        while standing(state)["batches"] < 3:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+    first = lines_of(state, folder, "--every", "100ms")
+    rest = lines_of(state, folder, "--once")
+    assert 2 <= len(first) < 10
+    assert [line["files"][0] for line in first + rest] == [f"{number}.csv" for number in range(20, 30)]
+    assert standing(state)["batches"] == 11
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_as_a_process(state: Path, folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from holdstrue.cli.main import run; run()", "watch", str(state), str(folder)]
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen([*command, "--every", "200ms", *MASTER], stdout=out, stderr=err)
+    try:
+        for number in (20, 21):
+            put(folder, f"{number}.csv", f"insert,{number},60601,Chicago,IL,1,1")
+            limit = time.monotonic() + 90
+            while f"{number}.csv" not in (tmp_path / "out").read_text() and time.monotonic() < limit:
+                assert process.poll() is None, (tmp_path / "err").read_text()
+                time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+    assert [line.split()[1] for line in (tmp_path / "out").read_text().splitlines()] == ["20.csv:", "21.csv:"]
+    assert (tmp_path / "err").read_text() == ""
+
+
+def test_a_table_without_a_change_log_is_refused(state: Path) -> None:
+    refused = run("watch", state, "table:people", "--once", *MASTER)
+    assert refused.exit_code == 2
+    assert "no changes of table 'people' can be read" in refused.stderr
+    assert "its catalog must keep a change log" in refused.stderr
