@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from holdstrue.cli import frames
 from holdstrue.io.read import read_table
+from holdstrue.spark import files
 from spark.conftest import MODE
 from unit.cli.runs import PEOPLE, RULES, run, write
 
@@ -108,16 +108,16 @@ def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "SHARE", 100)
+    monkeypatch.setattr(files, "SHARE", 100)
     rows = "".join(f'{i},"{i % 7}, ""x""\n{i % 5}",{i % 3}\n' for i in range(50))
     long = write(tmp_path / "long.csv", "\n\n" + 'id,"a\nb",c\n' + rows + "50,,x\n")
-    assert len(frames.parts_of(long, "csv", "utf8")) > 3
+    assert len(files.parts_of(long, "csv", "utf8")) > 3
     found = assert_same("check", long, "--rule", "`a\nb` -> c", "--rule", "not(t.c = 'x')", "--key", "id")
     assert found[1]["rules"][1]["rows"] == 1
 
 
 def test_what_cannot_be_read_names_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "SHARE", 100)
+    monkeypatch.setattr(files, "SHARE", 100)
     rows = "".join(f"{i},{i}\n" for i in range(100))
     ragged = write(tmp_path / "ragged.csv", "id,a\n" + rows + "100,1,2\n" + rows)
     code, _, said = assert_same("check", ragged, "--rule", "key(a)")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # a batch takes half a second here: few examples, and none made smaller (tests/laws/test_shards.py does that)
 SETTINGS = settings(
-    max_examples=max(1, settings.get_current_profile() == "soak" and 200 or 8),
+    max_examples=max(8, settings().max_examples // 15),
     phases=(Phase.explicit, Phase.generate),
     deadline=None,
     suppress_health_check=list(HealthCheck),

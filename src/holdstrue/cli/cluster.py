@@ -87,8 +87,8 @@ class Cluster:
         needed = needed_columns(rules, main)
         own = key or rules.key
         _require(files, rules, main, own, read)
-        from holdstrue.cli.frames import frame_of
         from holdstrue.spark import check
+        from holdstrue.spark.files import frame_of
 
         spark = self.session()
         frames = {}
@@ -104,8 +104,8 @@ class Cluster:
         from holdstrue.io.store import Store
 
         Store(state).vacant()
-        from holdstrue.cli.frames import frame_of
         from holdstrue.spark import Monitor
+        from holdstrue.spark.files import frame_of
 
         spark = self.session()
         frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}

@@ -74,7 +74,7 @@ class Folder:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Paths and ages of files; Spark itself passes over names that start with `.` or `_` or end in `._COPYING_`."""
-        from holdstrue.cli.frames import literal
+        from holdstrue.spark.files import literal
 
         known = f"*.{_ENDINGS}{{,.gz,.bz2,.zst,.lz4}}"
         files = (
