@@ -171,13 +171,15 @@ def with_fault(monitor: Any, stage: str, fault: str, mark: Path) -> None:
 
     class Runner(SparkRunner):
         def run(self, sources: Any, stages: Any, tasks: int) -> Iterator[Message]:
-            faulty = [Faulty(s, fault, str(mark)) if type(s).__name__ == stage else s for s in stages]
-            return super().run(sources, faulty, tasks)
+            def faulty(one: Any) -> Any:
+                return Faulty(one, fault, str(mark)) if type(one).__name__ == stage else one
+
+            return super().run([(frame, faulty(s)) for frame, s in sources], [faulty(s) for s in stages], tasks)
 
     monitor._runner = Runner(monitor.spark)
 
 
-FAULTS = [(stage, fault) for stage in ("Homes", "Routes") for fault in ("torn", "dies", "twice")]
+FAULTS = [(stage, fault) for stage in ("Homes", "Routes", "Few") for fault in ("torn", "dies", "twice")]
 
 
 def attempt(monitor: Any, number: int, stage: str, fault: str) -> None:
@@ -187,7 +189,7 @@ def attempt(monitor: Any, number: int, stage: str, fault: str) -> None:
     before = set(lost_files(monitor.path))
     changes = monitor.spark.createDataFrame(as_table(batch(number)))
     try:
-        delta, failed = monitor.apply(changes, f"b{number}", limit=None), None
+        delta, failed = monitor.apply(changes, f"b{number}", limit=None, few=stage == "Few"), None
     except Exception as error:  # noqa: BLE001  Spark may give a job up, and then nothing of the batch must be there
         _require(standing(monitor.path) == wanted(number), "violations after a batch that failed")
         delta, failed = monitor.apply(changes, f"b{number}", limit=None), str(error)

@@ -24,6 +24,9 @@ from spark import faulty
 from spark.clusters import HOME, Standalone, launch, standalone
 from spark.frames import listed
 
+# crashes take their time: `scripts/faults` runs them
+pytestmark = pytest.mark.soak
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdstrue import load_rules
-from holdstrue.spark.check import check
 from holdstrue.spark.monitor import Monitor
+from holdstrue.spark.scratch import check
 from laws.test_detection import found, nonempty
 from spark.database import Postgres
 from spark.frames import Truth, added

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import holdstrue
 from holdstrue import RuleSet, load_rules
 from holdstrue.spark import hot
-from holdstrue.spark.check import check
+from holdstrue.spark.hot import SPREAD_FROM
 from holdstrue.spark.monitor import Monitor
+from holdstrue.spark.scratch import check
 from laws import test_references as references
 from laws import worlds
 from laws.test_detection import assert_counts, draw_rules, found, nonempty
@@ -105,8 +106,9 @@ def test_under_changes(spark: SparkSession, data: st.DataObject) -> None:
         for _ in range(data.draw(st.integers(0, 2))):
             batch = data.draw(worlds.changes(set(rows)))
             changes = worlds.as_table(batch)
-            delta = monitor.apply(parts(data, spark, changes), limit=None, op_column="_op", feed="ops")
-            one.apply(changes, limit=0, op_column="_op", feed="ops")
+            options: dict[str, Any] = {"op_column": "_op", "feed": "ops"}
+            delta = monitor.apply(parts(data, spark, changes), limit=None, few=data.draw(st.booleans()), **options)
+            one.apply(changes, limit=0, **options)
             rows = worlds.applied(rows, batch)
             before, truth = truth, expected(rules, list(rows.values()), list(rows))
             assert_step(delta, before, truth)
@@ -369,6 +371,17 @@ def test_a_check_of_a_hot_key(spark: SparkSession) -> None:
     assert "hot" in report.explain()
     assert [r.counts for r in report.results] == [r.counts for r in one.results]
     assert found(report.listed()) == found(one)
+
+
+def test_a_check_that_turns_out_crowded(spark: SparkSession) -> None:
+    """Rows are counted, and spread, only when a task got too many of them."""
+    rows = SPREAD_FROM + 20_000
+    frame = spark.range(rows).selectExpr("id", "id as x", "if(id = 7, -1, id) as y")
+    report = check(frame, ["not(t.x < s.x and t.y > s.y)"], key="id", tasks=2)
+    assert "grids of 3 blocks" in report.explain()
+    assert (report.results[0].counts.pairs, report.results[0].counts.rows) == (7, 8)
+    assert {(v.t, v.s) for v in report.listed()} == {(t, 7) for t in range(7)}
+    assert report.rows == {"data": rows}
 
 
 # --- two engines, one state ----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from holdstrue.detect.durable import Durable
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.store import Store
 from holdstrue.spark import hot
+from holdstrue.spark.home import MOST_BYTES
 from holdstrue.spark.monitor import Monitor
 from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import added, assert_step, frame, listed, shard_rows
@@ -103,6 +104,19 @@ def test_lists_stop_at_the_limit_and_counts_do_not(spark: SparkSession, monitor:
     assert {rule: step.open for rule, step in delta.counts.items()} == {rule: len(some) for rule, some in truth.items()}
     assert len(delta.added) == 5
     assert found(listed(monitor.violations())) == nonempty(truth)
+
+
+def test_few_changes_that_turn_out_many(spark: SparkSession, monitor: Monitor) -> None:
+    """A batch that one task should not hold goes the long way, and goes in once."""
+    before = monitor.counts()["fd"].open
+    text = f"repeat('x', {2 * MOST_BYTES // 100_000})"
+    many = spark.range(100, 100_100).selectExpr(
+        "id", "concat('q', id div 2) as zip", f"if(id = 999, 'y', {text}) as city", "1L as size", "1.0D as cost"
+    )
+    delta = monitor.apply(many, few=True)
+    assert [(v.t, v.s) for v in delta.added] == [(998, 999)]
+    assert monitor.rows == {"data": len(FIRST) + 100_000}
+    assert monitor.counts()["fd"].open == before + 1
 
 
 # --- rows with what is wrong with them -----------------------------------------------------------

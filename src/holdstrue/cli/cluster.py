@@ -57,7 +57,7 @@ class Cluster:
         return Cluster(master or LOCAL, {"spark.sql.caseSensitive": "true"} | settings(conf))
 
     def session(self) -> SparkSession:
-        """The session, made when it is first asked for."""
+        """The session, made when it is first asked for; where pyspark is missing, this says so before it is imported."""
         from holdstrue.spark import start
 
         try:
@@ -87,10 +87,10 @@ class Cluster:
         needed = needed_columns(rules, main)
         own = key or rules.key
         _require(files, rules, main, own, read)
+        spark = self.session()
         from holdstrue.spark import check
         from holdstrue.spark.files import frame_of
 
-        spark = self.session()
         frames = {}
         for name, paths in files.items():
             columns = dict.fromkeys((*(own if name == main else ()), *needed[name]))
@@ -104,10 +104,10 @@ class Cluster:
         from holdstrue.io.store import Store
 
         Store(state).vacant()
+        spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.files import frame_of
 
-        spark = self.session()
         frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
         final = Path(state).absolute()
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -132,10 +132,11 @@ class Cluster:
 
         require_tables_known(state, tuple(files))
         paths = {name: paths_of(list(given)) for name, given in files.items()}
+        spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.stream import in_file
 
-        monitor = Monitor(self.session(), Path(state).absolute())
+        monitor = Monitor(spark, Path(state).absolute())
         changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
         try:
             return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdstrue.spark.check import Report, check
     from holdstrue.spark.monitor import Monitor
+    from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
 
 _HOMES = {
-    "check": "holdstrue.spark.check",
-    "Report": "holdstrue.spark.check",
+    "check": "holdstrue.spark.scratch",
+    "Report": "holdstrue.spark.scratch",
     "Monitor": "holdstrue.spark.monitor",
     "start": "holdstrue.spark.session",
 }

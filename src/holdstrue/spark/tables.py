@@ -91,10 +91,13 @@ def rows_by_key(
     if not wanted:
         return {}
     names = list(dict.fromkeys((*key, *columns)))
-    schema = StructType([frame.schema[name] for name in key])
+    aliases = [f":key {i}" for i in range(len(key))]
+    schema = StructType([StructField(a, frame.schema[name].dataType) for a, name in zip(aliases, key, strict=True)])
     # keys come out of Arrow, so that they go back the same way, whatever their types
-    asked = frame.sparkSession.createDataFrame(wanted, schema)
-    found = frame.select(*(column(name) for name in names)).join(F.broadcast(asked), list(key), "left_semi").toArrow()
+    asked = F.broadcast(frame.sparkSession.createDataFrame(wanted, schema))
+    # without a constraint on it, a key may be NULL
+    match = [column(name).eqNullSafe(column(alias)) for name, alias in zip(key, aliases, strict=True)]
+    found = frame.select(*(column(name) for name in names)).join(asked, match, "left_semi").toArrow()
     rows = {}
     for row in found.to_pylist():
         parts = tuple(row[name] for name in key)

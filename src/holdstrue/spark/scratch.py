@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -194,8 +195,22 @@ class Source:
         rules = {check: i for i in wanted for check in ledger.checks_of(i)}
         if not rules:
             return {}
-        stage = FreshViolating(self.job, Violating(Listing(self.job, tuple(rules)), rules))
-        return self.runner.counted(self.messages(), stage)
+        numbered = self.numbered()
+        stage = FreshViolating(numbered.job, Violating(Listing(numbered.job, tuple(rules)), rules))
+        return self.runner.counted(numbered.messages(), stage)
+
+    def numbered(self) -> Source:
+        """The same with rows named by their numbers: several rows may share a key, and each of them counts."""
+        layout = self.job.layout
+        schemas = dict(layout.plan.schemas)
+        frames = {stage.table: frame for frame, stage in self.work}
+        for name in (name for name, key in layout.keys.items() if key != (ROW,)):
+            schemas[name] = schemas[name].insert(0, pa.field(ROW, pa.int64()))
+            frames[name] = frames[name].withColumn(ROW, F.monotonically_increasing_id())
+        plan = replace(layout.plan, schemas=schemas)
+        job = replace(self.job, layout=replace(layout, plan=plan, keys=dict.fromkeys(layout.keys, (ROW,))))
+        work = [(frame, Fresh(job, name)) for name, frame in frames.items()]
+        return replace(self, job=job, work=tuple(work))
 
 
 @dataclass(frozen=True)
@@ -233,8 +248,10 @@ class Report(Findings):
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
-        rows = (row for table in by_table(self.lists) for row in table.to_pylist())
-        return (violation_of(row) for row, _ in zip(rows, counter(self.limit), strict=False))
+        return islice(self._found(), self.limit)
+
+    def _found(self) -> Iterator[Violation]:
+        return (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
 
     def violations(self, rule: str | None = None) -> DataFrame:
         """All violations as a data frame of rule, t and s; the check is run again when it is read."""
@@ -252,7 +269,8 @@ class Report(Findings):
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
         """The first violations of a rule, each with its rows; these are looked up in the data frame by key."""
-        own = [v for v in self.listed() if v.rule == result.rule.name][:limit]
+        # not of `listed`, which the rules before may fill
+        own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
         table = table_of(result.rule, layout.plan.main)
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *own_columns(result.rule))))
@@ -264,8 +282,3 @@ class Report(Findings):
     def explain(self) -> str:
         """Which routes and checks served the rules."""
         return explain_layout(self.ledger) + "\n" + explain(self.ledger.layout.plan, {})
-
-
-def counter(limit: int | None) -> Iterator[int]:
-    """As many numbers as may be listed."""
-    return iter(range(2**62 if limit is None else limit))
