@@ -1,17 +1,23 @@
-"""A tax office in one minute: a table, four rules, a monitor, and a day of changes, through the command line."""
+"""A tax office in one minute, on Spark: a table, four rules, a monitor, and four days of changes streamed into it."""
 
 from __future__ import annotations
 
-import subprocess
+import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.parquet
+
+import holdstrue.spark as hs
+from holdstrue.report import render
+from holdstrue.spark.sinks import console
 
 ROWS = 100_000
+FILE = "path string, modificationTime timestamp, length long, content binary"
 RULES = """\
 table: citizens
 key: id
@@ -21,79 +27,103 @@ rules:
 - name: a zip code lies in one city
   rule: zip -> city
 - name: who earns more pays no lower rate
-  rule: not(t.state = s.state and t.salary > s.salary and t.rate < s.rate)
+  rule: not(t.district = s.district and t.salary > s.salary and t.rate < s.rate)
 - name: salaries are not negative
   rule: not(t.salary < 0)
   severity: warn
 """
-COLUMNS = ("id", "area_code", "phone", "state", "zip", "city", "salary", "rate")
+
+Row = dict[str, object]
 
 
-def citizens(first: int, count: int, dice: np.random.Generator) -> dict[str, list[object]]:
+def citizens(first: int, count: int, dice: np.random.Generator) -> list[Row]:
     """Clean rows: the rate follows the salary, the city follows the zip code."""
-    number = np.arange(first, first + count)
-    state = dice.integers(0, 50, count)
-    zip_code = state * 1000 + dice.integers(0, 400, count)
-    salary = dice.integers(10, 2000, count) * 100
-    return {
-        "id": number.tolist(),
-        "area_code": (200 + number % 700).tolist(),
-        "phone": [f"{n // 10000:03d}-{n % 10000:04d}" for n in number.tolist()],
-        "state": [f"S{s:02d}" for s in state.tolist()],
-        "zip": [f"{z:05d}Z" for z in zip_code.tolist()],
-        "city": [f"City {z % 9973}" for z in zip_code.tolist()],
-        "salary": salary.tolist(),
-        "rate": np.round(1 + salary // 20_000 * 0.5, 2).tolist(),
-    }
+    districts, zips, salaries = (dice.integers(low, high, count).tolist() for low, high in ((0, 2000), (0, 4), (1, 200)))
+    return [
+        {
+            "id": number,
+            "area_code": 200 + number % 700,
+            "phone": f"{number // 10_000:03d}-{number % 10_000:04d}",
+            "district": f"D{district:04d}",
+            "zip": f"{district * 4 + zip_code:05d}Z",
+            "city": f"City {district}",
+            "salary": salary * 1000,
+            "rate": 10 + salary // 20,
+        }
+        for number, district, zip_code, salary in zip(range(first, first + count), districts, zips, salaries)
+    ]
 
 
-def write(path: Path, rows: dict[str, list[object]]) -> None:
-    """Rows as a CSV file."""
-    pyarrow.csv.write_csv(pa.table(rows), path)
+def days(table: list[Row], dice: np.random.Generator) -> list[list[Row]]:
+    """A file a day: each has new citizens and some who left; some bring errors, some mend them."""
+    files: list[list[Row]] = []
+    for day in range(4):
+        new = [{"op": "insert", **row} for row in citizens(ROWS + day * 100, 100, dice)]
+        gone = [{"op": "delete", "id": 50_000 + day * 10 + i} for i in range(5)]
+        files.append(new + gone)
+    # a city is misspelt and a rate is wrong on the first day
+    files[0][3]["city"] = "Ctiy"
+    files[0][7] |= {"salary": 199_000, "rate": 11}
+    # two misspelt cities of the table are mended on the second
+    files[1] += [{"op": "update", **table[number]} for number in WRONG_CITY[:2]]
+    # on the third somebody gets a number that is taken
+    files[2][0] |= {"area_code": table[0]["area_code"], "phone": table[0]["phone"]}
+    # the errors of the first day are mended on the fourth
+    files[3] += [
+        {**files[0][3], "op": "update", "city": f"City {int(str(files[0][3]['district'])[1:])}"},
+        {**files[0][7], "op": "update", "rate": 19},
+    ]
+    return files
 
 
-def changes(day: int, dice: np.random.Generator) -> dict[str, list[object]]:
-    """Some new citizens, some who move or leave; on some days somebody types a wrong city or rate."""
-    new = citizens(ROWS + day * 100, 100, dice)
-    moved = citizens(day * 50, 20, dice)
-    if day % 2:
-        new["zip"][3] = new["zip"][4]
-        new["rate"][7] = 0.5
-    op = ["insert"] * 100 + ["update"] * 20 + ["delete"] * 5
-    gone = citizens(50_000 + day * 10, 5, dice)
-    return {"op": list(op)} | {name: new[name] + moved[name] + gone[name] for name in COLUMNS}
+WRONG_CITY = (4_711, 31_337, 77_777)
 
 
-def run(*words: str) -> None:
-    """Show a command and its output."""
-    print(f"\n$ holdstrue {' '.join(words)}", flush=True)
-    done = subprocess.run([str(Path(sys.executable).parent / "holdstrue"), *words], check=False)
-    if done.returncode not in (0, 1):
-        sys.exit(done.returncode)
+def shown(title: str, command: str) -> None:
+    """Say what comes, and the command that does the same."""
+    print(f"\n== {title}\n   ({command})", flush=True)
 
 
 def main() -> None:
-    """The whole day."""
+    """The whole day, on Spark in local mode."""
     dice = np.random.default_rng(7)
-    with tempfile.TemporaryDirectory(prefix="holdstrue-demo-") as folder:
-        place = Path(folder)
-        print(f"a table of {ROWS:,} citizens with a few typing errors")
-        table = citizens(0, ROWS, dice)
-        for wrong in dice.integers(0, ROWS, 3):
-            table["city"][int(wrong)] = "Ciyt"
-        table["salary"][17] = -100
-        write(place / "citizens.csv", table)
-        (place / "rules.yaml").write_text(RULES, encoding="utf-8")
-        data, rules, state = str(place / "citizens.csv"), str(place / "rules.yaml"), str(place / "state")
-        run("rules", rules)
-        run("check", data, "--rules", rules)
-        run("init", state, "--rules", rules, "--key", "id", "--data", data)
-        for day in range(4):
-            batch = place / f"day{day}.csv"
-            write(batch, changes(day, dice))
-            run("apply", state, str(batch), "--limit", "2")
-        run("status", state, "--history")
-        run("violations", state, "--limit", "5")
+    place = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="holdstrue-demo-"))
+    arriving, state = place / "arriving", place / "state"
+    arriving.mkdir(parents=True)
+    print(f"a table of {ROWS:,} citizens with a few typing errors, in {place}", flush=True)
+    clean = citizens(0, ROWS, dice)
+    table = [dict(row) for row in clean]
+    for number in WRONG_CITY:
+        table[number]["city"] = "Ctiy"
+    table[17]["salary"] = -1000
+    pyarrow.parquet.write_table(pa.Table.from_pylist(table), place / "citizens.parquet")
+    rules = place / "rules.yaml"
+    rules.write_text(RULES, encoding="utf-8")
+
+    spark = hs.start("local[*]")
+    data = spark.read.parquet(str(place / "citizens.parquet"))
+    shown("check the table", "holdstrue check citizens.parquet --rules rules.yaml --engine spark")
+    print(render(hs.check(data, rules, key="id"), limit=2), end="", flush=True)
+
+    shown("start a monitor", "holdstrue init state --rules rules.yaml --key id --data citizens.parquet --engine spark")
+    monitor = hs.Monitor(spark, state, rules, key="id", data=data)
+    print(f"{sum(counts.open for counts in monitor.counts().values()):,} open", flush=True)
+
+    shown("stream four days of change files", "holdstrue watch state arriving --once")
+    for day, rows in enumerate(days(clean, dice)):
+        path = arriving / f"day{day}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        # files are taken by age, and some file systems keep that in whole seconds
+        os.utime(path, (1_700_000_000 + day, 1_700_000_000 + day))
+    files = spark.readStream.format("binaryFile").schema(FILE).load(str(arriving)).select("path", "modificationTime")
+    monitor.stream(files, [console], feed="files", trigger={"availableNow": True}).awaitTermination()
+
+    shown("write what is open", "holdstrue violations state --format csv")
+    monitor.violations().write.parquet(str(place / "violations"))
+    print(f"{spark.read.parquet(str(place / 'violations')).count():,} violations in {place / 'violations'}", flush=True)
+    monitor.violations("a zip code lies in one city").orderBy("t", "s").show(3)
+    print(f"the state stays in {state}: try holdstrue status {state} --history")
+    spark.stop()
 
 
 if __name__ == "__main__":

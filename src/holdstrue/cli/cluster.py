@@ -57,7 +57,7 @@ class Cluster:
         return Cluster(master or LOCAL, {"spark.sql.caseSensitive": "true"} | settings(conf))
 
     def session(self) -> SparkSession:
-        """The session, made when it is first asked for; where pyspark is missing, this says so before it is imported."""
+        """The session; to be asked for before pyspark is imported, since it says what to do where that is missing."""
         from holdstrue.spark import start
 
         try:

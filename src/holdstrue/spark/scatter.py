@@ -46,6 +46,8 @@ class Scatter:
     first: bool = False
     """Whether these are the first rows of the state, which go to homes and routes at once."""
     read: Mapping[str, Any] = field(default_factory=dict)
+    seen: pa.Schema | None = None
+    """All columns of the table, kept or not."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of changes in, messages out."""
@@ -71,7 +73,8 @@ class Scatter:
         if self.feed == "files":
             for path in rows.column(PATH).to_pylist():
                 local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
-                yield read_changes(local, key=target.key, schema=target.schema, extra="ignore", **self.read), None
+                # a file has all columns of the table, and a column of the table is never an operation
+                yield read_changes(local, key=target.key, schema=self.seen, extra="error", **self.read), None
             return
         if self.feed in _LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS

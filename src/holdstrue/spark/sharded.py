@@ -185,7 +185,7 @@ class Sharded:
         for name, frame in frames.items():
             found = feeds[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
-            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read))
+            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read), found.schema)
             sources.append((self._runner.select(frame, columns), stage))
         ledger = Ledger(job.layout, durable.shards)
         heard = None
