@@ -38,7 +38,8 @@ Row = dict[str, object]
 
 def citizens(first: int, count: int, dice: np.random.Generator) -> list[Row]:
     """Clean rows: the rate follows the salary, the city follows the zip code."""
-    districts, zips, salaries = (dice.integers(low, high, count).tolist() for low, high in ((0, 2000), (0, 4), (1, 200)))
+    ranges = ((0, 2000), (0, 4), (1, 200))
+    districts, zips, salaries = (dice.integers(low, high, count).tolist() for low, high in ranges)
     return [
         {
             "id": number,
@@ -50,7 +51,9 @@ def citizens(first: int, count: int, dice: np.random.Generator) -> list[Row]:
             "salary": salary * 1000,
             "rate": 10 + salary // 20,
         }
-        for number, district, zip_code, salary in zip(range(first, first + count), districts, zips, salaries)
+        for number, district, zip_code, salary in zip(
+            range(first, first + count), districts, zips, salaries, strict=True
+        )
     ]
 
 

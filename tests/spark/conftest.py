@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODE = os.environ.get("HOLDSTRUE_SPARK", "local")
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """When tests run in several processes, those of this folder stay together: one session is enough."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

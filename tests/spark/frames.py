@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdstrue.detect.delta import Delta, Violation
 from holdstrue.io.store import Store
@@ -23,7 +24,8 @@ def frame(spark: SparkSession, table: pa.Table, *cuts: int) -> DataFrame:
     """A table as a data frame, with partitions that end before the rows of these numbers."""
     ends = [0, *sorted(cuts), table.num_rows]
     parts = [spark.createDataFrame(table.slice(a, b - a)) for a, b in pairwise(ends) if b > a]
-    whole = parts[0] if parts else spark.createDataFrame(table)
+    # Connect does not ask an empty table for its types
+    whole = parts[0] if parts else spark.createDataFrame([], from_arrow_schema(table.schema))
     for part in parts[1:]:
         whole = whole.unionAll(part)
     return whole

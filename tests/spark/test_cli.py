@@ -28,7 +28,8 @@ from unit.cli.runs import PEOPLE, RULES, run, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.skipif(MODE != "local", reason="the commands make a session of their own")
+# takes minutes: `scripts/spark-modes` runs it
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(MODE != "local", reason="the commands make a session of their own")]
 
 MASTER = ("--master", "local[2]")
 SPARK = ("--engine", "spark", *MASTER)

@@ -18,6 +18,9 @@ from holdstrue.spark.monitor import Monitor
 from laws.test_detection import found
 from spark.frames import assert_same, frame
 
+# takes minutes: `scripts/spark-modes` runs it
+pytestmark = pytest.mark.soak
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -20,6 +20,9 @@ from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import Truth, added, listed
 from translate import expected
 
+# takes minutes: `scripts/spark-modes` runs it
+pytestmark = pytest.mark.soak
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
