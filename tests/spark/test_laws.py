@@ -26,6 +26,9 @@ from laws.test_detection import assert_counts, draw_rules, found, nonempty
 from spark.frames import Truth, assert_same, assert_step, frame, listed, shard_rows
 from translate import expected
 
+# takes minutes: `scripts/spark-modes` runs it
+pytestmark = pytest.mark.soak
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
