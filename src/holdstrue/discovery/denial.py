@@ -18,6 +18,7 @@ from holdstrue.discovery.evidence import Evidence, evidence_between, evidence_wi
 from holdstrue.discovery.predicates import Space, SpaceOptions
 from holdstrue.discovery.showing import shown
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.rules.model import DC
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -41,6 +42,13 @@ class DenialOptions:
     space: SpaceOptions = field(default_factory=SpaceOptions)
     max_predicates: int | None = None
     max_rules: int | None = None
+
+
+@dataclass(frozen=True)
+class DenialRule:
+    """A discovered denial constraint."""
+
+    body: DC
 
 
 class DenialCore:
@@ -92,9 +100,14 @@ class DenialCore:
         self._follow(shift, all(part.complete for part in (*lost, *won)))
         return self._turnover(before, shift)
 
-    def rules(self) -> tuple[Any, ...]:
+    @property
+    def slots(self) -> int:
+        """How many slots were given out: the next row gets this one."""
+        return self._rows.size
+
+    def rules(self) -> tuple[DenialRule, ...]:
         """The rules that hold now."""
-        return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
+        return tuple(DenialRule(self.space.body(mask)) for mask in shown(self.space, self._cover.sets))
 
     def _within(self, slots: I64) -> Evidence:
         return evidence_within(self.space, self._rows.codes, self._rows.known, slots, self.budget)

@@ -143,25 +143,12 @@ class Space:
     def linked(self) -> NDArray[np.bool_]:
         """By comparison: whether it may contradict or follow from others, through columns compared crosswise.
 
-        t.A, s.A, t.B, ... are the nodes of a graph and comparisons its edges; only edges on a cycle matter.
+        t.A, s.A, t.B, ... are the nodes of a graph, and comparisons (in both directions, as a rule also holds
+        with its rows exchanged) its edges; only edges on a cycle matter.
         """
-        return np.array([self._on_cycle(i) for i in range(len(self.comparisons))], dtype=np.bool_)
-
-    def _on_cycle(self, left_out: int) -> bool:
-        cut = self.comparisons[left_out]
-        if all(c.left == c.right for c in self.comparisons):
-            return False
-        reached, frontier = {("t", cut.left)}, [("t", cut.left)]
-        while frontier:
-            role, column = frontier.pop()
-            for i, c in enumerate(self.comparisons):
-                if i == left_out or column != (c.left if role == "t" else c.right):
-                    continue
-                other = ("s", c.right) if role == "t" else ("t", c.left)
-                if other not in reached:
-                    reached.add(other)
-                    frontier.append(other)
-        return ("s", cut.right) in reached
+        ways = {(c.left, c.right) for c in self.comparisons}
+        ways |= {(right, left) for left, right in ways}
+        return np.array([_on_cycle(ways, c.left, c.right) for c in self.comparisons], dtype=np.bool_)
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -242,3 +229,19 @@ class Space:
             if isinstance(p.right, Column)
         ]
         return all(order.entails(predicate) for predicate in exchanged)
+
+
+def _on_cycle(ways: set[tuple[int, int]], left: int, right: int) -> bool:
+    """Whether s.right is reached from t.left without comparing the two."""
+    if all(one == other for one, other in ways):
+        return False
+    reached, frontier = {("t", left)}, [("t", left)]
+    while frontier:
+        role, column = frontier.pop()
+        for one, other in ways - {(left, right)}:
+            if column == (one if role == "t" else other):
+                node = ("s", other) if role == "t" else ("t", one)
+                if node not in reached:
+                    reached.add(node)
+                    frontier.append(node)
+    return ("s", right) in reached

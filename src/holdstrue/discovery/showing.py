@@ -1,4 +1,4 @@
-"""Which sets of atoms are shown as rules: one of two that say the same with the rows exchanged, none that others imply."""
+"""Which sets of atoms are shown as rules: of two that differ in the order of the rows one, of implied ones none."""
 
 from __future__ import annotations
 
