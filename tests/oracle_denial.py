@@ -46,10 +46,7 @@ def satisfied(constraint: Constraint, t: Row, s: Row, nulls: str = "unknown") ->
 def breaking(constraint: Constraint, rows: Sequence[Row], nulls: str = "unknown") -> list[tuple[int, int]]:
     """All ordered pairs that break it."""
     return [
-        (i, j)
-        for i, t in enumerate(rows)
-        for j, s in enumerate(rows)
-        if i != j and satisfied(constraint, t, s, nulls)
+        (i, j) for i, t in enumerate(rows) for j, s in enumerate(rows) if i != j and satisfied(constraint, t, s, nulls)
     ]
 
 

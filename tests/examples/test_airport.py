@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pytest
+from pyarrow import csv
 
 from holdstrue.discovery.denial import DenialCore
 from holdstrue.rules.model import DC, Column
@@ -36,9 +36,7 @@ def airport(shared_data: Path) -> tuple[pa.Table, pa.Table, set[Constraint]]:
 
 
 def constraint(body: DC) -> Constraint:
-    return frozenset(
-        (p.left.name, str(p.op), p.right.name) for p in body.predicates if isinstance(p.right, Column)
-    )
+    return frozenset((p.left.name, str(p.op), p.right.name) for p in body.predicates if isinstance(p.right, Column))
 
 
 def test_published_constraints_there_and_back(airport: tuple[pa.Table, pa.Table, set[Constraint]]) -> None:

@@ -17,7 +17,7 @@ from holdstrue.rules.model import DC
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import predicate_text, text_of
 
-NAMES = "Name Date SSN NUM MS CH PH ST ZIP SAL RATE TXA STX CTX".split()
+NAMES = ["Name", "Date", "SSN", "NUM", "MS", "CH", "PH", "ST", "ZIP", "SAL", "RATE", "TXA", "STX", "CTX"]
 ROWS = [
     ("Sadam", 20140410, "719975883", 1448, "S", "Y", "6059466", "CO", "80612", 32000, 1.24, 3000, 400, 2000),
     ("Duparc", 20140224, "303975883", 1401, "M", "N", "5872027", "CO", "80612", 50000, 1.42, 1500, 0, 0),

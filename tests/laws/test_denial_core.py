@@ -15,7 +15,7 @@ from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.denial import DenialCore, DenialOptions
 from holdstrue.discovery.predicates import Space, SpaceOptions
 from holdstrue.rules.model import DC, Column
-from oracle_denial import Comparison, Constraint, Row, minimal, satisfied, signature
+from oracle_denial import Comparison, Constraint, Row, breaking, minimal, satisfied, signature
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])
 WIDE = pa.schema([("c", pa.string()), ("d", pa.string()), ("e", pa.string())])
@@ -86,17 +86,33 @@ def test_from_scratch(kind: str) -> None:
     law()
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "evidence": {"method": "evidence"},
+    "index": {"method": "index", "sample": 2},
+    "verifier": {"method": "index", "sample": 3},
+}
+
+
+def first_pair(body: DC, table: pa.Table) -> tuple[int, int] | None:
+    """A verifier by the oracle, for NULLs as unknown."""
+    return next(iter(breaking(constraint(body), table.to_pylist())), None)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("kind", list(rows_of))
-def test_after_every_batch(kind: str) -> None:
+def test_after_every_batch(kind: str, way: str) -> None:
     batch = st.tuples(st.lists(st.integers(0, 30), max_size=4), st.lists(rows_of[kind], max_size=4))
 
     @given(st.lists(rows_of[kind], min_size=1, max_size=6), st.lists(batch, min_size=1, max_size=4), spaces)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def law(rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: SpaceOptions) -> None:
         schema = schemas[kind]
         if any(all(row[name] is None for row in rows) for name in schema.names):
             return
-        core = core_of(rows, schema, options := chosen(kind, options))
+        options = chosen(kind, options)
+        verifier = first_pair if way == "verifier" and options.nulls == "unknown" else None
+        wanted = DenialOptions(space=options, **WAYS[way])
+        core = DenialCore.load(pa.Table.from_pylist(rows, schema=schema), wanted, ONE, verifier=verifier)
         slots = dict(enumerate(rows))
         for places, added in batches:
             removed = sorted({sorted(slots)[place % len(slots)] for place in places} if slots else set())
@@ -110,7 +126,8 @@ def test_after_every_batch(kind: str) -> None:
                 pa.Table.from_pylist(list(slots.values()), schema=schema),
                 DenialOptions(space=options), ONE, space=core.space,
             )  # fmt: skip
-            assert [rule.body for rule in scratch.rules()] == [rule.body for rule in core.rules()]
+            assert {rule.body for rule in scratch.rules()} == {rule.body for rule in core.rules()}
+            assert core.complete
             check_turnover(before, after, turnover, slots, options.nulls)
         expected = minimal(comparisons(core.space), list(slots.values()), options.nulls)
         assert after.keys() == expected.keys()
@@ -118,9 +135,7 @@ def test_after_every_batch(kind: str) -> None:
     law()
 
 
-def check_turnover(
-    before: Any, after: Any, turnover: Any, slots: dict[int, Row], nulls: str
-) -> None:
+def check_turnover(before: Any, after: Any, turnover: Any, slots: dict[int, Row], nulls: str) -> None:
     died = {constraint(one.body): one.witness for one in turnover.died}
     assert set(died) == set(before.values()) - set(after.values())
     assert {constraint(body) for body in turnover.born} == set(after.values()) - set(before.values())
@@ -132,7 +147,7 @@ def check_turnover(
 
 
 @given(st.lists(rows_of["mixed"], min_size=2, max_size=8), st.lists(rows_of["mixed"], max_size=5))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
@@ -148,3 +163,37 @@ def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
     for one in (core, again):
         one.apply(np.arange(len(rows), len(rows) + len(more)), pa.Table.from_pylist([], schema=SCHEMA))
         assert one.rules() == left
+
+
+@given(st.lists(rows_of["mixed"], min_size=2, max_size=7), st.sampled_from([0.03, 0.1, 0.3]), spaces)
+@settings(max_examples=40)
+def test_rules_with_exceptions(rows: list[Row], error: float, options: SpaceOptions) -> None:
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    core = core_of(rows, SCHEMA, options, error=error)
+    allowed = int(error * len(rows) * (len(rows) - 1) + 1e-9)
+    expected = minimal(comparisons(core.space), rows, options.nulls, allowed=allowed)
+    assert found(core).keys() == expected.keys()
+    for rule in core.rules():
+        assert rule.violations == len(breaking(constraint(rule.body), rows, options.nulls)) <= allowed
+
+
+@given(st.lists(rows_of["mixed"], min_size=3, max_size=7), spaces)
+@settings(max_examples=20)
+def test_near_misses_name_their_pairs(rows: list[Row], options: SpaceOptions) -> None:
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    core = core_of(rows, SCHEMA, options)
+    expected = minimal(comparisons(core.space), rows, options.nulls, allowed=3)
+    broken = {
+        key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))
+    }
+    misses = {
+        signature(comparisons(core.space), constraint(miss.rule.body)): miss for miss in core.near_misses(3, 10_000)
+    }
+    assert misses.keys() == broken.keys()
+    for miss in misses.values():
+        body = constraint(miss.rule.body)
+        pairs = breaking(body, rows, options.nulls)
+        assert miss.rule.violations == len(pairs)
+        assert set(miss.pairs) <= set(pairs) and {frozenset(p) for p in miss.pairs} == {frozenset(p) for p in pairs}
