@@ -185,15 +185,13 @@ def test_near_misses_name_their_pairs(rows: list[Row], options: SpaceOptions) ->
         return
     core = core_of(rows, SCHEMA, options)
     expected = minimal(comparisons(core.space), rows, options.nulls, allowed=3)
-    broken = {
-        key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))
-    }
+    broken = {key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))}
     misses = {
         signature(comparisons(core.space), constraint(miss.rule.body)): miss for miss in core.near_misses(3, 10_000)
     }
     assert misses.keys() == broken.keys()
     for miss in misses.values():
         body = constraint(miss.rule.body)
-        pairs = breaking(body, rows, options.nulls)
-        assert miss.rule.violations == len(pairs)
-        assert set(miss.pairs) <= set(pairs) and {frozenset(p) for p in miss.pairs} == {frozenset(p) for p in pairs}
+        listed = breaking(body, rows, options.nulls)
+        assert miss.rule.violations == len(listed)
+        assert set(miss.pairs) <= set(listed) and {frozenset(p) for p in miss.pairs} == {frozenset(p) for p in listed}

@@ -19,7 +19,7 @@ from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.layout import Layout, Side
 from holdstrue.discovery.predicates import Space
 from holdstrue.discovery.ranks import Block, ranked, ranked_between
-from holdstrue.discovery.tally import Tally
+from holdstrue.discovery.tally import PairCounter, Tally
 from holdstrue.kernels import evidence as kernels
 
 I64 = NDArray[np.int64]
@@ -171,31 +171,24 @@ def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], budget: Budget
             done[0] += 1
             return next(tasks, None)
 
-    def work() -> Tally:
-        tally = Tally(layout.width)
+    def work() -> PairCounter:
+        counter = PairCounter(layout.width)
         while (span := next_task()) is not None:
-            _count(layout, t, s, span, tally)
-            if budget.over or len(tally) > MOST_EVIDENCES:
+            counter.count(layout, t, s, np.array(span, dtype=np.int64))
+            if budget.over or len(counter) > MOST_EVIDENCES:
                 stopped.append(True)
-        return tally
+        return counter
 
     workers = max(1, min(budget.workers, len(spans)))
     if workers == 1:
-        return work(), not stopped
-    with ThreadPoolExecutor(workers) as pool:
-        tallies = [future.result() for future in [pool.submit(work) for _ in range(workers)]]
-    whole = max(tallies, key=len)
-    for tally in tallies:
-        if tally is not whole:
-            whole.add(tally.words(), tally.counts(), tally.first())
+        counters = [work()]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            counters = [future.result() for future in [pool.submit(work) for _ in range(workers)]]
+    whole = Tally(layout.width)
+    for counter in counters:
+        counter.into(whole)
     return whole, not stopped
-
-
-def _count(layout: Layout, t: Side, s: Side, span: Span, tally: Tally) -> None:
-    ends = np.array(span, dtype=np.int64)
-    state = np.array([0, span[0], span[2], 1], dtype=np.int64)
-    while not tally.count(layout, t, s, ends, state):
-        tally.grow()
 
 
 def _add_copies(layout: Layout, side: Side, tally: Tally) -> None:

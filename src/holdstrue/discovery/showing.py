@@ -22,16 +22,30 @@ def shown(space: Space, sets: U64) -> U64:
     kept = kept[(kept != 0).any(axis=1)]
     if not space.linked.any():
         return kept
-    linked = np.flatnonzero(space.linked)
-    uses = np.array([[bool(_comparison(space, mask, int(i))) for i in linked] for mask in kept]).reshape(
-        -1, linked.size
-    )
-    general = [space.predicates_of(mask) for mask in kept]
+    return np.ascontiguousarray(kept[~_implied(space, kept)])
+
+
+def _implied(space: Space, kept: U64) -> NDArray[np.bool_]:
+    """Which sets follow from another one through comparisons on a cycle.
+
+    What is not on a cycle follows only from itself, so that rules are tried whose other atoms are contained.
+    """
+    cyclic = [_atoms(space, int(i)) for i in np.flatnonzero(space.linked)]
+    uses = np.stack([(kept & mask).any(axis=1) for mask in cyclic], axis=1)
+    plain = kept & ~np.bitwise_or.reduce(np.array(cyclic), axis=0)
+    ways = [plain, _exchanged(space, plain)[0]]
     implied = np.zeros(kept.shape[0], dtype=np.bool_)
-    for i in np.flatnonzero(uses.sum(axis=1) >= 3):
-        others = (j for j in np.flatnonzero(uses.any(axis=1)) if j != i and not implied[j])
-        implied[i] = any(space.follows(general[i], general[j]) for j in others)
-    return np.ascontiguousarray(kept[~implied])
+    doubtful = np.flatnonzero(uses.sum(axis=1) >= 3)
+    general = uses.any(axis=1)
+    for pattern in np.unique(plain[doubtful], axis=0):
+        fits = np.logical_or.reduce([((way & ~pattern) == 0).all(axis=1) for way in ways])
+        candidates = np.flatnonzero(general & fits).tolist()
+        for i in doubtful[(plain[doubtful] == pattern).all(axis=1)].tolist():
+            special = space.predicates_of(kept[i])
+            implied[i] = any(
+                space.follows(special, space.predicates_of(kept[j])) for j in candidates if j != i and not implied[j]
+            )
+    return implied
 
 
 def canonical(space: Space, sets: U64) -> U64:
@@ -61,9 +75,6 @@ def _exchanged(space: Space, sets: U64) -> tuple[U64, NDArray[np.bool_]]:
     return out, possible
 
 
-def _comparison(space: Space, mask: U64, comparison: int) -> int:
+def _atoms(space: Space, comparison: int) -> U64:
     first = space.offsets[comparison]
-    return sum(
-        int(mask[atom // 64]) >> (atom % 64) & 1
-        for atom in range(first, first + len(space.comparisons[comparison].atoms))
-    )
+    return space.mask(range(first, first + len(space.comparisons[comparison].atoms)))

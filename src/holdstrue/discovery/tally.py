@@ -70,23 +70,9 @@ class Tally:
             self._first[new] = first[fresh[place]]
         return numbers
 
-    def count(self, layout: Layout, t: Side, s: Side, span: I64, state: I64) -> bool:
-        """Count the pairs of a tile; False when the table must grow before going on."""
-        state[0] = self._used
-        done = kernels.count_pairs(
-            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.weights, s.weights,
-            span, self._cells, self._keys, self._counts, self._first, state,
-        )  # fmt: skip
-        self._used = int(state[0])
-        return bool(done)
-
     def size_bytes(self) -> int:
         """Memory held."""
         return self._cells.nbytes + self._keys.nbytes + self._counts.nbytes + self._first.nbytes
-
-    def grow(self) -> None:
-        """Make room for as many words again."""
-        self._reserve(2 * self._keys.shape[0])
 
     def _reserve(self, words: int) -> None:
         self._keys = room(self._keys, words)
@@ -98,3 +84,37 @@ class Tally:
         if size > self._cells.size:
             self._cells = np.zeros(size, dtype=np.int32)
             kernels.reenter(self._cells, self._keys, self._used)
+
+
+class PairCounter:
+    """Counts the words of tiles: a table of words with their counts beside them, for one thread.
+
+    Memory: 24 bytes and 8 bytes a word for each row of a table that is at most half full.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._table = np.zeros((2 * _SMALLEST, width + 1), dtype=np.uint64)
+        self._first = np.zeros((2 * _SMALLEST, 2), dtype=np.int64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def count(self, layout: Layout, t: Side, s: Side, span: I64) -> None:
+        """Count the pairs of a tile. Runtime complexity: as `kernels.evidence.count_pairs`."""
+        state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
+        while not kernels.count_pairs(
+            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.weights, s.weights,
+            span, self._table, self._first, state,
+        ):  # fmt: skip
+            larger = np.zeros((2 * self._table.shape[0], self._table.shape[1]), dtype=np.uint64)
+            larger_first = np.zeros((larger.shape[0], 2), dtype=np.int64)
+            kernels.regrow(self._table, self._first, larger, larger_first)
+            self._table, self._first = larger, larger_first
+        self._used = int(state[0])
+
+    def into(self, tally: Tally) -> None:
+        """Add all counts to a tally."""
+        used = np.flatnonzero(self._table[:, -1])
+        counts = self._table[used, -1].astype(np.int64)
+        tally.add(np.ascontiguousarray(self._table[used, :-1]), counts, self._first[used])

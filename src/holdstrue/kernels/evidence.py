@@ -27,6 +27,7 @@ STRIP = 1024
 
 _K = np.uint64(0x9E3779B97F4A7C15)
 
+_ONE = np.uint64(1)
 _FEW = 16
 _RARE = 8
 """Words are taken out of a strip while it holds `_FEW`, and until `_RARE` of them filled less than an eighth of it.
@@ -165,25 +166,24 @@ def _number(cells: I32, keys: U64, used: int, words: U64, j: int) -> int:
 @kernel
 def count_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    t_weights: I64, s_weights: I64, span: I64, cells: I32, keys: U64, counts: I64, first: I64, state: I64,
+    t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
 ) -> bool:  # fmt: skip
     """Count the outcome words of the pairs (t, s) of a tile.
 
     `span` holds the ends of the rows t and s and whether only s after t count (a tile on the diagonal).
     `t_known[g, t] & s_known[g, s]` masks the lanes where values are unknown; without columns all are
-    known. Weights are multiplicities of rows; without entries each counts once. `first[number]` receives
-    the pair in which a word came first. `state` holds the words used, the place to go on
-    from, and how long a strip is searched for frequent words.
-    Returns False when the table must grow first.
+    known. Weights are multiplicities of rows; without entries each counts once. A row of `table` is a
+    word and its count, side by side so that one look-up is one place in memory; 0 is a free row.
+    `first` receives the pair in which a word came first. `state` holds the words used, the place to go
+    on from, and how long a strip is searched for frequent words. Returns False when the table must grow.
 
-    Complexity: O(pairs x comparisons / lanes of a vector).
+    Complexity: O(pairs x comparisons / lanes of a vector), and one look-up a pair where words are many.
     """
-    width = keys.shape[1]
+    width = table.shape[1] - 1
     acc = np.empty((base.size, STRIP), dtype=base.dtype)
     words = np.empty((width, STRIP), dtype=np.uint64)
     left = np.empty((2, STRIP + 1), dtype=np.uint64)
-    used = state[0]
-    room = min(keys.shape[0], cells.size // 4 * 3)
+    room = table.shape[0] // 2
     for t in range(state[1], span[1]):
         a = span[2]
         if span[4] == 1:
@@ -191,77 +191,119 @@ def count_pairs(
         if t == state[1]:
             a = max(a, state[2])
         while a < span[3]:
-            if used + STRIP > room:
-                state[0], state[1], state[2] = used, t, a
+            if state[0] + STRIP > room:
+                state[1], state[2] = t, a
                 return False
             b = min(a + STRIP, span[3])
             size = b - a
             _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, acc)
             _gather(acc, words, size)
             if width == 1 and s_weights.size == 0:
-                state[0] = used
-                used = _count_strip(words, size, left, t, a, cells, keys, counts, first, state)
+                _count_strip(words[0], size, left, t, a, table, first, state)
             else:
                 for j in range(size):
-                    number = _number(cells, keys, used, words, j)
-                    if number == used:
-                        counts[used] = 0
-                        first[used, 0], first[used, 1] = t, a + j
-                        used += 1
-                    counts[number] += t_weights[t] * s_weights[a + j] if s_weights.size else 1
+                    at = _row(table, words, j)
+                    if table[at, width] == 0:
+                        for w in range(width):
+                            table[at, w] = words[w, j]
+                        first[at, 0], first[at, 1] = t, a + j
+                        state[0] += 1
+                    table[at, width] += np.uint64(t_weights[t] * s_weights[a + j] if s_weights.size else 1)
             a = b
-    state[0], state[1], state[2] = used, span[1], span[2]
+    state[1], state[2] = span[1], span[2]
     return True
 
 
 @inline
-def _count_strip(
-    words: U64, size: int, left: U64, t: int, a: int, cells: I32, keys: U64, counts: I64, first: I64, state: I64
-) -> int:
-    """Take frequent words out of the strip one by one, then look up what is left; returns the words used."""
-    used = state[0]
+def _row(table: U64, words: U64, j: int) -> np.uint64:
+    """Where the word `words[:, j]` is or belongs."""
+    mask = np.uint64(table.shape[0] - 1)
+    width = words.shape[0]
+    at = _hash_at(words, j) & mask
+    while table[at, width] != 0:
+        same = True
+        for w in range(width):
+            if table[at, w] != words[w, j]:
+                same = False
+                break
+        if same:
+            break
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@inline
+def _count_strip(words: U64, size: int, left: U64, t: int, a: int, table: U64, first: I64, state: I64) -> None:
+    """Take frequent words out of the strip one by one, then look up what is left."""
     whole = size
-    source = words[0]
+    source = words
     now = 0
     rare = 0
     while size >= _FEW and rare < state[3]:
         word = source[0]
         kept = _without(source, size, word, left[now])
-        used = _add(word, size - kept, words[0], t, a, cells, keys, counts, first, used)
+        _add(word, size - kept, words, t, a, table, first, state)
         rare += kept * 8 > size * 7
         size = kept
         source = left[now]
         now = 1 - now
-    for j in range(size):
-        used = _add(source[j], 1, words[0], t, a, cells, keys, counts, first, used)
+    missed = _count_hits(source, size, left[now], table)
+    for j in range(missed):
+        _add(left[now, j], 1, words, t, a, table, first, state)
     # where words are many, the next strip is not searched for frequent ones as long
     state[3] = _RARE if size * 2 < whole else 1
-    return used
 
 
 @inline
-def _add(
-    word: np.uint64, times: int, strip: U64, t: int, a: int, cells: I32, keys: U64, counts: I64, first: I64, used: int
-) -> int:
-    mask = np.uint64(cells.size - 1)
+def _count_hits(source: U64, size: int, out: U64, table: U64) -> int:
+    """Count the words that are where they belong first; the others go to `out`. Returns how many those are.
+
+    Without a branch, so that the processor goes on to the next words while it waits for memory.
+    """
+    mask = np.uint64(table.shape[0] - 1)
+    missed = 0
+    for j in range(size):
+        word = source[j]
+        at = mix(word * _K) & mask
+        hit = np.uint64(table[at, 0] == word and table[at, 1] != 0)
+        table[at, 1] += hit
+        out[missed] = word
+        missed += int(_ONE - hit)
+    return missed
+
+
+@inline
+def _add(word: np.uint64, times: int, strip: U64, t: int, a: int, table: U64, first: I64, state: I64) -> None:
+    mask = np.uint64(table.shape[0] - 1)
     at = mix(word * _K) & mask
-    while True:
-        number = int(cells[at]) - 1
-        if number < 0:
-            break
-        if keys[number, 0] == word:
-            counts[number] += times
-            return used
+    while table[at, 1] != 0:
+        if table[at, 0] == word:
+            table[at, 1] += np.uint64(times)
+            return
         at = (at + np.uint64(1)) & mask
-    cells[at] = used + 1
-    keys[used, 0] = word
-    counts[used] = times
+    table[at, 0] = word
+    table[at, 1] = np.uint64(times)
     j = 0
     while strip[j] != word:
         j += 1
-    first[used, 0] = t
-    first[used, 1] = a + j
-    return used + 1
+    first[at, 0] = t
+    first[at, 1] = a + j
+    state[0] += 1
+
+
+@kernel
+def regrow(table: U64, first: I64, larger: U64, larger_first: I64) -> None:
+    """Move a table of counted words to an empty, larger one. Complexity: O(rows)."""
+    width = table.shape[1] - 1
+    one = np.empty((width, 1), dtype=np.uint64)
+    for i in range(table.shape[0]):
+        if table[i, width] != 0:
+            for w in range(width):
+                one[w, 0] = table[i, w]
+            at = _row(larger, one, 0)
+            for w in range(width + 1):
+                larger[at, w] = table[i, w]
+            larger_first[at, 0], larger_first[at, 1] = first[i, 0], first[i, 1]
 
 
 @kernel

@@ -88,8 +88,8 @@ def test_rules_read_back_as_they_are() -> None:
 @pytest.mark.parametrize("rows", [0, 1])
 def test_too_few_rows_give_no_rules_until_there_are_pairs(rows: int) -> None:
     table = pa.table({"a": pa.array([1] * rows, pa.int64()), "b": pa.array(["x"] * rows, pa.string())})
-    for method in ("evidence", "index"):
-        core = DenialCore.load(table, DenialOptions(method=method), ONE)  # type: ignore[arg-type]
+    for options in (DenialOptions(method="evidence"), DenialOptions(method="index")):
+        core = DenialCore.load(table, options, ONE)
         assert core.rules() == () and core.complete
         turnover = core.apply(NONE, pa.table({"a": [1, 2], "b": ["x", "y"]}))
         assert {text_of(body) for body in turnover.born} == texts(core) != set()
@@ -161,11 +161,11 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
     core = DenialCore.load(table, budget=ONE)
-    assert core.method == "evidence" and "60" not in core.explain()[0]
+    assert str(core.method) == "evidence" and "60" not in core.explain()[0]
     monkeypatch.setattr(way_choice, "NEW_PAIRS", 10)
     monkeypatch.setattr(way_choice, "CANDIDATE_SECONDS", 1e-12)
     turnover = core.apply(NONE, pa.table({"a": [60, 5], "b": [30, 31]}))
-    assert core.method == "index"
+    assert str(core.method) == "index"
     assert any("through indexes" in line for line in core.explain())
     whole = pa.concat_tables([table, pa.table({"a": [60, 5], "b": [30, 31]})])
     assert texts(core) == texts(DenialCore.load(whole, budget=ONE))
@@ -185,7 +185,7 @@ def test_keys_on_measures_rank_below_real_ones() -> None:
 
 
 def test_what_a_sample_gives_is_verified_on_all_rows(shared_data: Path) -> None:
-    import pyarrow.csv as csv
+    from pyarrow import csv
 
     table = csv.read_csv(shared_data / "tax" / "tax50k_dirty.csv").slice(0, 3000)
     columns = ("zip", "city", "state", "salary", "rate")

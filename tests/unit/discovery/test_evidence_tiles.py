@@ -105,7 +105,7 @@ def test_within_and_between(case: Any, nulls: str, narrow: int, monkeypatch: pyt
     blocks = [(rows.codes[:, a:b], rows.known[:, a:b]) for a, b in ((0, third), (third, n))]
     parts = [tile_evidence(space, blocks[0]), tile_evidence(space, blocks[1]), tile_evidence(space, *blocks)]
     words, counts = merged(space, parts)
-    assert counter(space, Evidence(words, counts, np.zeros((counts.size, 2)))) == expected
+    assert counter(space, Evidence(words, counts, np.zeros((counts.size, 2), dtype=np.int64))) == expected
 
 
 def test_many_distinct_words_grow_the_table() -> None:
