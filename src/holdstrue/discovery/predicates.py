@@ -11,7 +11,7 @@ follow from those of the second, so that minimal sets of atoms are minimal by im
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
 from holdstrue.rules.model import DC, Column, Op, Predicate
-from holdstrue.rules.order import Order
 from holdstrue.rules.text import predicate_text
 
 U64 = NDArray[np.uint64]
@@ -221,18 +220,6 @@ class Space:
             known = self.comparisons[i].atoms
             atoms += [self.offsets[i] + known.index(one) for one in ({op} if op in known else _ATOMS[op])]
         return self.mask(atoms)
-
-    def follows(self, special: Sequence[Predicate], general: Sequence[Predicate]) -> bool:
-        """Whether rows that satisfy `special` satisfy `general`, in one of the two orders of the rows."""
-        order = Order(special)
-        if all(order.entails(predicate) for predicate in general):
-            return True
-        exchanged = [
-            Predicate(Column("s", p.left.name), p.op, Column("t", p.right.name))
-            for p in general
-            if isinstance(p.right, Column)
-        ]
-        return all(order.entails(predicate) for predicate in exchanged)
 
 
 def _on_cycle(ways: set[tuple[int, int]], left: int, right: int) -> bool:

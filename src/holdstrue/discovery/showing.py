@@ -6,8 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.predicates import Space
+from holdstrue.rules.model import Column, Predicate, Var
+from holdstrue.rules.order import Order
 
 U64 = NDArray[np.uint64]
+
+_ORDERS: tuple[tuple[Var, Var], ...] = (("t", "s"), ("s", "t"))
 
 
 def shown(space: Space, sets: U64) -> U64:
@@ -28,24 +32,40 @@ def shown(space: Space, sets: U64) -> U64:
 def _implied(space: Space, kept: U64) -> NDArray[np.bool_]:
     """Which sets follow from another one through comparisons on a cycle.
 
-    What is not on a cycle follows only from itself, so that rules are tried whose other atoms are contained.
+    Sets are taken apart: what comparisons on a cycle entail is found once for each combination of them, and
+    other comparisons follow only from themselves.
     """
-    cyclic = [_atoms(space, int(i)) for i in np.flatnonzero(space.linked)]
-    uses = np.stack([(kept & mask).any(axis=1) for mask in cyclic], axis=1)
-    plain = kept & ~np.bitwise_or.reduce(np.array(cyclic), axis=0)
-    ways = [plain, _exchanged(space, plain)[0]]
+    cyclic = np.bitwise_or.reduce(np.array([_atoms(space, int(i)) for i in np.flatnonzero(space.linked)]), axis=0)
+    on, off = kept & cyclic, kept & ~cyclic
+    off_exchanged = _exchanged(space, off)[0]
     implied = np.zeros(kept.shape[0], dtype=np.bool_)
-    doubtful = np.flatnonzero(uses.sum(axis=1) >= 3)
-    general = uses.any(axis=1)
-    for pattern in np.unique(plain[doubtful], axis=0):
-        fits = np.logical_or.reduce([((way & ~pattern) == 0).all(axis=1) for way in ways])
-        candidates = np.flatnonzero(general & fits).tolist()
-        for i in doubtful[(plain[doubtful] == pattern).all(axis=1)].tolist():
-            special = space.predicates_of(kept[i])
-            implied[i] = any(
-                space.follows(special, space.predicates_of(kept[j])) for j in candidates if j != i and not implied[j]
-            )
+    patterns, which = np.unique(on, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        if len(space.predicates_of(pattern)) < 3:
+            continue
+        ways = []
+        for entailed, other in zip(_entailed(space, pattern, cyclic), (off, off_exchanged), strict=True):
+            if (entailed != pattern).any() and entailed.any():
+                near = np.flatnonzero(on.any(axis=1) & ((on & ~entailed) == 0).all(axis=1))
+                ways.append((near, other[near]))
+        for i in np.flatnonzero(which.ravel() == number).tolist() if ways else []:
+            for near, others in ways:
+                general = near[((others & ~off[i]) == 0).all(axis=1)]
+                implied[i] |= bool((~implied[general] & (general != i)).any())
     return implied
+
+
+def _entailed(space: Space, pattern: U64, among: U64) -> tuple[U64, U64]:
+    """Atoms on cycles that hold where those of a pattern do; and those that hold with the rows exchanged."""
+    order = Order(space.predicates_of(pattern))
+    found: tuple[list[int], list[int]] = ([], [])
+    for atom in space.members(among):
+        i, op = space.atoms[atom]
+        left, right = space.columns[space.comparisons[i].left], space.columns[space.comparisons[i].right]
+        for held, (t, s) in zip(found, _ORDERS, strict=True):
+            if order.entails(Predicate(Column(t, left), op, Column(s, right))):
+                held.append(atom)
+    return space.mask(found[0]), space.mask(found[1])
 
 
 def canonical(space: Space, sets: U64) -> U64:
