@@ -30,7 +30,8 @@ from holdstrue.spark.ledger import Ledger
 from holdstrue.spark.lists import by_table
 from holdstrue.spark.reading import Listing, Violating
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.spark.sharded import HOT_FROM, Shape, explain_layout, violation_of
+from holdstrue.spark.sharded import HOT_FROM, Shape, violation_of
+from holdstrue.spark.standing import explain_layout
 from holdstrue.spark.tables import rows_by_key, violations_frame
 from holdstrue.spark.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 from holdstrue.spark.work import Routes, loaded
