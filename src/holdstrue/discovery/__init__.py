@@ -1,0 +1,1 @@
+"""Rules found in data, and kept current while the data change."""
