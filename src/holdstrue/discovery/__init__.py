@@ -1,0 +1,1 @@
+"""Rules found in data, and kept current as the data changes."""
