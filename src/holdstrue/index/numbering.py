@@ -88,6 +88,10 @@ class Numbering:
         hashing.find(self._cells, self._hi, self._lo, hi, lo, member, out)
         return out
 
+    def keys(self) -> tuple[U64, U64]:
+        """The keys in the order of their numbers; views that last until the next key is added."""
+        return self._hi[: self._used], self._lo[: self._used]
+
     def _reserve(self, keys: int) -> None:
         self._hi = room(self._hi, keys)
         self._lo = room(self._lo, keys)
