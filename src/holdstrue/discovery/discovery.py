@@ -15,7 +15,7 @@ from holdstrue.detect.tables import batch_name
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Gone, Kind
-from holdstrue.discovery.kinds import kind_of
+from holdstrue.discovery.kinds import load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.errors import HoldstrueError, StateError
@@ -92,7 +92,7 @@ class Discovery:
         """Rules that at most so many pairs, rows or values break, with these: likely errors in the data."""
         found = []
         for kind in self._kinds.values():
-            for miss in kind.near(most, self._held):
+            for miss in kind.near(most):
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.slots)
                 found.append(NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, miss.table))
@@ -198,9 +198,7 @@ class Discovery:
             held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()})
             options = Options.of(about["options"])
             state.rows(held)
-            cores = state.cores()
-            kinds = {name: kind_of(name, options).restore(held, cores[name]) for name in options.kinds}
-            found = cls(held, kinds, options)
+            found = cls(held, restore_kinds(held, options, state.cores()), options)
             for incoming in state.batches():
                 found._follow(held.again(incoming))
             found._ids = set(state.history().column("batch").to_pylist())
@@ -242,5 +240,4 @@ def loaded(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], op
     """Discover in tables that are in memory."""
     held = Held({name: table.schema for name, table in tables.items()}, {n: tuple(k) for n, k in keys.items()})
     held.load(tables)
-    kinds = {name: kind_of(name, options).load(held, progress) for name in options.kinds}
-    return Discovery(held, kinds, options)
+    return Discovery(held, load_kinds(held, options, progress), options)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Batch, Held
+from holdstrue.discovery.options import Options
 from holdstrue.rules.model import Body
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -37,8 +39,25 @@ class Gone:
     table: str | None = None
 
 
+@dataclass(frozen=True)
+class Work:
+    """How far a search may go, and who is told."""
+
+    deadline: float | None = None
+    """In the time of `time.monotonic`."""
+    progress: Callable[[float, str], None] | None = None
+
+
 class Kind(Protocol):
     """One kind of rules in all tables."""
+
+    @classmethod
+    def load(cls, held: Held, options: Options, work: Work) -> Kind:
+        """Search the rows that are held."""
+
+    @classmethod
+    def restore(cls, held: Held, options: Options, arrays: Arrays) -> Kind:
+        """As it was left."""
 
     @property
     def complete(self) -> bool:
@@ -50,7 +69,7 @@ class Kind(Protocol):
     def found(self) -> list[Found]:
         """The rules now."""
 
-    def near(self, most: int, held: Held) -> list[Miss]:
+    def near(self, most: int) -> list[Miss]:
         """Rules that at most so many pairs, rows or values break."""
 
     def explain(self) -> str:
@@ -58,3 +77,17 @@ class Kind(Protocol):
 
     def snapshot(self) -> Arrays:
         """The state as plain arrays."""
+
+
+def searched_columns(held: Held, options: Options) -> dict[str, pa.Schema]:
+    """By table the columns that rules may speak of, as a schema."""
+    wanted = set(options.columns)
+    return {
+        name: pa.schema([field for field in schema if not wanted or field.name in wanted])
+        for name, schema in held.schemas.items()
+    }
+
+
+def shown_table(held: Held, name: str) -> str | None:
+    """The name of a table as rules carry it: none where there is only one."""
+    return None if len(held.keys) == 1 else name
