@@ -69,6 +69,11 @@ class Counters:
         for values in self.shards:
             values.extend(attributes)
 
+    def check(self, tally: Tally) -> None:
+        """Refuse changes that `apply` would refuse. Complexity: O(attributes that hold the changed values)."""
+        for values, part in zip(self.shards, tally.split(len(self.shards)), strict=True):
+            values.number(part)
+
     def apply(self, tally: Tally) -> None:
         """Take in net changes, all or none. Complexity: O(attributes that hold the changed values)."""
         parts = tally.split(len(self.shards))
