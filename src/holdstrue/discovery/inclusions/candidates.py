@@ -58,9 +58,9 @@ def _joined(one: Pair, other: Pair) -> Pair | None:
 
 
 def _parts(pair: Pair) -> Iterator[Pair]:
-    """The pair without one of its columns; the two it was joined from are known."""
+    """The pair without one of its columns, for each column."""
     left, right = pair
-    for i in range(len(left.columns) - 2):
+    for i in range(len(left.columns)):
         yield (
             Attribute(left.table, left.columns[:i] + left.columns[i + 1 :]),
             Attribute(right.table, right.columns[:i] + right.columns[i + 1 :]),

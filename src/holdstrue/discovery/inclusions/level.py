@@ -113,6 +113,10 @@ class Level:
         values = shared[left, left]
         return values, values - shared[left, right]
 
+    def shared(self) -> I64:
+        """As `Counters.shared`, by the numbers of `attributes`."""
+        return self._counters.shared()
+
     def shared_rows(self) -> I64:
         """As `Counters.shared_rows`, by the numbers of `attributes`."""
         return self._counters.shared_rows()
