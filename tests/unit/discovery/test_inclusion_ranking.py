@@ -32,7 +32,7 @@ def test_every_part_of_the_score() -> None:
     rest = 0.4 + 0.25 * 0.5 + 0.15 * 0.75 + 0.2 / 3
     assert one.score == pytest.approx(0.5 + 0.5 * rest)
     assert found["orders.customer_id>age"].key == 0
-    assert list(found)[0] == "orders.customer_id>id"
+    assert next(iter(found)) == "orders.customer_id>id"
 
 
 def test_rows_without_reference_lower_the_fit() -> None:
