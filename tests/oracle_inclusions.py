@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import Any
 
 Row = dict[str, Any]
@@ -66,7 +66,7 @@ def nary(
     """Inclusions of tuples of two to `arity` columns, every part of which is an inclusion as well.
 
     The left side names distinct columns in the order of the table; the right side distinct ones in any
-    order. Columns without values are left out, and so is what says that a column is in itself.
+    order. Tuples of columns without values are left out, and so is what says that a column is in itself.
     """
     found: set[Pair] = set()
     known = {
@@ -76,11 +76,11 @@ def nary(
     }
     for size in range(2, arity + 1):
         level: set[Pair] = set()
-        for one, other in permutations(columns, 2):
+        for one, other in product(columns, repeat=2):
             for left in combinations(columns[one], size):
                 for right in permutations(columns[other], size):
                     pair = ((one, left), (other, right))
-                    if parts(pair) <= known and holds(database, *pair, error):
+                    if parts(pair) <= known and tuples(database, pair[0]) and holds(database, *pair, error):
                         level.add(pair)
         found |= level
         known = level

@@ -93,5 +93,5 @@ def test_many_values_come_and_go(structure: StructureKind, seed: int) -> None:
         core.apply({"t": RowChanges(removed=part)})
     fresh = UnaryInclusions.load({"t": alive[-1]}, Options(structure=structure, shards=2))
     assert np.array_equal(core.structure.shared(), fresh.structure.shared())
-    assert np.array_equal(core.included(), fresh.included())
+    assert np.array_equal(core.held(), fresh.held())
     assert all(len(values) < COMPACT_FROM for values in core.structure.shards)

@@ -50,6 +50,7 @@ class Clusters:
             for column in columns:
                 list(pool.map(Values.insert, self.shards, column.split(len(self.shards))))
         for i, values in enumerate(self.shards):
+            values.pack()
             self._cids[i] = room(self._cids[i], len(values), fill=-1)
             for start in range(0, len(values), _CHUNK):
                 end = min(start + _CHUNK, len(values))
@@ -158,8 +159,8 @@ class Clusters:
         own = self._words.nbytes + self._sizes.nbytes + self._ids.size_bytes()
         return own + sum(v.size_bytes() + c.nbytes for v, c in zip(self.shards, self._cids, strict=True))
 
-    def snapshot(self) -> Snapshot:
-        """The arrays that make up the state."""
+    def summary(self) -> Snapshot:
+        """The arrays beside those of the shards' values."""
         known = len(self._ids)
         arrays: Snapshot = {
             "words": with_slack(self._words, known),
@@ -168,8 +169,12 @@ class Clusters:
         }
         for i, values in enumerate(self.shards):
             arrays[f"cids{i}"] = with_slack(self._cids[i], min(len(values), self._cids[i].size), fill=-1)
-            arrays |= nested(f"shard{i}", values.snapshot())
         return arrays
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        parts = [nested(f"shard{i}", values.snapshot()) for i, values in enumerate(self.shards)]
+        return {**self.summary(), **{name: array for part in parts for name, array in part.items()}}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""

@@ -50,6 +50,7 @@ class Counters:
 
     def _count(self, values: Values) -> I64:
         shared = np.zeros((self.attributes, self.attributes), dtype=np.int64)
+        values.pack()
         values.count_shared(shared)
         return shared
 
@@ -67,6 +68,11 @@ class Counters:
         self._shared, self.attributes = grown, attributes
         for values in self.shards:
             values.extend(attributes)
+
+    def check(self, tally: Tally) -> None:
+        """Refuse changes that `apply` would refuse. Complexity: O(attributes that hold the changed values)."""
+        for values, part in zip(self.shards, tally.split(len(self.shards)), strict=True):
+            values.number(part)
 
     def apply(self, tally: Tally) -> None:
         """Take in net changes, all or none. Complexity: O(attributes that hold the changed values)."""
@@ -100,10 +106,14 @@ class Counters:
         """Memory held."""
         return self._shared.nbytes + sum(values.size_bytes() for values in self.shards)
 
+    def summary(self) -> Snapshot:
+        """The arrays beside those of the shards."""
+        return {"shared": self._shared}
+
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
         parts = [nested(f"shard{i}", values.snapshot()) for i, values in enumerate(self.shards)]
-        return {"shared": self._shared, **{name: array for part in parts for name, array in part.items()}}
+        return {**self.summary(), **{name: array for part in parts for name, array in part.items()}}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""

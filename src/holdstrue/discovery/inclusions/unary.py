@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.attributes import (
+    Attribute,
     Changes,
     Contents,
     columns_of,
@@ -179,30 +180,37 @@ class UnaryInclusions:
         """
         return self.apply_tally(self.tally(changes))
 
-    def apply_tally(self, changes: Tally) -> Turnover:
+    def apply_tally(self, changes: Tally, error: float = 0.0) -> Turnover:
         """The same for changes that were counted before, as in the log of a state."""
-        before = self.included()
+        before = self.held(error)
         try:
             self.structure.apply(changes)
-        except LackingError as error:
-            attribute = self.attributes[error.attribute]
+        except LackingError as lacking:
+            attribute = self.attributes[lacking.attribute]
             raise ChangeError(
-                f"the batch removes rows with a value {error.times} times more often than it is in "
+                f"the batch removes rows with a value {lacking.times} times more often than it is in "
                 f"{attribute.table}.{attribute.columns[0]}",
                 hint="remove only rows that are in the table, with the values they have there",
-            ) from error
-        after = self.included()
-        return Turnover(
-            tuple(Died(body) for body in self._bodies(before & ~after)), tuple(self._bodies(after & ~before))
-        )
+            ) from lacking
+        after = self.held(error)
+        died, born = self.pairs(before & ~after), self.pairs(after & ~before)
+        return Turnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
 
-    def included(self) -> Mask:
-        """`[A, B]`: column A is included in column B. Complexity: O(attributes squared)."""
-        found: Mask = self.structure.included() & self._comparable
-        return found
+    def held(self, error: float = 0.0) -> Mask:
+        """`[A, B]`: B lacks no more than this share of A's distinct values. Complexity: O(attributes squared)."""
+        if error == 0.0:
+            return self._comparable & self.structure.included()
+        shared = self.structure.shared()
+        values = np.diagonal(shared)[:, None]
+        return self._comparable & (values - shared <= error * values)
 
-    def _bodies(self, pairs: Mask) -> list[Inclusion]:
-        return [inclusion(self.attributes[a], self.attributes[b]) for a, b in np.argwhere(pairs)]
+    def with_values(self) -> Mask:
+        """Which columns have any value."""
+        return np.diagonal(self.structure.shared()) > 0
+
+    def pairs(self, chosen: Mask) -> list[tuple[Attribute, Attribute]]:
+        """Pairs of columns that a matrix chooses, in the order of the tables."""
+        return [(self.attributes[a], self.attributes[b]) for a, b in np.argwhere(chosen).tolist()]
 
     def rules(self, error: float = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values.
@@ -211,11 +219,11 @@ class UnaryInclusions:
         """
         shared = self.structure.shared()
         values = np.diagonal(shared)
-        missing = values[:, None] - shared
-        found = self._comparable & (missing <= error * values[:, None])
         return tuple(
-            FoundInclusion(inclusion(self.attributes[a], self.attributes[b]), int(values[a]), int(missing[a, b]))
-            for a, b in np.argwhere(found)
+            FoundInclusion(
+                inclusion(self.attributes[a], self.attributes[b]), int(values[a]), int(values[a] - shared[a, b])
+            )
+            for a, b in np.argwhere(self.held(error)).tolist()
         )
 
     def size_bytes(self) -> int:
