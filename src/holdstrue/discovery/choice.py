@@ -1,0 +1,159 @@
+"""Which comparisons make up the predicate space of a table: by the types of its columns and the values they share."""
+
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdstrue.data.coding import encode
+from holdstrue.data.domain import Domain, domain_of, family_of
+from holdstrue.data.labels import Labels
+from holdstrue.discovery.predicates import Comparison, Space, SpaceOptions
+from holdstrue.errors import DataError
+
+_CATEGORIES = ("bool", "text", "bytes")
+_CHUNK = 1 << 14
+"""Distinct values taken into one matrix product. Chosen, not tuned."""
+
+
+def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
+    """The predicate space of a table.
+
+    Columns without any value are left out, and columns of lists, structs and maps, which do not compare.
+    The space stays as it was chosen when the table changes later.
+
+    Complexity: O(values log values), and O(columns^2) a distinct value that several columns share.
+
+    Raises
+    ------
+    DataError
+        When a wanted column is missing or does not compare, or none is left.
+
+    Examples
+    --------
+    >>> table = pa.table({"a": [1, 2, 3], "b": [2, 3, 4], "c": ["x", "y", None]})
+    >>> space = choose_space(table, SpaceOptions())
+    >>> [(space.columns[c.left], space.columns[c.right], c.ordered) for c in space.comparisons]
+    [('a', 'a', True), ('b', 'b', True), ('c', 'c', False), ('a', 'b', True)]
+    """
+    names = _wanted(table, options)
+    domains, kin = _domains(table.schema, names, options)
+    ordered = {name: domains[name].kind != "text" and domains[name].family != "bool" for name in names}
+    place = {name: i for i, name in enumerate(names)}
+    comparisons = [Comparison(i, i, ordered[name]) for i, name in enumerate(names)]
+    if options.cross:
+        for members in kin:
+            for one, other in _sharing(table, members, domains[members[0]], options.share):
+                left, right = sorted((place[one], place[other]))
+                comparisons.append(Comparison(left, right, ordered[one]))
+                if options.both_ways:
+                    comparisons.append(Comparison(right, left, ordered[one]))
+    return Space(tuple(names), tuple(domains[name] for name in names), tuple(comparisons), options.nulls)
+
+
+def space_from(schema: pa.Schema, names: list[str], comparisons: NDArray[np.int64], options: SpaceOptions) -> Space:
+    """The space that was chosen before, from its columns and comparisons (left, right, ordered)."""
+    domains, _ = _domains(schema, names, options)
+    chosen = tuple(Comparison(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)
+    return Space(tuple(names), tuple(domains[name] for name in names), chosen, options.nulls)
+
+
+def _domains(schema: pa.Schema, names: list[str], options: SpaceOptions) -> tuple[dict[str, Domain], list[list[str]]]:
+    """How each column is coded, and the columns whose types agree."""
+    kin: dict[tuple[object, ...], list[str]] = {}
+    for name in names:
+        kin.setdefault(_kin(schema.field(name).type), []).append(name)
+    domains: dict[str, Domain] = {}
+    for members in kin.values():
+        ordered = options.order_text or family_of(schema.field(members[0]).type) not in _CATEGORIES
+        domain = domain_of([schema.field(name).type for name in members], ordered=ordered)
+        assert domain is not None
+        domains |= dict.fromkeys(members, domain)
+    return domains, list(kin.values())
+
+
+def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
+    schema = table.schema
+    if options.columns is None:
+        names = [name for name in schema.names if family_of(schema.field(name).type) not in (None, "null")]
+    else:
+        names = list(dict.fromkeys(options.columns))
+        for name in names:
+            if name not in schema.names:
+                near = difflib.get_close_matches(name, schema.names, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
+                raise DataError(f"no column {name!r} to discover rules on", hint=hint)
+            if family_of(schema.field(name).type) is None:
+                raise DataError(
+                    f"column {name!r} holds {schema.field(name).type} values, which do not compare",
+                    hint="leave the column out, or flatten it into plain columns",
+                )
+    for name in names:
+        if schema.names.count(name) > 1:
+            raise DataError(f"the table has several columns called {name!r}", hint="rename one of them")
+    if table.num_rows:
+        names = [name for name in names if table[name].null_count < table.num_rows]
+    if not names:
+        raise DataError("no column holds plain values to compare", hint="name other columns")
+    return names
+
+
+def _kin(data_type: pa.DataType) -> tuple[object, ...]:
+    """Types that agree have the same kin."""
+    plain = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    family = family_of(plain)
+    if family == "number":
+        return family, pa.types.is_floating(plain)
+    if family == "decimal":
+        return family, plain.precision, plain.scale
+    return (family,)
+
+
+def _sharing(table: pa.Table, names: list[str], domain: Domain, share: float) -> list[tuple[str, str]]:
+    """Pairs of columns with at least this share of common values: sum of minima over sum of maxima of counts."""
+    if len(names) < 2 or not table.num_rows:
+        return []
+    labels = Labels() if domain.kind == "label" else None
+    values, counts, owners = [], [], []
+    for i, name in enumerate(names):
+        distinct = pc.value_counts(table[name].drop_null())
+        column = distinct.field("values") if isinstance(distinct, pa.StructArray) else None
+        if column is None or not len(column):
+            continue
+        codes = encode(column, domain, name=name, labels=labels).identity
+        values.append(codes)
+        counts.append(np.array(distinct.field("counts").to_pylist(), dtype=np.int64))
+        owners.append(np.full(codes.size, i, dtype=np.int64))
+    minima, totals = _overlaps(np.concatenate(values), np.concatenate(counts), np.concatenate(owners), len(names))
+    maxima = totals[:, None] + totals[None, :] - minima
+    return [
+        (names[i], names[j])
+        for i in range(len(names))
+        for j in range(i + 1, len(names))
+        if maxima[i, j] and minima[i, j] >= share * maxima[i, j]
+    ]
+
+
+def _overlaps(
+    values: NDArray[np.int64], counts: NDArray[np.int64], owners: NDArray[np.int64], columns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each two columns the sum over values of the smaller count; and each column's number of values."""
+    totals = np.bincount(owners, weights=counts, minlength=columns).astype(np.int64)
+    _, place, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    minima = np.zeros((columns, columns), dtype=np.int64)
+    common = np.flatnonzero(sizes > 1)
+    row = np.full(sizes.size, -1, dtype=np.int64)
+    row[common] = np.arange(common.size)
+    kept = row[place] >= 0
+    rows, owners, counts = row[place][kept], owners[kept], counts[kept]
+    for start in range(0, common.size, _CHUNK):
+        inside = (rows >= start) & (rows < start + _CHUNK)
+        matrix = np.zeros((min(_CHUNK, common.size - start), columns), dtype=np.int64)
+        np.add.at(matrix, (rows[inside] - start, owners[inside]), counts[inside])
+        for i in range(columns):
+            minima[i, i + 1 :] += np.minimum(matrix[:, i + 1 :], matrix[:, i : i + 1]).sum(axis=0)
+    return minima, totals

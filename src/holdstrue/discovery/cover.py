@@ -1,0 +1,222 @@
+"""The minimal denial constraints of a set of evidences, found by search and kept current.
+
+A denial constraint holds when every evidence lacks one of its atoms: it is a hitting set of what evidences
+lack. Search is MMCS (see `kernels.cover`). Evidences that come extend the constraints they contain, as in
+IncDC (Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, Section 8). Evidences that go,
+which that paper leaves open, end the constraints that have an atom without a critical evidence left, and
+what is new lies inside an evidence that went, so that the search is cut off outside of them.
+
+Sets of atoms that no values satisfy (t.A < s.A beside t.A > s.A, or a cycle through several columns) are
+never entered: the paper removes them at the end, when they have already displaced others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.predicates import Space
+from holdstrue.kernels import cover as kernels
+from holdstrue.rules.model import Op
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+STEPS = 1 << 14
+"""Atoms tried between two looks at the clock. Chosen, not tuned."""
+
+DEEPEST = 64
+"""Atoms of a set at most; a search that meets a longer one says that it is not complete."""
+
+_ROOM = 1 << 12
+_OUTCOMES = {Op.LE: 0b011, Op.GE: 0b110, Op.NE: 0b101, Op.EQ: 0b010}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a search goes: predicates of a constraint, and constraints in all."""
+
+    predicates: int | None = None
+    rules: int | None = None
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Minimal sets of atoms, in no order; not all of them when `complete` is False."""
+
+    sets: U64
+    complete: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of sets."""
+        return int(self.sets.shape[0])
+
+
+class CoverSearch:
+    """Finds and updates covers over one space."""
+
+    def __init__(self, space: Space, limits: Limits) -> None:
+        self._space = space
+        self._limits = limits
+        self._most = len(space.comparisons) if limits.predicates is None else limits.predicates
+        self._about = _about(space)
+        self._scratch = np.zeros((2 * DEEPEST + 2,) * 2, dtype=np.int64)
+
+    def search(self, evidences: U64, budget: Budget, *, inside: U64 | None = None) -> Cover:
+        """All minimal sets; with `inside` only those that lie within one of these evidences.
+
+        Without evidences the empty set is the only one: nothing was compared.
+        Complexity: O(atoms tried x evidences / 64), see `kernels.cover.search`.
+        """
+        width = self._space.width
+        if not evidences.shape[0]:
+            return Cover(np.zeros((1, width), dtype=np.uint64))
+        if inside is not None:
+            inside = _not_within(inside, evidences)
+            if not inside.shape[0]:
+                return Cover(np.zeros((0, width), dtype=np.uint64))
+        found, complete = [np.zeros((0, width), dtype=np.uint64)], True
+        count = 0
+        for part in self._enumerated(evidences, inside):
+            found.append(part.sets)
+            count += part.size
+            budget.tell(0.0, f"searching: {count} rules so far")
+            complete = complete and part.complete
+            if budget.over or (self._limits.rules is not None and count >= self._limits.rules):
+                complete = False
+                break
+        return Cover(np.concatenate(found)[: self._limits.rules], complete)
+
+    def extended(self, cover: Cover, evidences: U64) -> Cover:
+        """The cover after these evidences have come.
+
+        Complexity: O(evidences x sets), and O(sets) for each set that an evidence contains.
+        """
+        sets, count = cover.sets.copy(), cover.size
+        out = np.empty((_ROOM, sets.shape[1]), dtype=np.uint64)
+        places = np.empty(count + 1, dtype=np.int64)
+        for evidence in self._relevant(cover, evidences):
+            if places.size <= count:
+                places = np.empty(2 * count + 1, dtype=np.int64)
+            made = self._extend(sets, count, evidence, out, places)
+            if made < 0:
+                out = np.empty((-made, sets.shape[1]), dtype=np.uint64)
+                made = self._extend(sets, count, evidence, out, places)
+            going = places[1 : places[0] + 1]
+            if not going.size:
+                continue
+            keep = np.ones(count, dtype=np.bool_)
+            keep[going] = False
+            sets = np.concatenate([sets[:count][keep], out[:made]])
+            count = sets.shape[0]
+        return Cover(np.ascontiguousarray(sets[:count]), cover.complete)
+
+    def _extend(self, sets: U64, count: int, evidence: U64, out: U64, places: I64) -> int:
+        made: int = kernels.extend(sets, count, evidence, self._about, self._most, self._scratch, out, places)
+        return made
+
+    def _relevant(self, cover: Cover, evidences: U64) -> U64:
+        """Evidences that contain one of the sets; others contain none of their extensions either."""
+        hit = np.empty(evidences.shape[0], dtype=np.bool_)
+        kernels.containing(evidences, cover.sets, hit)
+        return np.ascontiguousarray(evidences[hit])
+
+    def reduced(self, cover: Cover, remaining: U64, removed: U64, budget: Budget) -> Cover:
+        """The cover after evidences have gone.
+
+        Complexity: O(sets x evidences), and a search cut off outside of the removed evidences.
+        """
+        if not remaining.shape[0]:
+            return self.search(remaining, budget)
+        criticals = np.empty_like(cover.sets)
+        kernels.critical_atoms(cover.sets, removed, criticals)
+        shaken = np.flatnonzero(criticals.any(axis=1))
+        doubtful = np.ascontiguousarray(cover.sets[shaken])
+        criticals = np.empty_like(doubtful)
+        kernels.critical_atoms(doubtful, remaining, criticals)
+        keep = np.ones(cover.size, dtype=np.bool_)
+        keep[shaken] = (criticals == doubtful).all(axis=1)
+        born = self.search(remaining, budget, inside=removed)
+        return Cover(np.concatenate([cover.sets[keep], born.sets]), cover.complete and born.complete)
+
+    def _enumerated(self, evidences: U64, inside: U64 | None) -> Iterator[Cover]:
+        """The search, some steps at a time."""
+        space, atoms = self._space, len(self._space.atoms)
+        everything = space.mask(range(atoms))
+        edges = np.ascontiguousarray(~_maximal(evidences) & everything)
+        lacks = _transposed(edges, atoms)
+        words = lacks.shape[1]
+        depth = min(2 * min(self._most, len(space.comparisons)), DEEPEST)
+        allowed = np.zeros((atoms, 0), dtype=np.uint64)
+        within = np.zeros((depth + 2, 0), dtype=np.uint64)
+        if inside is not None:
+            allowed = _transposed(inside, atoms)
+            within = np.zeros((depth + 2, allowed.shape[1]), dtype=np.uint64)
+            within[0] = np.bitwise_or.reduce(allowed, axis=0)
+        uncovered = np.empty((depth + 2, words), dtype=np.uint64)
+        uncovered[0] = np.bitwise_or.reduce(lacks, axis=0)
+        critical = np.empty((depth + 2, depth + 1, words), dtype=np.uint64)
+        candidates = np.zeros((depth + 2, space.width), dtype=np.uint64)
+        branch = np.zeros_like(candidates)
+        shortest = edges[int(np.argmin(np.bitwise_count(edges).sum(axis=1)))]
+        branch[0], candidates[0] = shortest, everything & ~shortest
+        chosen = np.zeros(depth, dtype=np.int64)
+        out = np.empty((_ROOM, space.width), dtype=np.uint64)
+        state = np.zeros(2, dtype=np.int64)
+        while state[0] >= 0:
+            found = kernels.search(
+                lacks, edges, self._about, allowed, self._most, self._scratch, uncovered, critical, candidates,
+                branch, within, chosen, out, state, STEPS,
+            )  # fmt: skip
+            yield Cover(out[:found].copy(), complete=not state[1])
+
+
+def violated(sets: U64, evidences: U64) -> I64:
+    """For each set an evidence that contains it, -1 where none does. Complexity: O(sets x evidences)."""
+    out = np.empty(sets.shape[0], dtype=np.int64)
+    kernels.first_violated(sets, evidences, out)
+    return out
+
+
+def _about(space: Space) -> I64:
+    """By atom: comparison, outcomes, the two values compared as nodes, whether the comparison is on a cycle."""
+    rows = []
+    for i, op in space.atoms:
+        c = space.comparisons[i]
+        rows.append((i, _OUTCOMES[op], 2 * c.left, 2 * c.right + 1, int(space.linked[i])))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 5)
+
+
+def _transposed(rows: U64, columns: int) -> U64:
+    """Bit sets by row as bit sets by column."""
+    padded = -(-rows.shape[0] // 64) * 64
+    bits = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")[:, :columns]
+    flipped = np.zeros((columns, padded), dtype=np.uint8)
+    flipped[:, : rows.shape[0]] = bits.T
+    return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
+
+
+_FILTERED = 1 << 30
+
+
+def _maximal(evidences: U64) -> U64:
+    """Evidences that lie in no larger one. Only those with unknown outcomes can; the others come first."""
+    sizes = np.bitwise_count(evidences).sum(axis=1)
+    small = np.flatnonzero(sizes < sizes.max())
+    if not small.size or small.size * evidences.shape[0] > _FILTERED:
+        return evidences
+    order = np.argsort(-sizes.astype(np.int64), kind="stable")
+    ordered = np.ascontiguousarray(evidences[order])
+    keep = np.empty(ordered.shape[0], dtype=np.bool_)
+    kernels.maximal(ordered, keep)
+    return np.ascontiguousarray(ordered[keep])
+
+
+def _not_within(sets: U64, evidences: U64) -> U64:
+    """Sets that no evidence contains."""
+    return np.ascontiguousarray(sets[violated(sets, evidences) < 0])

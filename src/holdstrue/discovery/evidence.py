@@ -1,0 +1,211 @@
+"""The evidence of a table: which sets of atoms hold for its row pairs, and for how many.
+
+Evidences as in Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, Section 3, kept as a
+counted multiset, so that rows that come add to it and rows that go subtract. Tiles of rows against rows are
+independent: threads here, tasks elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.layout import Layout, Side
+from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.ranks import ranked, ranked_between
+from holdstrue.discovery.tally import Tally
+from holdstrue.kernels import evidence as kernels
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+TASK_PAIRS = 1 << 23
+"""Pairs of a task: some 20 ms, after which the deadline is looked at. Chosen, not tuned."""
+
+MOST_EVIDENCES = 1 << 22
+"""Distinct evidences beyond which counting stops: 130 MB at one word each, and no cover search would end."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Distinct sets of atoms, for how many ordered pairs each holds, and one such pair (t, s) of slots.
+
+    `complete` is False when time or room ran out before all pairs were looked at.
+    """
+
+    words: U64
+    counts: I64
+    pairs: I64
+    complete: bool = True
+
+    @property
+    def size(self) -> int:
+        """How many are distinct."""
+        return int(self.counts.size)
+
+
+def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, budget: Budget) -> Evidence:
+    """The evidence of all pairs of distinct rows among `slots`.
+
+    Complexity: O(rows^2 x comparisons / lanes of a vector).
+    """
+    layout, side = ranked(space, codes[:, slots], known[:, slots], slots, budget.workers)
+    tally, complete = _counted(layout, side, side, _triangle(side.size), budget)
+    if side.weights.size:
+        _add_copies(layout, side, tally)
+    return _unpacked(layout, tally, side, side, complete)
+
+
+def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slots: I64, budget: Budget) -> Evidence:
+    """The evidence of all pairs, in both orders, of a row of `t_slots` and one of `s_slots` (which share none).
+
+    Complexity: O(pairs x comparisons / lanes of a vector).
+    """
+    if t_slots.size > s_slots.size:
+        t_slots, s_slots = s_slots, t_slots
+    layout, t_side, s_side = ranked_between(
+        space, (codes[:, t_slots], known[:, t_slots], t_slots), (codes[:, s_slots], known[:, s_slots], s_slots)
+    )
+    tally, complete = _counted(layout, t_side, s_side, _rectangle(t_side.size, s_side.size), budget)
+    return _unpacked(layout, tally, t_side, s_side, complete)
+
+
+def evidence_of_pairs(space: Space, codes: I64, known: Mask, t: I64, s: I64) -> U64:
+    """The sets of atoms that hold for the listed ordered pairs of slots. Complexity: O(pairs x comparisons)."""
+    used, place = np.unique(np.concatenate([t, s]), return_inverse=True)
+    layout, side = ranked(space, codes[:, used], known[:, used], used, 1, as_given=True)
+    words = np.empty((layout.width, t.size), dtype=np.uint64)
+    known_t, known_s = side.known
+    kernels.words_of_pairs(
+        side.ranks, side.ranks, layout.plan, layout.bits, layout.base, known_t, known_s,
+        np.ascontiguousarray(place[: t.size], dtype=np.int64), np.ascontiguousarray(place[t.size :], dtype=np.int64),
+        words,
+    )  # fmt: skip
+    return layout.atoms(np.ascontiguousarray(words.T), mirrored=False)
+
+
+def tile_evidence(space: Space, t: tuple[I64, Mask], s: tuple[I64, Mask] | None = None) -> tuple[U64, I64]:
+    """What one task counts, from plain arrays alone: the pairs within block t, or between blocks t and s.
+
+    A block is its codes and which of them are known, by column and row. Returns sets of atoms and the
+    numbers of ordered pairs; results of several tiles go together with `merged`.
+    """
+    codes, known = t
+    first = np.arange(codes.shape[1], dtype=np.int64)
+    one = Budget(threads=1)
+    if s is None:
+        found = evidence_within(space, codes, known, first, one)
+    else:
+        codes, known = np.concatenate([codes, s[0]], axis=1), np.concatenate([known, s[1]], axis=1)
+        second = np.arange(first.size, codes.shape[1], dtype=np.int64)
+        found = evidence_between(space, codes, known, first, second, one)
+    return found.words, found.counts
+
+
+def merged(space: Space, parts: Sequence[tuple[U64, I64]]) -> tuple[U64, I64]:
+    """The counts of several tiles as one. Complexity: O(distinct evidences of all parts)."""
+    tally = Tally(space.width)
+    for words, counts in parts:
+        tally.add(words, counts)
+    return tally.words(), tally.counts()
+
+
+Span = tuple[int, int, int, int, int]
+
+
+def _triangle(rows: int) -> list[Span]:
+    """Rows t against the rows after them, in tasks of about equal size."""
+    spans, start = [], 0
+    while start < rows - 1:
+        end, pairs = start, 0
+        while end < rows - 1 and pairs < TASK_PAIRS:
+            step = max(1, min(64, rows - 1 - end))
+            pairs += step * (rows - end)
+            end += step
+        spans.append((start, end, 0, rows, 1))
+        start = end
+    return spans
+
+
+def _rectangle(t_rows: int, s_rows: int) -> list[Span]:
+    step = max(1, TASK_PAIRS // max(1, s_rows))
+    return [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows if s_rows else 0, step)]
+
+
+def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], budget: Budget) -> tuple[Tally, bool]:
+    """Work the tasks off in threads, each with a table of its own, and put the tables together."""
+    tasks, lock, done = iter(spans), Lock(), [0]
+    stopped: list[bool] = []
+
+    def next_task() -> Span | None:
+        with lock:
+            if done[0]:
+                budget.tell(done[0] / len(spans), "comparing pairs of rows")
+            if stopped:
+                return None
+            done[0] += 1
+            return next(tasks, None)
+
+    def work() -> Tally:
+        tally = Tally(layout.width)
+        while (span := next_task()) is not None:
+            _count(layout, t, s, span, tally)
+            if budget.over or len(tally) > MOST_EVIDENCES:
+                stopped.append(True)
+        return tally
+
+    workers = max(1, min(budget.workers, len(spans)))
+    if workers == 1:
+        return work(), not stopped
+    with ThreadPoolExecutor(workers) as pool:
+        tallies = [future.result() for future in [pool.submit(work) for _ in range(workers)]]
+    whole = max(tallies, key=len)
+    for tally in tallies:
+        if tally is not whole:
+            whole.add(tally.words(), tally.counts(), tally.first())
+    return whole, not stopped
+
+
+def _count(layout: Layout, t: Side, s: Side, span: Span, tally: Tally) -> None:
+    ends = np.array(span, dtype=np.int64)
+    state = np.array([0, span[0], span[2], 1], dtype=np.int64)
+    while not tally.count(layout, t, s, ends, state):
+        tally.grow()
+
+
+def _add_copies(layout: Layout, side: Side, tally: Tally) -> None:
+    """Pairs of rows that are equal on all columns."""
+    many = np.flatnonzero(side.weights > 1)
+    words = np.empty((layout.width, many.size), dtype=np.uint64)
+    known_t, known_s = side.known
+    kernels.words_of_pairs(
+        side.ranks, side.ranks, layout.plan, layout.bits, layout.base, known_t, known_s, many, many, words
+    )
+    weights = side.weights[many]
+    tally.add(np.ascontiguousarray(words.T), weights * (weights - 1) // 2, np.stack([many, many], axis=1))
+
+
+def _unpacked(layout: Layout, tally: Tally, t: Side, s: Side, complete: bool) -> Evidence:
+    """Both orders of every pair, as sets of atoms, with slots for rows."""
+    words, counts, first = tally.words(), tally.counts(), tally.first()
+    pairs = np.stack([t.slots[first[:, 0]], s.slots[first[:, 1]]], axis=1) if first.size else first
+    if t is s and t.weights.size:
+        same = np.flatnonzero(first[:, 0] == first[:, 1])
+        pairs[same, 1] = t.copies[first[same, 0]]
+    whole = Tally(layout.space.width)
+    whole.add(layout.atoms(words, mirrored=False), counts, pairs)
+    whole.add(layout.atoms(words, mirrored=True), counts, pairs[:, ::-1])
+    return Evidence(whole.words(), whole.counts(), whole.first(), complete)
+
+
+def slot_blocks(slots: I64, size: int) -> Iterator[I64]:
+    """Slots in blocks of at most this many rows, for tiles elsewhere."""
+    for start in range(0, slots.size, size):
+        yield slots[start : start + size]

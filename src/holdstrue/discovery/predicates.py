@@ -1,0 +1,244 @@
+"""The predicate space: which columns of two rows are compared, and by which operators.
+
+Section 3 of Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, after Chu, Ilyas, Papotti:
+Discovering denial constraints. Numbers, dates and times are compared by all six operators, other values by
+= and != alone; two different columns only when their types agree and enough of their values are shared.
+
+A search need not know six operators: `<=`, `>=` and `!=` are *atoms*, and the other three are two atoms each
+(`<` is `<=` and `!=`). One set of atoms is contained in another exactly where the comparisons of the first
+follow from those of the second, so that minimal sets of atoms are minimal by implication too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.data.domain import Domain
+from holdstrue.rules.model import DC, Column, Op, Predicate
+from holdstrue.rules.normal import normal_body
+from holdstrue.rules.order import Order
+
+U64 = NDArray[np.uint64]
+Nulls: TypeAlias = Literal["unknown", "equal"]
+
+ORDERED_ATOMS = (Op.LE, Op.GE, Op.NE)
+EQUALITY_ATOMS = (Op.EQ, Op.NE)
+
+_OPERATOR: dict[frozenset[Op], Op] = {
+    frozenset({Op.EQ}): Op.EQ, frozenset({Op.NE}): Op.NE, frozenset({Op.LE}): Op.LE, frozenset({Op.GE}): Op.GE,
+    frozenset({Op.LE, Op.GE}): Op.EQ, frozenset({Op.LE, Op.NE}): Op.LT, frozenset({Op.GE, Op.NE}): Op.GT,
+}  # fmt: skip
+_ATOMS = {op: atoms for atoms, op in _OPERATOR.items() if len(atoms) == 2} | {
+    op: frozenset({op}) for op in (Op.LE, Op.GE, Op.NE)
+}
+
+
+@dataclass(frozen=True)
+class SpaceOptions:
+    """What may be compared.
+
+    Parameters
+    ----------
+    columns
+        The columns to look at; None for all that hold plain values.
+    cross
+        Whether different columns are compared.
+    share
+        The least share of common values (of all values of two columns, counted with their multiplicity)
+        for which the columns are compared.
+    both_ways
+        Whether t.A is compared with s.B as well as t.B with s.A. By default one of them is: rules on a
+        single comparison across columns are the same either way.
+    order_text
+        Whether text is also compared by order.
+    nulls
+        `unknown`: no comparison with NULL holds. `equal`: NULL is a value, equal to itself, below all others.
+    """
+
+    columns: tuple[str, ...] | None = None
+    cross: bool = True
+    share: float = 0.3
+    both_ways: bool = False
+    order_text: bool = False
+    nulls: Nulls = "unknown"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`t.left` beside `s.right`; columns by number."""
+
+    left: int
+    right: int
+    ordered: bool
+
+    @property
+    def atoms(self) -> tuple[Op, ...]:
+        """The operators a search needs."""
+        return ORDERED_ATOMS if self.ordered else EQUALITY_ATOMS
+
+
+@dataclass(frozen=True)
+class Space:
+    """The columns that are read, how they are coded, and the comparisons between them.
+
+    Atoms are numbered through all comparisons; a set of atoms is a row of 64-bit words.
+
+    Examples
+    --------
+    >>> from holdstrue.data.domain import Domain
+    >>> number = Domain("int", "number")
+    >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
+    >>> space.predicates, len(space.atoms), space.width
+    (8, 5, 1)
+    >>> from holdstrue.rules.text import text_of
+    >>> text_of(space.body(space.mask([0, 2, 3])))
+    'not(t.b = s.b and t.a < s.a)'
+    """
+
+    columns: tuple[str, ...]
+    domains: tuple[Domain, ...]
+    comparisons: tuple[Comparison, ...]
+    nulls: Nulls = "unknown"
+
+    @property
+    def predicates(self) -> int:
+        """How many predicates a denial constraint may draw from."""
+        return sum(6 if comparison.ordered else 2 for comparison in self.comparisons)
+
+    @cached_property
+    def atoms(self) -> tuple[tuple[int, Op], ...]:
+        """Every atom as (comparison, operator)."""
+        return tuple((i, op) for i, comparison in enumerate(self.comparisons) for op in comparison.atoms)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first atom of each comparison."""
+        ends = np.cumsum([0] + [len(comparison.atoms) for comparison in self.comparisons])
+        return tuple(int(end) for end in ends[:-1])
+
+    @property
+    def width(self) -> int:
+        """Words of a set of atoms."""
+        return max(1, -(-len(self.atoms) // 64))
+
+    @cached_property
+    def twins(self) -> NDArray[np.int64]:
+        """By atom: the same comparison with the two rows exchanged; -1 where the space has no such atom."""
+        places = {(c.left, c.right): i for i, c in enumerate(self.comparisons)}
+        out = np.full(len(self.atoms), -1, dtype=np.int64)
+        for number, (i, op) in enumerate(self.atoms):
+            mirrored = places.get((self.comparisons[i].right, self.comparisons[i].left))
+            if mirrored is not None:
+                atoms = self.comparisons[mirrored].atoms
+                out[number] = self.offsets[mirrored] + atoms.index(op.flipped)
+        return out
+
+    @cached_property
+    def linked(self) -> NDArray[np.bool_]:
+        """By comparison: whether it may contradict or follow from others, through columns compared crosswise.
+
+        t.A, s.A, t.B, ... are the nodes of a graph and comparisons its edges; only edges on a cycle matter.
+        """
+        return np.array([self._on_cycle(i) for i in range(len(self.comparisons))], dtype=np.bool_)
+
+    def _on_cycle(self, left_out: int) -> bool:
+        cut = self.comparisons[left_out]
+        if all(c.left == c.right for c in self.comparisons):
+            return False
+        reached, frontier = {("t", cut.left)}, [("t", cut.left)]
+        while frontier:
+            role, column = frontier.pop()
+            for i, c in enumerate(self.comparisons):
+                if i == left_out or column != (c.left if role == "t" else c.right):
+                    continue
+                other = ("s", c.right) if role == "t" else ("t", c.left)
+                if other not in reached:
+                    reached.add(other)
+                    frontier.append(other)
+        return ("s", cut.right) in reached
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Columns that are compared with each other, directly or through others: they need common ranks."""
+        home = list(range(len(self.columns)))
+        for comparison in self.comparisons:
+            one, other = home[comparison.left], home[comparison.right]
+            home = [one if place == other else place for place in home]
+        return tuple(tuple(i for i, place in enumerate(home) if place == root) for root in sorted(set(home)))
+
+    def mask(self, atoms: Iterable[int]) -> U64:
+        """A set of atoms as words."""
+        words = [0] * self.width
+        for atom in atoms:
+            words[atom // 64] |= 1 << (atom % 64)
+        return np.array(words, dtype=np.uint64)
+
+    def members(self, mask: U64) -> list[int]:
+        """The atoms of a set."""
+        return [64 * w + b for w, word in enumerate(mask.tolist()) for b in range(64) if word >> b & 1]
+
+    def swapped(self, mask: U64) -> U64 | None:
+        """The set with the two rows exchanged, or None where the space cannot say it."""
+        twins = [int(self.twins[atom]) for atom in self.members(mask)]
+        return None if -1 in twins else self.mask(twins)
+
+    def body(self, mask: U64) -> DC:
+        """The denial constraint of a set of atoms, in normal form."""
+        body = normal_body(DC(self.predicates_of(mask)))
+        assert isinstance(body, DC)
+        return body
+
+    def predicates_of(self, mask: U64) -> tuple[Predicate, ...]:
+        """One predicate for each comparison that occurs in a set of atoms."""
+        chosen: dict[int, set[Op]] = {}
+        for atom in self.members(mask):
+            comparison, op = self.atoms[atom]
+            chosen.setdefault(comparison, set()).add(op)
+        return tuple(
+            Predicate(
+                Column("t", self.columns[self.comparisons[i].left]),
+                _OPERATOR[frozenset(ops)],
+                Column("s", self.columns[self.comparisons[i].right]),
+            )
+            for i, ops in chosen.items()
+        )
+
+    def parse(self, body: DC) -> U64:
+        """The set of atoms of a denial constraint over this space.
+
+        Raises
+        ------
+        KeyError
+            When a comparison of it is not in the space.
+        """
+        names = {name: i for i, name in enumerate(self.columns)}
+        places = {(c.left, c.right): i for i, c in enumerate(self.comparisons)}
+        atoms: list[int] = []
+        for predicate in body.predicates:
+            left, op, right = predicate.left, predicate.op, predicate.right
+            assert isinstance(right, Column)
+            if left.var == "s":
+                left, op, right = right, op.flipped, left
+            i = places[names[left.name], names[right.name]]
+            known = self.comparisons[i].atoms
+            wanted = {op} if op in known else _ATOMS[op]
+            atoms += [self.offsets[i] + known.index(one) for one in wanted]
+        return self.mask(atoms)
+
+    def follows(self, special: Sequence[Predicate], general: Sequence[Predicate]) -> bool:
+        """Whether rows that satisfy `special` satisfy `general`, in one of the two orders of the rows."""
+        order = Order(special)
+        if all(order.entails(predicate) for predicate in general):
+            return True
+        exchanged = [
+            Predicate(Column("s", p.left.name), p.op, Column("t", p.right.name))
+            for p in general
+            if isinstance(p.right, Column)
+        ]
+        return all(order.entails(predicate) for predicate in exchanged)

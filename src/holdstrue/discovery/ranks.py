@@ -1,0 +1,140 @@
+"""Codes as small ranks that compare alike: what a tile of rows is counted on."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.layout import Lanes, Layout, Side
+from holdstrue.discovery.predicates import Space
+from holdstrue.kernels import digest
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+Block = tuple[I64, Mask, I64]
+"""Codes and known values by column and row, and the rows' slots."""
+
+_PRODUCT = 64
+"""Rows are sorted by columns of few values until these have this many combinations: then a strip holds few
+different words. On `airport` counting takes 0.19 us a thousand pairs so, 0.29 us in the order of the file."""
+
+_COPIES = 0.5
+"""Rows that are equal on all columns are counted as one where that leaves fewer than this share of them."""
+
+
+def ranked(
+    space: Space, codes: I64, known: Mask, slots: I64, workers: int, *, as_given: bool = False
+) -> tuple[Layout, Side]:
+    """Ranks for comparing a block with itself; equal rows as one, rows in an order that counts fast.
+
+    With `as_given` every row stays in its place. Complexity: O(values log values).
+    """
+    rows = codes.shape[1]
+    ranks = np.zeros((len(space.columns), rows), dtype=np.int64)
+
+    def rank(component: tuple[int, ...]) -> None:
+        columns = list(component)
+        values, place = np.unique(codes[columns].ravel(), return_inverse=True)
+        ranks[columns] = place.reshape(len(columns), rows)
+        _settle_nulls(space, ranks, known, columns)
+        del values
+
+    if workers > 1 and rows > _SMALL:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(rank, space.components))
+    else:
+        for component in space.components:
+            rank(component)
+    weights, copies = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if not as_given and rows:
+        order, weights, copies = _arranged(space, ranks, known, slots)
+        ranks, known, slots = ranks[:, order], known[:, order], slots[order]
+    usable = _usable(space, known)
+    layout = Layout(space, ~usable.all(axis=1), int(ranks.max(initial=0)) + 1)
+    return layout, _side(layout, ranks, usable, weights, slots, copies)
+
+
+def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side]:
+    """Ranks for comparing rows t with rows s only: by where codes of s lie among those of t.
+
+    Complexity: O(values of s x log values of t).
+    """
+    t_ranks, s_ranks = (np.zeros(block[0].shape, dtype=np.int64) for block in (t, s))
+    for component in space.components:
+        columns = list(component)
+        landmarks = np.unique(t[0][columns])
+        for codes, ranks in ((t[0], t_ranks), (s[0], s_ranks)):
+            for column in columns:
+                at = np.searchsorted(landmarks, codes[column])
+                ranks[column] = 2 * at
+                ranks[column] += landmarks[np.minimum(at, landmarks.size - 1)] == codes[column]
+        _settle_nulls(space, t_ranks, t[1], columns)
+        _settle_nulls(space, s_ranks, s[1], columns)
+    t_known, s_known = _usable(space, t[1]), _usable(space, s[1])
+    top = max(int(t_ranks.max(initial=0)), int(s_ranks.max(initial=0)))
+    layout = Layout(space, ~(t_known.all(axis=1) & s_known.all(axis=1)), top + 1)
+    none = np.zeros(0, dtype=np.int64)
+    order = _locality(s_ranks, space)
+    return (
+        layout,
+        _side(layout, t_ranks, t_known, none, t[2], none),
+        _side(layout, s_ranks[:, order], s_known[:, order], none, s[2][order], none),
+    )
+
+
+_SMALL = 4096
+
+
+def _settle_nulls(space: Space, ranks: I64, known: Mask, columns: list[int]) -> None:
+    """NULL as a value lies below all others; an unknown one is masked later and may have any rank."""
+    if space.nulls == "equal":
+        for column in columns:
+            ranks[column] = np.where(known[column], ranks[column] + 1, 0)
+
+
+def _usable(space: Space, known: Mask) -> Mask:
+    return np.ones_like(known) if space.nulls == "equal" else known
+
+
+def _side(layout: Layout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> Side:
+    narrow: Lanes = (ranks - 32768).astype(np.int16) if layout.narrow else ranks.astype(np.int32)
+    lanes = (layout.known_lanes(known, "t"), layout.known_lanes(known, "s"))
+    return Side(np.ascontiguousarray(narrow), lanes, weights, np.ascontiguousarray(slots), copies)
+
+
+def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I64, I64]:
+    """An order of rows; where many are equal one of each kind, its multiplicity, and the slot of a second one."""
+    rows = ranks.shape[1]
+    none = np.zeros(0, dtype=np.int64)
+    hi, lo = np.zeros(rows, dtype=np.uint64), np.zeros(rows, dtype=np.uint64)
+    for column in range(ranks.shape[0]):
+        value = np.where(known[column], ranks[column] + 1, 0).view(np.uint64)
+        digest.extend_key_by_words(hi, lo, value)
+    _, kind, counts = np.unique(lo ^ hi, return_inverse=True, return_counts=True)
+    if counts.size >= _COPIES * rows:
+        return _locality(ranks, space), none, none
+    by_kind = np.argsort(kind, kind="stable")
+    starts = np.cumsum(counts) - counts
+    first = by_kind[starts]
+    second = by_kind[np.minimum(starts + 1, rows - 1)]
+    order = _locality(ranks[:, first], space)
+    return first[order], counts[order].astype(np.int64), slots[second[order]]
+
+
+def _locality(ranks: I64, space: Space) -> I64:
+    """Rows by columns of few values, then by an ordered one: neighbours then compare alike with most rows."""
+    distinct = [int(np.unique(row).size) if row.size else 0 for row in ranks[:, :: max(1, ranks.shape[1] // 4096)]]
+    ordered = [c.left for c in space.comparisons if c.ordered and c.left == c.right]
+    keys, product = [], 1
+    for column in sorted(range(len(distinct)), key=distinct.__getitem__):
+        if product * distinct[column] > _PRODUCT:
+            break
+        product *= distinct[column]
+        keys.append(ranks[column])
+    keys += [ranks[column] for column in ordered[:1]]
+    if not keys:
+        return np.arange(ranks.shape[1], dtype=np.int64)
+    return np.lexsort(keys[::-1]).astype(np.int64)

@@ -1,0 +1,98 @@
+"""A growing table that counts words of any width.
+
+Memory: 8 bytes a word and entry, 24 bytes an entry (its count and the pair it came with first), 4 bytes a cell
+with at most three cells in four in use.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.layout import Layout, Side
+from holdstrue.index.arrays import room
+from holdstrue.kernels import evidence as kernels
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+_SMALLEST = 4096
+
+
+class Tally:
+    """Words, numbered in the order of their first appearance, each with a count and the pair that brought it.
+
+    Examples
+    --------
+    >>> tally = Tally(1)
+    >>> words = np.array([[7], [9], [7]], dtype=np.uint64)
+    >>> tally.add(words, np.array([1, 1, 5]))
+    >>> tally.words().tolist(), tally.counts().tolist()
+    ([[7], [9]], [6, 1])
+    """
+
+    def __init__(self, width: int) -> None:
+        self._cells = np.zeros(_SMALLEST, dtype=np.int32)
+        self._keys = np.empty((_SMALLEST, width), dtype=np.uint64)
+        self._counts = np.zeros(_SMALLEST, dtype=np.int64)
+        self._first = np.zeros((_SMALLEST, 2), dtype=np.int64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def words(self) -> U64:
+        """The distinct words."""
+        return self._keys[: self._used]
+
+    def counts(self) -> I64:
+        """How often each occurred."""
+        return self._counts[: self._used]
+
+    def first(self) -> I64:
+        """The pair each came with first."""
+        return self._first[: self._used]
+
+    def add(self, words: U64, counts: I64, first: I64 | None = None) -> I64:
+        """Count words (`words[i]` occurs `counts[i]` times more); returns their numbers.
+
+        Runtime complexity: O(words) expected.
+        """
+        self._reserve(self._used + words.shape[0])
+        before, numbers = self._used, np.empty(words.shape[0], dtype=np.int64)
+        self._used = kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
+        self._counts[before : self._used] = 0
+        np.add.at(self._counts, numbers, counts)
+        if first is not None:
+            fresh = np.flatnonzero(numbers >= before)[::-1]
+            self._first[numbers[fresh]] = first[fresh]
+        return numbers
+
+    def count(self, layout: Layout, t: Side, s: Side, span: I64, state: I64) -> bool:
+        """Count the pairs of a tile; False when the table must grow before going on."""
+        state[0] = self._used
+        done = kernels.count_pairs(
+            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.weights, s.weights,
+            span, self._cells, self._keys, self._counts, self._first, state,
+        )  # fmt: skip
+        self._used = int(state[0])
+        return bool(done)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self._cells.nbytes + self._keys.nbytes + self._counts.nbytes + self._first.nbytes
+
+    def grow(self) -> None:
+        """Make room for as many words again."""
+        self._reserve(2 * self._keys.shape[0])
+
+    def _reserve(self, words: int) -> None:
+        self._keys = room(self._keys, words)
+        self._counts = room(self._counts, words)
+        self._first = room(self._first, words)
+        size = self._cells.size
+        while words * 4 > size * 3:
+            size *= 2
+        if size > self._cells.size:
+            self._cells = np.zeros(size, dtype=np.int32)
+            kernels.reenter(self._cells, self._keys, self._used)
