@@ -95,7 +95,10 @@ class Discovery:
             for miss in kind.near(most):
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.slots)
-                found.append(NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, miss.table))
+                where = None if len(self._held.keys) == 1 else miss.table
+                found.append(
+                    NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures)
+                )
         return sorted(found, key=lambda miss: (miss.violations, miss.error, miss.text))
 
     def explain(self) -> str:

@@ -59,6 +59,7 @@ class NearMiss:
     rows: tuple[tuple[Any, ...], ...] = ()
     values: tuple[Any, ...] = ()
     table: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -68,6 +69,7 @@ class NearMiss:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         found: dict[str, Any] = {"text": self.text, "violations": self.violations, "error": self.error}
+        found |= self.measures
         if self.table is not None:
             found["table"] = self.table
         if self.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ class Miss:
     slots: tuple[tuple[int, ...], ...] = ()
     values: tuple[Any, ...] = ()
     table: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.report.layout import Cell, Ink, aligned, heads
 from holdstrue.report.words import key_word, plural, printable, shorten, word
+from holdstrue.rules.model import Inclusion
 from holdstrue.rules.words import in_words
 
 TOP = 20
@@ -47,11 +48,14 @@ def discovery_text(
 
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:
     """A near miss and who breaks it."""
-    where = f"{printable(miss.table)}: " if miss.table else ""
+    where = f"{printable(miss.table)}: " if miss.table and not isinstance(miss.body, Inclusion) else ""
     yield f"  {where}{ink.paint('note', shorten(printable(miss.text), RULE_WIDTH))}\n"
-    if miss.values:
+    if isinstance(miss.body, Inclusion):
+        missing = int(miss.measures.get("missing", len(miss.values)))
         shown = ", ".join(shorten(word(value)) for value in miss.values[:EXAMPLES])
-        yield f"    {plural(miss.violations, 'value')}: {shown}{', …' if miss.violations > EXAMPLES else ''}\n"
+        more = ", …" if missing > EXAMPLES else ""
+        rows = f"{plural(miss.violations, 'row')} ({100 * miss.error:.2g}%)"
+        yield f"    {plural(missing, 'value')} in {rows} not found: {shown}{more}\n"
         return
     noun = "pair" if miss.rows and len(miss.rows[0]) == 2 else "row"
     shown = ", ".join("-".join(shorten(key_word(key)) for key in row) for row in miss.rows[:EXAMPLES])
