@@ -60,7 +60,7 @@ def table(rows: dict[int, dict[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(list(rows.values()), schema=schema)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_following_equals_finding_anew(data: st.DataObject) -> None:
     kinds = tuple(data.draw(st.sets(st.sampled_from(["dc", "fd", "key", "ind"]), min_size=1)))

@@ -35,6 +35,7 @@ class DenialKind(PerTable[DenialCore]):
             Found(body, 0.5, {}, shown_table(self.held, name))
             for name, core in self.cores.items()
             for body in core.rules()
+            if self.held.speaks_of_values(name, body)
         ]
 
     def near(self, most: int) -> list[Miss]:
@@ -47,5 +48,5 @@ class DenialKind(PerTable[DenialCore]):
 
 
 def _core_options(options: Options) -> DenialOptions:
-    space = SpaceOptions(cross=options.cross, share=options.shared, nulls=options.nulls)
+    space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls)
     return DenialOptions(space, options.max_predicates)

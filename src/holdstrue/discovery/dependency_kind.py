@@ -33,6 +33,7 @@ class DependencyKind(PerTable[DependencyCore]):
             Found(body, 0.5, {}, shown_table(self.held, name))
             for name, core in self.cores.items()
             for body in core.bodies()
+            if self.held.speaks_of_values(name, body)
         ]
 
     def near(self, most: int) -> list[Miss]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,9 @@ from holdstrue.data.labels import Labels
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.errors import ChangeError, DataError
+from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import compile_rules
-from holdstrue.rules.model import RuleSet
+from holdstrue.rules.model import Body, Rule, RuleSet
 
 I64 = NDArray[np.int64]
 Keys = Mapping[str, tuple[str, ...]]
@@ -41,6 +43,7 @@ class Held:
         nothing = compile_rules(RuleSet(()), next(iter(schemas)), schemas)
         # an engine without rules is a store of rows, with the files and the log of one
         self.engine = Engine(nothing, schemas, keyed=any(self.keys.values()))
+        self._known: dict[str, Counter[str]] | None = None
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
@@ -100,7 +103,17 @@ class Held:
             for name, part in incoming.items()
         }
         self.engine.apply(incoming, 0)
+        if self._known is not None:
+            for name, batch in batches.items():
+                self._known[name].update(_known(batch.added))
+                self._known[name].subtract(_known(batch.old))
         return batches
+
+    def speaks_of_values(self, table: str, body: Body) -> bool:
+        """Whether every column of a rule has a value: of a column of NULLs anything would hold."""
+        if self._known is None:
+            self._known = {name: _known(self.table(name)[0]) for name in self.keys}
+        return all(self._known[table][column] > 0 for column in own_columns(Rule(body, "")))
 
     def again(self, incoming: Mapping[str, Incoming]) -> dict[str, Batch]:
         """Take in a batch as a run holds it."""
@@ -175,6 +188,11 @@ def _digests(table: pa.Table) -> list[bytes]:
     hi, lo, _ = key_digest(coded, table.num_rows, nulls_equal=True)
     data = np.column_stack((hi, lo)).tobytes()
     return [data[at : at + 16] for at in range(0, len(data), 16)]
+
+
+def _known(table: pa.Table) -> Counter[str]:
+    """By column the number of values that are not NULL."""
+    return Counter({name: len(c) - c.null_count for name, c in zip(table.column_names, table.columns, strict=True)})
 
 
 def _none() -> NDArray[np.int32]:

@@ -41,6 +41,7 @@ class Layout:
 
     def __init__(self, space: Space, nullable: NDArray[np.bool_], distinct: int) -> None:
         self.space = space
+        self._unsure = bool(nullable.any())
         self.narrow = distinct <= _NARROW
         self.lane = 16 if self.narrow else 32
         places = {(c.left, c.right) for c in space.comparisons}
@@ -75,8 +76,8 @@ class Layout:
         self._slot_of = {(s.comparison.left, s.comparison.right): s for s in self.slots}
 
     def known_lanes(self, known: NDArray[np.bool_], role: str) -> Lanes:
-        """Masks of the bits that a row's known values allow, as t or as s; without columns if all are known."""
-        if known.all():
+        """Masks of the bits that a row's known values allow, as t or as s; without columns if all of both sides are."""
+        if not self._unsure:
             return np.zeros((self.groups, 0), dtype=self.base.dtype)
         full = (1 << self.lane) - 1
         lanes = np.full((self.groups, known.shape[1]), full, dtype=self.base.dtype)
