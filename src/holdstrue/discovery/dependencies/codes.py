@@ -6,6 +6,7 @@ of its numbering (`index.numbering`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -47,9 +48,9 @@ class Codes:
     """
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
-        repeated = {name for name in schema.names if schema.names.count(name) > 1}
+        repeated = [name for name, times in Counter(schema.names).items() if times > 1]
         if repeated:
-            raise DataError(f"several columns are called {min(repeated)!r}", hint="rename all but one of them")
+            raise DataError(f"several columns are called {repeated[0]!r}", hint="rename all but one of them")
         self.domains = {field.name: domain_of([field.type], ordered=False) for field in schema}
         self.names = tuple(name for name, domain in self.domains.items() if domain is not None)
         self.skipped = tuple(name for name, domain in self.domains.items() if domain is None)

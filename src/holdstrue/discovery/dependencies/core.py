@@ -109,8 +109,8 @@ class DependencyCore:
         sample(core.codes, parts, core._search.evidence, deadline)
         if progress is not None:
             progress(0.1, "rows sampled")
-        core._search.take(core._search.evidence.known(), 1, deadline)
-        core.complete = core._search.deepen(parts, deadline, progress)
+        core._search.take(core._search.evidence.known(), deadline)
+        core.complete = core._search.deepen(parts, parts, deadline, progress)
         return core
 
     @property
@@ -126,6 +126,7 @@ class DependencyCore:
         """
         search, codes = self._search, self.codes
         before = self._held()
+        search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         if removed.size:
             gone[codes.remove(removed)] = True
@@ -141,9 +142,7 @@ class DependencyCore:
         whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
         self._mend(lost, whole, deadline)
-        length = max(1, search.searched)
-        settled = search.settle(whole, touched, length, deadline)
-        self.complete = settled and search.deepen(whole, deadline, None)
+        self.complete = search.deepen(whole, touched, deadline)
         return self._turnover(before)
 
     def _mend(self, lost: I64, whole: Partitions, deadline: float | None) -> None:
@@ -167,10 +166,9 @@ class DependencyCore:
             evidence.agree[lost[asked]], wanted[asked], deadline
         )
         mended = np.bitwise_or.reduce(wanted[asked] & ~tested.broken, axis=0)
-        length = max(1, search.searched)
-        search.take(evidence.add(self.codes.matrix, tested.pairs), length, deadline)
+        search.take(evidence.add(self.codes.matrix, tested.pairs), deadline)
         renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
-        search.renew(renewed, length, deadline)
+        search.renew(renewed, deadline)
 
     def _held(self) -> dict[tuple[int, bytes], U64]:
         return {(c.target, line.tobytes()): line for c in self._search.covers for line in c.holding()}
@@ -222,8 +220,10 @@ class DependencyCore:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return self.codes.size_bytes() + self._search.evidence.size_bytes() + sum(
-            cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers
+        return (
+            self.codes.size_bytes()
+            + self._search.evidence.size_bytes()
+            + sum(cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers)
         )
 
     def snapshot(self) -> Snapshot:
@@ -231,7 +231,9 @@ class DependencyCore:
         arrays = nested("codes", self.codes.snapshot()) | nested("evidence", self._search.evidence.snapshot())
         for cover in self._search.covers:
             arrays |= nested(f"cover{cover.target}", cover.snapshot())
-        return arrays | {"progress": np.array([self._search.searched, self.complete], dtype=np.int64)}
+        return arrays | {
+            "progress": np.array([self._search.searched, self._search.length, self.complete], dtype=np.int64)
+        }
 
     @classmethod
     def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> DependencyCore:
@@ -241,8 +243,8 @@ class DependencyCore:
         core._search.evidence.restore(unnested("evidence", arrays))
         for cover in core._search.covers:
             cover.restore(unnested(f"cover{cover.target}", arrays))
-        searched, complete = arrays["progress"]
-        core._search.searched, core.complete = int(searched), bool(complete)
+        searched, length, complete = (int(value) for value in arrays["progress"])
+        core._search.searched, core._search.length, core.complete = searched, length, bool(complete)
         return core
 
 

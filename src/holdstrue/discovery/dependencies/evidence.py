@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.kernels import agreement, digest
+from holdstrue.kernels import agreement, antichains, digest
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -79,13 +79,19 @@ class Evidence:
         bit = np.uint64(1 << (target & 63))
         return numbers[(self.differ[numbers, target >> 6] & bit) != 0]
 
+    def by_size(self, numbers: I64) -> I64:
+        """Outcomes in the order of how many columns agree, the most first."""
+        sizes = np.empty(numbers.size, dtype=np.int64)
+        antichains.sizes(self.agree[numbers], sizes)
+        return numbers[np.argsort(-sizes, kind="stable")]
+
     def size_bytes(self) -> int:
         """Memory held."""
         return self.agree.nbytes + self.differ.nbytes + self.witness.nbytes + self._numbering.size_bytes()
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        arrays = {"agree": self.agree, "differ": self.differ, "witness": self.witness}
+        arrays: Snapshot = {"agree": self.agree, "differ": self.differ, "witness": self.witness}
         kept: Snapshot = {name: with_slack(array, len(self)) for name, array in arrays.items()}
         return kept | nested("numbering", self._numbering.snapshot())
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes, Spread
 from holdstrue.kernels import partitions
-from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS, ROWS, STARTS
+from holdstrue.kernels.partitions import NEXT, PAIRS
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 BUDGET = 20_000_000
 """Rows looked at between two looks at the clock, some tenths of a second. Chosen, not tuned."""
 
-MOST_PAIRS = 24
+MOST_PAIRS = 100
 """Pairs taken from a left side that fails, for each target. Chosen, not tuned."""
 
 PIECE = 64
@@ -85,7 +85,8 @@ class Partitions:
         """All partitions made so far, one behind the other, and the place of each."""
         many = len(self.codes.names) + 1
         places = np.zeros((many, 3), dtype=np.int64)
-        rows, starts = [], []
+        rows: list[I32] = []
+        starts: list[I32] = []
         for column, (some_rows, some_starts) in self._made.items():
             places[column] = (sum(r.size for r in rows), sum(s.size for s in starts), some_starts.size - 1)
             rows.append(some_rows)
@@ -106,8 +107,9 @@ class Validator:
 
     def test(self, sets: U64, wanted: U64, deadline: float | None) -> Tested:
         """Test every set against its wanted targets; stops at the deadline with some sets undone."""
-        if sets.shape[0] == 0:
-            return Tested(wanted.copy(), np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.bool_))
+        if sets.shape[0] == 0 or self._order.size == 0:
+            # without columns there are no rows
+            return Tested(np.zeros_like(wanted), np.empty((0, 2), dtype=np.int32), np.ones(sets.shape[0], np.bool_))
         columns, ordered = self._as_paths(sets)
         wanted = np.ascontiguousarray(wanted[ordered])
         broken = np.zeros_like(wanted)
@@ -163,6 +165,3 @@ class Validator:
             if deadline is not None and time.monotonic() > deadline:
                 break
         return int(walk[NEXT]), np.concatenate(found)
-
-
-__all__ = ["GROUPS", "ROWS", "STARTS", "Partitions", "Tested", "Validator"]
