@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.dependencies.core import DependencyCore, Options
+from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.options import Options
 from holdstrue.rules.model import DC, FD, Body, Column, Key
 from oracle_dependencies import Dependency, Row, breaks, minimal_dependencies
 

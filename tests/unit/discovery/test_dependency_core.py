@@ -13,7 +13,8 @@ import pyarrow.csv
 import pytest
 
 import holdstrue
-from holdstrue.discovery.dependencies.core import DependencyCore, Options
+from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.options import Options
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.model import DC, FD, Key
 from holdstrue.rules.text import text_of

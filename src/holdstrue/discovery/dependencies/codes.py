@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,8 @@ from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
-T = TypeVar("T")
-R = TypeVar("R")
 
-Spread: TypeAlias = Callable[[Callable[[T], R], Iterable[T]], list[R]]
+Spread: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Runs a function over items, in threads or one after the other."""
 
 MOST_ROWS = 2**31 - 2
@@ -62,7 +60,7 @@ class Codes:
         self.used = 0
         self.next_slot = 0
 
-    def append(self, table: pa.Table, spread: Spread[int, None] | None = None) -> None:
+    def append(self, table: pa.Table, spread: Spread | None = None) -> None:
         """Add rows at the end. Complexity: O(values)."""
         missing = [name for name in self.names if name not in table.column_names]
         if missing:
@@ -152,7 +150,7 @@ class Codes:
             numbering.restore(unnested(f"numbering{number}", arrays))
 
 
-def _in_turn(function: Callable[[Any], R], items: Iterable[Any]) -> list[R]:
+def _in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
     return [function(item) for item in items]
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.evidence import Outcomes
 from holdstrue.index.arrays import room
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import CUT, DONE, HITS, HOLDS, OPEN, SET_AT, SETS, STALE
@@ -58,10 +58,12 @@ class Cover:
         """The left sides that hold."""
         return self.sets[self.status == HOLDS]
 
-    def extend(self, evidence: Evidence, numbers: I64, longest: int, most: int, deadline: float | None) -> bool:
+    def extend(self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None) -> bool:
         """Take in pieces of evidence, the largest agree sets first; False when time or room ran out.
 
-        A set inside one before it then meets no left side any more, and costs little. `most` bounds how many left sides there may be. When it ends early, left sides are kept of which something is known.
+        A set inside one before it then meets no left side any more, and costs little.
+        `most` bounds how many left sides there may be. When it ends early, left sides
+        are kept of which something is known.
         """
         state = np.zeros(5, dtype=np.int64)
         state[SETS] = self._used
@@ -85,7 +87,7 @@ class Cover:
         return True
 
     def renew(
-        self, evidence: Evidence, numbers: I64, longest: int, most: int, deadline: float | None, *, stale: bool
+        self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None, *, stale: bool
     ) -> bool:
         """Build the antichain anew from all evidence; what held before still does (`stale`: among the old rows).
 

@@ -5,6 +5,9 @@ Memory: 16 bytes for each 64 columns and 8 bytes for the pair, and 27 to 37 byte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +19,33 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
+
+
+class Outcomes(Protocol):
+    """Sets of columns on which rows agree, and differ, line by line."""
+
+    @property
+    def agree(self) -> U64:
+        """Columns on which the rows agree."""
+
+    @property
+    def differ(self) -> U64:
+        """Columns on which they differ."""
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Left sides that were counted out: as if two rows agreed on them and differed in the target."""
+
+    agree: U64
+    differ: U64
+
+    @staticmethod
+    def of(sets: U64, target: int) -> Refuted:
+        """Left sides of one target."""
+        differ = np.zeros_like(sets)
+        differ[:, target >> 6] = np.uint64(1 << (target & 63))
+        return Refuted(np.ascontiguousarray(sets), differ)
 
 
 class Evidence:

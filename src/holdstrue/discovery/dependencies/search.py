@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.dependencies.codes import Codes, Spread
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 
@@ -42,8 +43,9 @@ class Search:
     codes: Codes
     evidence: Evidence
     covers: list[Cover]
+    extents: Extents
     max_lhs: int
-    spread: Spread[int, object]
+    spread: Spread
     threads: int
     searched: int = 0
     """Left sides up to this length are all known."""
@@ -111,6 +113,8 @@ class Search:
                 validators[stale_first] = Validator(touched if stale_first else whole, self.spread, self.threads)
             chosen = np.arange(sets.shape[0])[:size]
             tested = validators[stale_first].test(sets[chosen], wanted[chosen], deadline)
+            if not stale_first:
+                self.extents.note(sets[chosen], tested)
             failed = self._note(tested.broken, tested.done, chosen, owners)
             fresh = self.evidence.add(self.codes.matrix, tested.pairs)
             self.take(fresh, deadline)
