@@ -62,22 +62,6 @@ def contained(sets: U64, families: U64, out: NDArray[np.bool_]) -> None:
                 break
 
 
-@kernel
-def maximal(sets: U64, out: NDArray[np.bool_]) -> None:
-    """Which of `sets`, given by falling size and each once, are in no other. Complexity: O(sets * maximal sets)."""
-    kept = np.empty(sets.shape[0], dtype=np.int64)
-    used = 0
-    for i in range(sets.shape[0]):
-        out[i] = True
-        for k in range(used):
-            if inside(sets[i], sets[kept[k]]):
-                out[i] = False
-                break
-        if out[i]:
-            kept[used] = i
-            used += 1
-
-
 @inline
 def _minimal(sets: U64, used: int, grown: U64, word: int, bit: np.uint64) -> bool:
     """Whether no set is inside the grown one; only sets with the new member can be."""
@@ -95,24 +79,43 @@ def _minimal(sets: U64, used: int, grown: U64, word: int, bit: np.uint64) -> boo
 
 @kernel
 def extend(
-    sets: U64, status: U8, hits: U64, hit_status: U8, agreed: U64, allowed: U64, longest: int, state: I64, budget: int
+    sets: U64,
+    status: U8,
+    hits: U64,
+    hit_status: U8,
+    agree: U64,
+    differ: U64,
+    numbers: I64,
+    target: int,
+    allowed: U64,
+    longest: int,
+    state: I64,
+    budget: int,
 ) -> None:
     """Make every set differ from the agree sets: a set inside one grows by each column outside of it.
 
-    `agreed` are sets of columns on which two rows agree that differ in the target; `allowed` are the
-    columns that may come in. Sets longer than `longest` are left out, which is noted in `state`.
+    `agree[numbers]` are sets of columns on which two rows agree; those count whose `differ` has the
+    target. `allowed` are the columns that may come in. Sets longer than `longest` are left out, which is
+    noted in `state`.
     Returns early when `sets` need room or after `budget` comparisons; call again to go on.
     Complexity: O(agree sets * sets + sets that grow * columns * sets).
     """
     words = sets.shape[1]
     work = 0
     grown = np.empty(words, dtype=np.uint64)
+    bit_of_target = np.uint64(1) << np.uint64(target & 63)
     while work < budget:
         if state[DONE] == state[HITS]:
-            if state[SET_AT] == agreed.shape[0]:
+            if state[SETS] == 0:
+                state[SET_AT] = numbers.size
+            if state[SET_AT] == numbers.size:
                 return
-            line = agreed[state[SET_AT]]
+            number = numbers[state[SET_AT]]
             state[SET_AT] += 1
+            work += 1
+            if differ[number, target >> 6] & bit_of_target == 0:
+                continue
+            line = agree[number]
             state[DONE] = 0
             state[HITS] = 0
             used = state[SETS]
@@ -130,7 +133,7 @@ def extend(
                 state[HITS] += 1
             state[SETS] = used
             continue
-        line = agreed[state[SET_AT] - 1]
+        line = agree[numbers[state[SET_AT] - 1]]
         base = hits[state[DONE]]
         used = state[SETS]
         if used + 64 * words > sets.shape[0]:

@@ -25,6 +25,9 @@ ROWS, STARTS, GROUPS = range(3)
 DEPTH, NEXT, PAIRS = range(3)
 """Fields of a walk: columns on the stack, the next candidate, pairs written."""
 
+OFFENDING, SURPLUS, SUPPORT, GATHERED = range(4)
+"""What `weigh` counts: violating pairs, rows to remove, rows with a partner on the left side, their groups."""
+
 
 @kernel
 def group(column: I32, members: I32, distinct: int, fresh: int, rows: I32, starts: I32) -> int:
@@ -123,6 +126,12 @@ def refine(
     return made
 
 
+@kernel
+def split(column: I32, rows: I32, starts: I32, scratch: I32, out_rows: I32, out_starts: I32) -> int:
+    """`refine` a whole partition; returns the number of groups. Complexity: O(rows)."""
+    return refine(column, rows, starts, starts.size - 1, 0, scratch, out_rows, out_starts)
+
+
 @inline
 def _differing(column: I32, rows: I32, starts: I32, groups: int, most: int, pairs: I32, at: int) -> int:
     """Write up to `most` pairs of rows of one group that differ in the column, one a group; returns the end."""
@@ -159,6 +168,71 @@ def _together(rows: I32, starts: I32, groups: int, most: int, pairs: I32, at: in
     return at
 
 
+@inline
+def _descend(
+    codes: I32,
+    fresh: int,
+    root_rows: I32,
+    root_starts: I32,
+    roots: I64,
+    columns: I32,
+    walk: I64,
+    path: I32,
+    levels: I64,
+    stack_rows: I32,
+    stack_starts: I32,
+    scratch: I32,
+) -> tuple[I32, I32, int, int]:
+    """The partition by all of `columns`: rows, starts, groups; and how many rows were looked at.
+
+    Partitions of the prefix shared with the last call are taken from the stack.
+    """
+    length = 0
+    while length < columns.size and columns[length] >= 0:
+        length += 1
+    depth = 0
+    while depth < length and depth < walk[DEPTH] and path[depth] == columns[depth]:
+        depth += 1
+    work = 0
+    rows = root_rows
+    starts = root_starts
+    groups = 0
+    if depth <= 1:
+        root = roots[columns[0]] if length else roots[codes.shape[0]]
+        rows = root_rows[root[ROWS] :]
+        starts = root_starts[root[STARTS] :]
+        groups = root[GROUPS]
+        if length:
+            path[0] = columns[0]
+            depth = 1
+            levels[1, ROWS] = 0
+            levels[1, STARTS] = 0
+    else:
+        rows = stack_rows[levels[depth, ROWS] :]
+        starts = stack_starts[levels[depth, STARTS] :]
+        groups = levels[depth, GROUPS]
+    while depth < length:
+        column = columns[depth]
+        free_rows = levels[depth, ROWS]
+        free_starts = levels[depth, STARTS]
+        if depth > 1:
+            free_rows += starts[groups]
+            free_starts += groups + 1
+        out_rows = stack_rows[free_rows:]
+        out_starts = stack_starts[free_starts:]
+        work += starts[groups]
+        groups = refine(codes[column], rows, starts, groups, fresh, scratch, out_rows, out_starts)
+        rows = out_rows
+        starts = out_starts
+        path[depth] = column
+        depth += 1
+        levels[depth, ROWS] = free_rows
+        levels[depth, STARTS] = free_starts
+        levels[depth, GROUPS] = groups
+    walk[DEPTH] = length
+    return rows, starts, groups, work
+
+
 @kernel
 def validate(
     codes: I32,
@@ -175,6 +249,7 @@ def validate(
     stack_starts: I32,
     scratch: I32,
     broken: U64,
+    extent: I64,
     pairs: I32,
     most: int,
     budget: int,
@@ -183,14 +258,14 @@ def validate(
 
     `columns[i]` are the columns of the i-th X, filled up with -1; equal prefixes are neighbours.
     `wanted[i]` are the targets A to test as bits, where the bit behind the last column asks whether X
-    is a key; `broken[i]` receives those that fail, each with up to `most` pairs of rows that break it.
+    is a key; `broken[i]` receives those that fail, each with up to `most` pairs of rows that break it;
+    `extent[i]` the rows and groups of X's partition.
     `roots[c]` is the place of column c's own partition, that of all rows in one group comes last.
     Stops after some `budget` rows, or when `pairs` are full; `walk`, `path` and `levels` tell where to go on.
     Complexity: O(rows in the partitions of all prefixes), each at most that of the first column.
     """
     many = codes.shape[0]
     words = wanted.shape[1]
-    width = columns.shape[1]
     work = 0
     while walk[NEXT] < columns.shape[0] and work < budget:
         i = walk[NEXT]
@@ -200,53 +275,16 @@ def validate(
             while bits:
                 asked += 1
                 bits &= bits - np.uint64(1)
+            broken[i, w] = 0
         if walk[PAIRS] + asked * most > pairs.shape[0]:
             return
-        length = 0
-        while length < width and columns[i, length] >= 0:
-            length += 1
-        depth = 0
-        while depth < length and depth < walk[DEPTH] and path[depth] == columns[i, depth]:
-            depth += 1
-        # the partition of the first `depth` columns is on the stack; go down from there
-        rows = root_rows
-        starts = root_starts
-        groups = 0
-        if depth <= 1:
-            root = roots[columns[i, 0]] if length else roots[many]
-            rows = root_rows[root[ROWS] :]
-            starts = root_starts[root[STARTS] :]
-            groups = root[GROUPS]
-            if length:
-                path[0] = columns[i, 0]
-                depth = 1
-                levels[1, ROWS] = 0
-                levels[1, STARTS] = 0
-        else:
-            rows = stack_rows[levels[depth, ROWS] :]
-            starts = stack_starts[levels[depth, STARTS] :]
-            groups = levels[depth, GROUPS]
-        while depth < length:
-            column = columns[i, depth]
-            free_rows = levels[depth, ROWS]
-            free_starts = levels[depth, STARTS]
-            if depth > 1:
-                free_rows += starts[groups]
-                free_starts += groups + 1
-            out_rows = stack_rows[free_rows:]
-            out_starts = stack_starts[free_starts:]
-            work += starts[groups]
-            groups = refine(codes[column], rows, starts, groups, fresh, scratch, out_rows, out_starts)
-            rows = out_rows
-            starts = out_starts
-            path[depth] = column
-            depth += 1
-            levels[depth, ROWS] = free_rows
-            levels[depth, STARTS] = free_starts
-            levels[depth, GROUPS] = groups
-        walk[DEPTH] = length
-        for w in range(words):
-            broken[i, w] = 0
+        rows, starts, groups, passed = _descend(
+            codes, fresh, root_rows, root_starts, roots, columns[i],
+            walk, path, levels, stack_rows, stack_starts, scratch,
+        )  # fmt: skip
+        work += passed + 100
+        extent[i, 0] = starts[groups] if groups else 0
+        extent[i, 1] = groups
         if groups:
             for target in range(many + 1):
                 bit = np.uint64(1) << np.uint64(target & 63)
@@ -260,7 +298,86 @@ def validate(
                     walk[PAIRS] = _differing(codes[target], rows, starts, groups, most, pairs, before)
                 if walk[PAIRS] > before:
                     broken[i, target >> 6] |= bit
-        work += 100
+        walk[NEXT] = i + 1
+
+
+@inline
+def _offences(column: I32, rows: I32, starts: I32, groups: int, scratch: I32, limits: I64, out: I64) -> None:
+    """Count what breaks a dependency in its groups, until a limit is passed; see `weigh`."""
+    counts = scratch[0]
+    seen = scratch[2]
+    for g in range(groups):
+        kinds = 0
+        known = 0
+        for i in range(starts[g], starts[g + 1]):
+            code = column[rows[i]]
+            if code >= 0:
+                if counts[code] == 0:
+                    seen[kinds] = code
+                    kinds += 1
+                counts[code] += 1
+                known += 1
+        largest = 0
+        equal = 0
+        for k in range(kinds):
+            count = np.int64(counts[seen[k]])
+            equal += count * (count - 1) // 2
+            largest = max(largest, count)
+            counts[seen[k]] = 0
+        out[OFFENDING] += known * (known - 1) // 2 - equal
+        out[SURPLUS] += known - largest
+        if known > 1:
+            out[SUPPORT] += known
+            out[GATHERED] += 1
+        if out[OFFENDING] > limits[OFFENDING] or out[SURPLUS] > limits[SURPLUS]:
+            return
+
+
+@kernel
+def weigh(
+    codes: I32,
+    root_rows: I32,
+    root_starts: I32,
+    roots: I64,
+    columns: I32,
+    targets: I32,
+    walk: I64,
+    path: I32,
+    levels: I64,
+    stack_rows: I32,
+    stack_starts: I32,
+    scratch: I32,
+    limits: I64,
+    out: I64,
+    budget: int,
+) -> None:
+    """How much breaks each dependency X -> A: pairs of rows, and the fewest rows whose removal mends it.
+
+    Counting ends early beyond `limits`. Otherwise `out[i]` also holds the rows that have a partner on the
+    left and a known right side, and the groups they form. Arguments otherwise as for `validate`.
+    Complexity: O(rows in the partitions of all prefixes and left sides).
+    """
+    many = codes.shape[0]
+    work = 0
+    while walk[NEXT] < columns.shape[0] and work < budget:
+        i = walk[NEXT]
+        rows, starts, groups, passed = _descend(
+            codes, 0, root_rows, root_starts, roots, columns[i],
+            walk, path, levels, stack_rows, stack_starts, scratch,
+        )  # fmt: skip
+        out[i] = 0
+        work += passed + 100
+        if groups:
+            work += starts[groups]
+            if targets[i] < many:
+                _offences(codes[targets[i]], rows, starts, groups, scratch, limits, out[i])
+            else:
+                for g in range(groups):
+                    size = np.int64(starts[g + 1] - starts[g])
+                    out[i, OFFENDING] += size * (size - 1) // 2
+                    out[i, SURPLUS] += size - 1
+                out[i, SUPPORT] = starts[groups]
+                out[i, GATHERED] = groups
         walk[NEXT] = i + 1
 
 

@@ -6,8 +6,9 @@ of its numbering (`index.numbering`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,8 @@ from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
-T = TypeVar("T")
-R = TypeVar("R")
 
-Spread: TypeAlias = Callable[[Callable[[T], R], Iterable[T]], list[R]]
+Spread: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 """Runs a function over items, in threads or one after the other."""
 
 MOST_ROWS = 2**31 - 2
@@ -47,9 +46,9 @@ class Codes:
     """
 
     def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
-        repeated = {name for name in schema.names if schema.names.count(name) > 1}
+        repeated = [name for name, times in Counter(schema.names).items() if times > 1]
         if repeated:
-            raise DataError(f"several columns are called {min(repeated)!r}", hint="rename all but one of them")
+            raise DataError(f"several columns are called {repeated[0]!r}", hint="rename all but one of them")
         self.domains = {field.name: domain_of([field.type], ordered=False) for field in schema}
         self.names = tuple(name for name, domain in self.domains.items() if domain is not None)
         self.skipped = tuple(name for name, domain in self.domains.items() if domain is None)
@@ -61,7 +60,7 @@ class Codes:
         self.used = 0
         self.next_slot = 0
 
-    def append(self, table: pa.Table, spread: Spread[int, None] | None = None) -> None:
+    def append(self, table: pa.Table, spread: Spread | None = None) -> None:
         """Add rows at the end. Complexity: O(values)."""
         missing = [name for name in self.names if name not in table.column_names]
         if missing:
@@ -151,7 +150,7 @@ class Codes:
             numbering.restore(unnested(f"numbering{number}", arrays))
 
 
-def _in_turn(function: Callable[[Any], R], items: Iterable[Any]) -> list[R]:
+def _in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
     return [function(item) for item in items]
 
 

@@ -10,49 +10,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.codes import Codes, Nulls
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.cover import Cover
 from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.extents import Extents
+from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
+from holdstrue.discovery.dependencies.near import NearMiss
+from holdstrue.discovery.dependencies.options import Options as Options
+from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.sampling import sample
 from holdstrue.discovery.dependencies.search import Progress, Search
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.turnover import Died, Turnover
-from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels import antichains
-from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, Predicate
+from holdstrue.rules.model import Body
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to look for.
-
-    Parameters
-    ----------
-    kinds
-        `fd`, `key` or both.
-    nulls
-        Whether NULL is unknown, so that it never breaks a rule, or a value like others.
-    max_lhs
-        The most columns of a key or a left side; by default as many as there are.
-    threads
-        By default one for each processor.
-    """
-
-    kinds: tuple[str, ...] = ("fd", "key")
-    nulls: Nulls = "unknown"
-    max_lhs: int | None = None
-    threads: int | None = None
 
 
 class DependencyCore:
@@ -70,8 +51,8 @@ class DependencyCore:
     """
 
     def __init__(self, schema: pa.Schema, options: Options) -> None:
-        if options.max_lhs is not None and options.max_lhs < 1:
-            raise DataError(f"max_lhs is {options.max_lhs}", hint="left sides have at least one column")
+        if options.error:
+            raise ValueError("rules with an error are found by ApproximateCore")
         self.options = options
         self.codes = Codes(schema, options.nulls)
         self.names = self.codes.names
@@ -81,7 +62,9 @@ class DependencyCore:
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
         longest = many if options.max_lhs is None else min(many, options.max_lhs)
         covers = [Cover(target, many) for target in targets]
-        self._search = Search(self.codes, Evidence(many), covers, longest, self._spread, self._threads)
+        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._spread, self._threads)
+        self._schema = schema
+        self._whole: Partitions | None = None
         self.complete = False
 
     def _spread(self, function: Any, items: Iterable[Any]) -> list[Any]:
@@ -109,8 +92,9 @@ class DependencyCore:
         sample(core.codes, parts, core._search.evidence, deadline)
         if progress is not None:
             progress(0.1, "rows sampled")
-        core._search.take(core._search.evidence.known(), 1, deadline)
-        core.complete = core._search.deepen(parts, deadline, progress)
+        core._search.take(core._search.evidence.known(), deadline)
+        core._whole = parts
+        core.complete = core._search.deepen(parts, parts, deadline, progress)
         return core
 
     @property
@@ -126,6 +110,7 @@ class DependencyCore:
         """
         search, codes = self._search, self.codes
         before = self._held()
+        search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         if removed.size:
             gone[codes.remove(removed)] = True
@@ -138,12 +123,11 @@ class DependencyCore:
         if added.num_rows:
             for cover in search.covers:
                 cover.age()
-        whole = Partitions(codes)
+        search.extents.age(removed.size + added.num_rows, codes.used)
+        whole = self._whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
         self._mend(lost, whole, deadline)
-        length = max(1, search.searched)
-        settled = search.settle(whole, touched, length, deadline)
-        self.complete = settled and search.deepen(whole, deadline, None)
+        self.complete = search.deepen(whole, touched, deadline)
         return self._turnover(before)
 
     def _mend(self, lost: I64, whole: Partitions, deadline: float | None) -> None:
@@ -167,10 +151,9 @@ class DependencyCore:
             evidence.agree[lost[asked]], wanted[asked], deadline
         )
         mended = np.bitwise_or.reduce(wanted[asked] & ~tested.broken, axis=0)
-        length = max(1, search.searched)
-        search.take(evidence.add(self.codes.matrix, tested.pairs), length, deadline)
+        search.take(evidence.add(self.codes.matrix, tested.pairs), deadline)
         renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
-        search.renew(renewed, length, deadline)
+        search.renew(renewed, deadline)
 
     def _held(self) -> dict[tuple[int, bytes], U64]:
         return {(c.target, line.tobytes()): line for c in self._search.covers for line in c.holding()}
@@ -202,28 +185,55 @@ class DependencyCore:
         return target < len(self.names) or bool(line.any())
 
     def _body(self, target: int, line: U64) -> Body:
-        bits = np.unpackbits(line.view(np.uint8), bitorder="little")
-        columns = tuple(self.names[i] for i in np.flatnonzero(bits))
-        if target == len(self.names):
-            return Key(columns)
-        name = self.names[target]
-        if not columns:
-            return DC((Predicate(Column("t", name), Op.NE, Column("s", name)),))
-        return FD(columns, (name,))
+        return body_of(target, line, self.names)
+
+    def _dependencies(self) -> tuple[U64, I64]:
+        """The left sides that hold, and their targets."""
+        search = self._search
+        parts = [(cover.target, cover.holding()) for cover in search.covers]
+        lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.evidence.words), dtype=np.uint64)])
+        targets = np.concatenate([np.full(len(sets), target) for target, sets in parts] or [np.empty(0)])
+        targets = targets.astype(np.int64)
+        shown = (targets < len(self.names)) | lines.any(axis=1)
+        return lines[shown], targets[shown]
 
     def bodies(self) -> tuple[Body, ...]:
         """The minimal keys and FDs; a column of one value is the denial constraint that no two rows differ in it."""
-        return tuple(
-            self._body(cover.target, line)
-            for cover in self._search.covers
-            for line in cover.holding()
-            if self._shown(cover.target, line)
-        )
+        return tuple(self._body(int(target), line) for line, target in zip(*self._dependencies(), strict=True))
+
+    def rules(self) -> tuple[Dependency, ...]:
+        """The minimal keys and FDs with their measures, the best first.
+
+        Complexity: O(rules), and a partition for each left side whose extent is not known (see `Extents`).
+        """
+        lines, targets = self._dependencies()
+        return judged(
+            lines, targets, self._body, self._search.extents.of(lines, self._validator()),
+            profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
+            nulls_equal=self.options.nulls == "equal",
+        )  # fmt: skip
+
+    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+        """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
+
+        Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
+        """
+        return near_misses(
+            self.codes, self._validator(), [cover.target for cover in self._search.covers], self._body,
+            profiles(self.codes, self._schema), most, max_lhs, deadline,
+        )  # fmt: skip
+
+    def _validator(self) -> Validator:
+        if self._whole is None:
+            self._whole = Partitions(self.codes)
+        return Validator(self._whole, self._spread, self._threads)
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return self.codes.size_bytes() + self._search.evidence.size_bytes() + sum(
-            cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers
+        return (
+            self.codes.size_bytes()
+            + self._search.evidence.size_bytes()
+            + sum(cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers)
         )
 
     def snapshot(self) -> Snapshot:
@@ -231,7 +241,10 @@ class DependencyCore:
         arrays = nested("codes", self.codes.snapshot()) | nested("evidence", self._search.evidence.snapshot())
         for cover in self._search.covers:
             arrays |= nested(f"cover{cover.target}", cover.snapshot())
-        return arrays | {"progress": np.array([self._search.searched, self.complete], dtype=np.int64)}
+        arrays |= nested("extents", self._search.extents.snapshot(self._search.evidence.words))
+        return arrays | {
+            "progress": np.array([self._search.searched, self._search.length, self.complete], dtype=np.int64)
+        }
 
     @classmethod
     def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> DependencyCore:
@@ -241,8 +254,9 @@ class DependencyCore:
         core._search.evidence.restore(unnested("evidence", arrays))
         for cover in core._search.covers:
             cover.restore(unnested(f"cover{cover.target}", arrays))
-        searched, complete = arrays["progress"]
-        core._search.searched, core.complete = int(searched), bool(complete)
+        core._search.extents.restore(unnested("extents", arrays))
+        searched, length, complete = (int(value) for value in arrays["progress"])
+        core._search.searched, core._search.length, core.complete = searched, length, bool(complete)
         return core
 
 

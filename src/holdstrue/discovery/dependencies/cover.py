@@ -10,6 +10,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.discovery.dependencies.evidence import Outcomes
 from holdstrue.index.arrays import room
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import CUT, DONE, HITS, HOLDS, OPEN, SET_AT, SETS, STALE
@@ -19,8 +20,8 @@ U64 = NDArray[np.uint64]
 U8 = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
-BUDGET = 200_000_000
-"""Comparisons between two looks at the clock, some tenths of a second. Chosen, not tuned."""
+BUDGET = 20_000_000
+"""Comparisons between two looks at the clock, less than a tenth of a second. Chosen, not tuned."""
 
 
 class Cover:
@@ -57,46 +58,48 @@ class Cover:
         """The left sides that hold."""
         return self.sets[self.status == HOLDS]
 
-    def extend(self, agreed: U64, longest: int, most: int, deadline: float | None) -> bool:
-        """Take in agree sets of pairs that differ in the target; False when time or room ran out.
+    def extend(self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None) -> bool:
+        """Take in pieces of evidence, the largest agree sets first; False when time or room ran out.
 
-        `most` bounds how many left sides there may be. When it ends early only left sides that hold are kept.
+        A set inside one before it then meets no left side any more, and costs little.
+        `most` bounds how many left sides there may be. When it ends early, left sides
+        are kept of which something is known.
         """
-        if agreed.shape[0] == 0:
-            return True
-        agreed = _largest(agreed)
         state = np.zeros(5, dtype=np.int64)
         state[SETS] = self._used
         hits, hit_status = np.empty_like(self._sets), np.empty_like(self._status)
-        while state[SET_AT] < agreed.shape[0] or state[DONE] < state[HITS]:
+        while state[SET_AT] < numbers.size or state[DONE] < state[HITS]:
             needed = int(state[SETS]) + 64 * self.words
             late = deadline is not None and time.monotonic() > deadline
             if needed - 64 * self.words > most or late:
                 self._used = int(state[SETS])
-                self._keep(self.status == HOLDS)
+                self._keep(self.status != OPEN)
                 self.settled = False
                 return False
             self._sets, self._status = room(self._sets, needed), room(self._status, needed)
             hits, hit_status = room(hits, self._sets.shape[0]), room(hit_status, self._sets.shape[0])
             antichains.extend(
-                self._sets, self._status, hits, hit_status, agreed, self.allowed, longest, state, BUDGET
-            )
+                self._sets, self._status, hits, hit_status, evidence.agree, evidence.differ, numbers,
+                self.target, self.allowed, longest, state, BUDGET,
+            )  # fmt: skip
         self._used = int(state[SETS])
         self.cut |= bool(state[CUT])
         return True
 
-    def renew(self, agreed: U64, longest: int, most: int, deadline: float | None, *, stale: bool) -> bool:
-        """Build the antichain anew from all agree sets; what held before still does (`stale`: among the old rows).
+    def renew(
+        self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None, *, stale: bool
+    ) -> bool:
+        """Build the antichain anew from all evidence; what held before still does (`stale`: among the old rows).
 
-        False when time or room ran out; then the left sides that held are all that is kept.
+        False when time or room ran out; then left sides of which something is known are all that is kept.
         """
         before = self.sets[self.status != OPEN].copy()
         fresh = Cover.__new__(Cover)
         fresh.__dict__.update(self.__dict__)
         fresh._sets, fresh._status = np.zeros_like(self._sets), np.zeros_like(self._status)
         fresh._used, fresh.cut, fresh.settled = 1, False, True
-        if not fresh.extend(agreed, longest, most, deadline):
-            self._keep(self.status == HOLDS)
+        if not fresh.extend(evidence, numbers, longest, most, deadline):
+            self._keep(self.status != OPEN)
             self.settled = False
             return False
         implied = np.empty(len(fresh), dtype=np.bool_)
@@ -108,6 +111,10 @@ class Cover:
     def age(self) -> None:
         """New rows came: what holds is to be looked at again for them."""
         self.status[self.status == HOLDS] = STALE
+
+    def forget(self) -> None:
+        """What was left stale, as time ran out, is open: it is not known for which rows it holds."""
+        self.status[self.status == STALE] = OPEN
 
     def _keep(self, mask: Mask) -> None:
         kept = int(np.count_nonzero(mask))
@@ -130,8 +137,8 @@ class Cover:
 def full_set(columns: int) -> U64:
     """The set of all columns."""
     whole = np.zeros(columns // 64 + 1, dtype=np.uint64)
-    for column in range(columns):
-        whole[column >> 6] |= np.uint64(1 << (column & 63))
+    whole[: columns // 64] = ~np.uint64(0)
+    whole[columns // 64] = np.uint64((1 << (columns & 63)) - 1)
     return whole
 
 
@@ -140,12 +147,3 @@ def set_sizes(sets: U64) -> I64:
     out = np.empty(sets.shape[0], dtype=np.int64)
     antichains.sizes(np.ascontiguousarray(sets), out)
     return out
-
-
-def _largest(sets: U64) -> U64:
-    """The sets that are in no other, the largest first."""
-    distinct = np.unique(sets, axis=0)
-    ordered = np.ascontiguousarray(distinct[np.argsort(-set_sizes(distinct), kind="stable")])
-    kept = np.empty(ordered.shape[0], dtype=np.bool_)
-    antichains.maximal(ordered, kept)
-    return ordered[kept]

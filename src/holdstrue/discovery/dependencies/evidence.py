@@ -5,17 +5,47 @@ Memory: 16 bytes for each 64 columns and 8 bytes for the pair, and 27 to 37 byte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.kernels import agreement, digest
+from holdstrue.kernels import agreement, antichains, digest
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
+
+
+class Outcomes(Protocol):
+    """Sets of columns on which rows agree, and differ, line by line."""
+
+    @property
+    def agree(self) -> U64:
+        """Columns on which the rows agree."""
+
+    @property
+    def differ(self) -> U64:
+        """Columns on which they differ."""
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Left sides that were counted out: as if two rows agreed on them and differed in the target."""
+
+    agree: U64
+    differ: U64
+
+    @staticmethod
+    def of(sets: U64, target: int) -> Refuted:
+        """Left sides of one target."""
+        differ = np.zeros_like(sets)
+        differ[:, target >> 6] = np.uint64(1 << (target & 63))
+        return Refuted(np.ascontiguousarray(sets), differ)
 
 
 class Evidence:
@@ -79,13 +109,19 @@ class Evidence:
         bit = np.uint64(1 << (target & 63))
         return numbers[(self.differ[numbers, target >> 6] & bit) != 0]
 
+    def by_size(self, numbers: I64) -> I64:
+        """Outcomes in the order of how many columns agree, the most first."""
+        sizes = np.empty(numbers.size, dtype=np.int64)
+        antichains.sizes(self.agree[numbers], sizes)
+        return numbers[np.argsort(-sizes, kind="stable")]
+
     def size_bytes(self) -> int:
         """Memory held."""
         return self.agree.nbytes + self.differ.nbytes + self.witness.nbytes + self._numbering.size_bytes()
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        arrays = {"agree": self.agree, "differ": self.differ, "witness": self.witness}
+        arrays: Snapshot = {"agree": self.agree, "differ": self.differ, "witness": self.witness}
         kept: Snapshot = {name: with_slack(array, len(self)) for name, array in arrays.items()}
         return kept | nested("numbering", self._numbering.snapshot())
 

@@ -24,19 +24,23 @@ WINDOWS = 16
 """Neighbours are at most this far apart. Chosen, not tuned."""
 
 
+MOST_EVIDENCE = 1 << 15
+"""Sampling ends with this much evidence: random values would always show something new. Chosen, not tuned."""
+
+
 def sample(codes: Codes, parts: Partitions, evidence: Evidence, deadline: float | None) -> None:
     """Fill `evidence` from neighbouring rows. Complexity: O(columns^2 * pairs * windows) at most."""
     active = list(range(len(codes.names)))
-    pairs = np.empty((MOST_PAIRS, 2), dtype=np.int32)
+    pairs = np.empty((max(1024, MOST_PAIRS * 32 // max(32, len(active))), 2), dtype=np.int32)
     for window in range(1, WINDOWS + 1):
         kept = []
         for column in active:
             rows, starts = parts.of(column)
-            stride = max(1, rows.size // MOST_PAIRS)
+            stride = max(1, rows.size // pairs.shape[0])
             made = partitions.neighbours(rows, starts, starts.size - 1, window, stride, pairs)
             if made and evidence.add(codes.matrix, pairs[:made]).size > WORTH * made:
                 kept.append(column)
-            if deadline is not None and time.monotonic() > deadline:
+            if len(evidence) > MOST_EVIDENCE or (deadline is not None and time.monotonic() > deadline):
                 return
         active = kept
         if not active:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.dependencies.codes import Codes, Spread
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 
@@ -28,10 +29,10 @@ Progress = Callable[[float, str], None]
 MOST_WORDS = 1 << 24
 """Words that the left sides of all targets may take: 128 MB, twice that while they grow."""
 
-FIRST_ROUND = 32
+FIRST_ROUND = 256
 """Left sides tested before it is looked at how many fail. Chosen, not tuned."""
 
-DEEPER = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+DEEPER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Left sides are found up to these lengths, one after the other: where time runs out the short ones are known."""
 
 
@@ -42,22 +43,34 @@ class Search:
     codes: Codes
     evidence: Evidence
     covers: list[Cover]
+    extents: Extents
     max_lhs: int
-    spread: Spread[int, object]
+    spread: Spread
     threads: int
     searched: int = 0
     """Left sides up to this length are all known."""
+    length: int = 1
+    """Covers hold left sides up to this length; longer ones were cut."""
 
-    def deepen(self, parts: Partitions, deadline: float | None, progress: Progress | None) -> bool:
-        """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended."""
+    def deepen(
+        self, whole: Partitions, touched: Partitions, deadline: float | None, progress: Progress | None = None
+    ) -> bool:
+        """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended.
+
+        `touched` are the groups that new rows are in.
+        """
         lengths = [length for length in DEEPER if length < self.max_lhs] + [self.max_lhs]
-        for length in lengths:
-            if length < self.searched or (length == self.searched and all(cover.settled for cover in self.covers)):
+        for step, length in enumerate(lengths):
+            if length < self.length:
                 continue
             if progress is not None:
-                progress(0.1 + 0.9 * lengths.index(length) / len(lengths), f"left sides of up to {length} columns")
-            self.renew([c for c in self.covers if c.cut or not c.settled], length, deadline)
-            if not self.settle(parts, None, length, deadline):
+                progress(0.1 + 0.9 * step / len(lengths), f"left sides of up to {length} columns")
+            longer = length > self.length
+            self.length = length
+            # some time is kept for testing what comes out
+            early = deadline if deadline is None else deadline - 0.4 * max(0.0, deadline - time.monotonic())
+            self.renew([c for c in self.covers if not c.settled or (c.cut and longer)], early)
+            if not self.settle(whole, touched, deadline):
                 return False
             self.searched = length
             if not any(cover.cut for cover in self.covers):
@@ -65,25 +78,29 @@ class Search:
                 break
         return True
 
-    def renew(self, covers: list[Cover], length: int, deadline: float | None) -> None:
-        known = self.evidence.known()
+    def resume(self) -> None:
+        """Go back to the last length that was finished, before the table changes."""
+        if self.searched < self.max_lhs:
+            self.length = max(1, self.searched)
+        self.searched = 0
+        for cover in self.covers:
+            cover.forget()
+
+    def renew(self, covers: list[Cover], deadline: float | None) -> None:
+        known = self.evidence.by_size(self.evidence.known()) if covers else self.evidence.known()
 
         def one(number: int) -> None:
             cover = covers[number]
-            numbers = self.evidence.against(known, cover.target)
             stale = bool((cover.status == STALE).any())
-            cover.renew(self.evidence.agree[numbers], length, self._room(cover), deadline, stale=stale)
+            cover.renew(self.evidence, known, self.length, self._room(cover), deadline, stale=stale)
 
         self.spread(one, range(len(covers)))
 
     def _room(self, cover: Cover) -> int:
         return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
 
-    def settle(self, whole: Partitions, touched: Partitions | None, length: int, deadline: float | None) -> bool:
-        """Test what is open or stale until nothing is; `touched` are the groups that new rows are in.
-
-        False when time ran out or some cover has no room.
-        """
+    def settle(self, whole: Partitions, touched: Partitions, deadline: float | None) -> bool:
+        """Test what is open or stale until nothing is; False when time ran out or some cover has no room."""
         validators: dict[bool, Validator] = {}
         size = FIRST_ROUND
         while True:
@@ -93,26 +110,26 @@ class Search:
             if sets.shape[0] == 0:
                 return all(cover.settled for cover in self.covers)
             if stale_first not in validators:
-                assert touched is not None or not stale_first
-                parts = touched if stale_first and touched is not None else whole
-                validators[stale_first] = Validator(parts, self.spread, self.threads)
+                validators[stale_first] = Validator(touched if stale_first else whole, self.spread, self.threads)
             chosen = np.arange(sets.shape[0])[:size]
             tested = validators[stale_first].test(sets[chosen], wanted[chosen], deadline)
+            if not stale_first:
+                self.extents.note(sets[chosen], tested)
             failed = self._note(tested.broken, tested.done, chosen, owners)
             fresh = self.evidence.add(self.codes.matrix, tested.pairs)
-            self.take(fresh, length, deadline)
+            self.take(fresh, deadline)
             if deadline is not None and time.monotonic() > deadline:
                 return False
-            size = size * 4 if failed * 10 < chosen.size else max(FIRST_ROUND, size // 2)
+            size = size * 4 if failed * 3 < chosen.size else max(FIRST_ROUND, size // 2)
 
-    def take(self, numbers: I64, length: int, deadline: float | None) -> None:
+    def take(self, numbers: I64, deadline: float | None) -> None:
         """Bring new evidence into the covers it concerns."""
+        numbers = self.evidence.by_size(numbers)
 
         def one(number: int) -> None:
             cover = self.covers[number]
-            against = self.evidence.against(numbers, cover.target)
             if cover.settled:
-                cover.extend(self.evidence.agree[against], length, self._room(cover), deadline)
+                cover.extend(self.evidence, numbers, self.length, self._room(cover), deadline)
 
         if numbers.size:
             self.spread(one, range(len(self.covers)))
@@ -144,9 +161,7 @@ class Search:
             owners.append((cover, places, lines))
         return distinct, wanted, owners
 
-    def _note(
-        self, broken: U64, done: NDArray[np.bool_], chosen: I64, owners: list[tuple[Cover, I64, I64]]
-    ) -> int:
+    def _note(self, broken: U64, done: NDArray[np.bool_], chosen: I64, owners: list[tuple[Cover, I64, I64]]) -> int:
         """Mark left sides that passed; returns how many of those tested failed."""
         for cover, places, lines in owners:
             mine = lines < chosen.size
