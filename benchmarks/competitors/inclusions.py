@@ -56,7 +56,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _spider(paths: list[Path]) -> set[str]:
-    import desbordante  # type: ignore[import-untyped]
+    import desbordante
 
     spider = desbordante.ind.algorithms.Spider()
     spider.load_data(tables=[(str(path), ",", True) for path in paths])
@@ -84,7 +84,7 @@ def changes(job: Job) -> dict[str, Any]:
     figures["bytes_a_value"] = core.size_bytes() / distinct
     rng, tables, born = np.random.default_rng(2), table_count(attributes), 0
     for kind in ("insert", "delete", "update"):
-        spans = []
+        spans: list[Span] = []
         for i in range(job.options["batches"] + job.warm):
             name = f"t{i % tables}"
             start = (len(spans) + (0 if kind == "delete" else 500)) * size

@@ -13,32 +13,10 @@ import pyarrow.compute as pc
 from workloads.text import pick
 
 WORDS = [
-    "furiously",
-    "sly",
-    "carefully",
-    "express",
-    "even",
-    "regular",
-    "final",
-    "ironic",
-    "pending",
-    "quickly",
-    "bold",
-    "silent",
-    "deposits",
-    "packages",
-    "accounts",
-    "requests",
-    "theodolites",
-    "pinto",
-    "beans",
-    "foxes",
-    "instructions",
-    "platelets",
-    "asymptotes",
-    "ideas",
-    "dolphins",
-]
+    "furiously", "sly", "carefully", "express", "even", "regular", "final", "ironic", "pending", "quickly", "bold",
+    "silent", "deposits", "packages", "accounts", "requests", "theodolites", "pinto", "beans", "foxes",
+    "instructions", "platelets", "asymptotes", "ideas", "dolphins",
+]  # fmt: skip
 MODES = ["AIR", "FOB", "MAIL", "RAIL", "REG", "SHIP", "TRUCK"]
 ORDERS_A_LINE = 4
 TRUE_KEYS = {
