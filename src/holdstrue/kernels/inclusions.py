@@ -61,6 +61,14 @@ def net_changes(
 
 
 @kernel
+def count_numbers(numbers: I32, counts: I32) -> None:
+    """Count how often each number occurs; -1 is none. Complexity: O(n)."""
+    for i in range(numbers.size):
+        if numbers[i] >= 0:
+            counts[numbers[i]] += 1
+
+
+@kernel
 def append_attribute(head: I32, nodes: I32, used: int, numbers: I32, counts: I32, attribute: int) -> int:
     """Give distinct values a node of an attribute that none of them has yet; returns the nodes in use.
 

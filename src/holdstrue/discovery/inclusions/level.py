@@ -67,7 +67,7 @@ class Level:
                 if attribute.table == name:
                     if deadline is not None and time.monotonic() > deadline:
                         raise OutOfTimeError
-                    yield distinct(self.attributes[attribute], contents.of(attribute.columns))
+                    yield distinct(self.attributes[attribute], [contents.of(attribute.columns)])
 
     def tally(self, changes: Changes) -> Tally:
         """What a batch changes of the counted tuples; refuses to remove tuples that are not there."""

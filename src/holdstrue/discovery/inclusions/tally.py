@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.content import Content
+from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Numbering
 from holdstrue.kernels import inclusions as kernels
 
@@ -80,14 +81,15 @@ def _rows_by_shard(hi: U64, shards: int) -> list[I64] | list[slice]:
     return [order[a:b] for a, b in pairwise(edges.tolist())]
 
 
-def distinct(attribute: int, content: Content) -> Column:
-    """The distinct values of a column and how often each occurs. Complexity: O(rows)."""
+def distinct(attribute: int, parts: Iterable[Content]) -> Column:
+    """The distinct values of a column, given in parts, and how often each occurs. Complexity: O(rows)."""
     numbering = Numbering()
-    numbers = numbering.assign(content.hi, content.lo, content.mask())
-    hi, lo = numbering.keys()
-    found = numbers if content.valid is None else numbers[numbers >= 0]
-    counts = np.bincount(found, minlength=hi.size).astype(np.int32)
-    return Column(attribute, hi, lo, counts)
+    counts = np.zeros(64, dtype=np.int32)
+    for content in parts:
+        numbers = numbering.assign(content.hi, content.lo, content.mask())
+        counts = room(counts, len(numbering), fill=0)
+        kernels.count_numbers(numbers, counts)
+    return Column(attribute, *numbering.keys(), counts[: len(numbering)])
 
 
 def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> Tally:

@@ -28,7 +28,7 @@ from holdstrue.discovery.inclusions.attributes import (
     inclusion,
 )
 from holdstrue.discovery.inclusions.clusters import Clusters
-from holdstrue.discovery.inclusions.content import Compare, content_of
+from holdstrue.discovery.inclusions.content import Compare, contents_of
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError, Values
@@ -138,7 +138,7 @@ class UnaryInclusions:
                 return None
             attribute = self.attributes[number]
             column = tables[attribute.table].column(attribute.columns[0])
-            return distinct(number, content_of(column, self.options.compare))
+            return distinct(number, contents_of(column, self.options.compare))
 
         with ThreadPoolExecutor() as pool:
             for number, column in enumerate(pool.map(count, range(len(self.attributes)))):
