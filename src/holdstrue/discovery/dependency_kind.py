@@ -2,49 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.discovery.dependencies.approximate import ApproximateCore
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.core import Options as CoreOptions
+from holdstrue.discovery.dependencies.options import Options as CoreOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.kind import Miss, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
+from holdstrue.rules.model import FD, Body
+
+Core: TypeAlias = DependencyCore | ApproximateCore
 
 
-class DependencyKind(PerTable[DependencyCore]):
-    """Minimal keys and FDs."""
+class DependencyKind(PerTable[Core]):
+    """Minimal keys and FDs; an FD whose left side holds a key is left out where keys are asked for too."""
 
     @classmethod
-    def core_of(cls, table: pa.Table, options: Options, work: Work) -> DependencyCore:
+    def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
         """Search one table."""
-        return DependencyCore.load(table, _core_options(options), deadline=work.deadline, progress=work.progress)
+        return _core(options).load(table, _core_options(options), deadline=work.deadline, progress=work.progress)
 
     @classmethod
-    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> DependencyCore:
+    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> Core:
         """The core of one table as it was left."""
-        return DependencyCore.restore(schema, _core_options(options), arrays)
+        return _core(options).restore(schema, _core_options(options), arrays)
 
     def found(self) -> list[Found]:
         """The rules now."""
-        return [
-            Found(body, 0.5, {}, shown_table(self.held, name))
-            for name, core in self.cores.items()
-            for body in core.bodies()
-            if self.held.speaks_of_values(name, body)
-        ]
+        found = []
+        for name, core in self.cores.items():
+            for rule in core.rules():
+                if (rule.implied_by_key and "key" in self.options.kinds) or self._too_long(rule.body):
+                    continue
+                if self.held.speaks_of_values(name, rule.body):
+                    measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
+                    if self.options.error:
+                        measures["error"] = rule.error
+                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
+        return found
+
+    def _too_long(self, body: Body) -> bool:
+        most = self.options.max_predicates
+        return most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
 
     def near(self, most: int) -> list[Miss]:
-        """Rules that a few rows break."""
-        return []
+        """Rules that a few rows break, each of them with a row that it disagrees with."""
+        return [
+            Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, {"pairs": miss.pairs})
+            for name, core in self.cores.items()
+            for miss in core.near_misses(most)
+        ]
 
     def explain(self) -> str:
         """How the rules are kept."""
-        return "partitions and sampled agree sets, validated; kept by witnesses of what does not hold"
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"partitions, and pairs of rows that show what does not hold ({size:,} bytes)"
+
+
+def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
+    return ApproximateCore if options.error else DependencyCore
 
 
 def _core_options(options: Options) -> CoreOptions:
     kinds = tuple(kind for kind in ("fd", "key") if kind in options.kinds)
-    return CoreOptions(kinds, options.nulls, options.max_predicates, options.threads)
+    # an FD of n predicates has n - 1 columns on the left, a key n: the longer one bounds the search
+    return CoreOptions(
+        kinds, options.nulls, _longest(options), options.threads, options.error, options.measure
+    )
+
+
+def _longest(options: Options) -> int | None:
+    if options.max_predicates is None:
+        return None
+    return options.max_predicates if "key" in options.kinds else max(1, options.max_predicates - 1)

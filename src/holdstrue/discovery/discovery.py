@@ -20,7 +20,7 @@ from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
-from holdstrue.rules.model import Body, RuleSet
+from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, RuleSet
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -58,7 +58,11 @@ class Discovery:
         """The rules now, best first."""
         if self._found is None:
             everything = [found for kind in self._kinds.values() for found in kind.found()]
-            self._found = sorted(everything, key=lambda found: (-found.score, len(found.text), found.text))
+            # a key or an FD is a denial constraint too, and is said once, in the shorter form
+            told: dict[tuple[str | None, Any], Found] = {}
+            for found in everything:
+                told.setdefault((found.table, _meaning(found.body)), found)
+            self._found = sorted(told.values(), key=lambda found: (-found.score, len(found.text), found.text))
         return self._found
 
     def __iter__(self) -> Any:
@@ -244,3 +248,21 @@ def loaded(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], op
     held = Held({name: table.schema for name, table in tables.items()}, {n: tuple(k) for n, k in keys.items()})
     held.load(tables)
     return Discovery(held, load_kinds(held, options, progress), options)
+
+
+def _meaning(body: Body) -> Any:
+    """What a rule says, the same for a key or an FD and the denial constraint that spells it out."""
+    match body:
+        case Key(columns):
+            return frozenset(columns), frozenset()
+        case FD(lhs, rhs):
+            return frozenset(lhs), frozenset(rhs)
+        case DC(predicates):
+            sides: dict[Op, list[str]] = {Op.EQ: [], Op.NE: []}
+            for p in predicates:
+                own = isinstance(p.right, Column) and p.right.name == p.left.name and p.right.var != p.left.var
+                if p.op not in sides or not own:
+                    return body
+                sides[p.op].append(p.left.name)
+            return body if len(sides[Op.NE]) > 1 else (frozenset(sides[Op.EQ]), frozenset(sides[Op.NE]))
+    return body
