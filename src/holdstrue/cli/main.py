@@ -11,6 +11,7 @@ from holdstrue import __version__
 from holdstrue.cli.commands.apply import apply
 from holdstrue.cli.commands.check import check
 from holdstrue.cli.commands.explain import explain
+from holdstrue.cli.commands.fragments import fragments
 from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.status import status
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 for _command in (check, init, apply, watch, violations, status, explain, rules):
     app.command()(_command)
+app.add_typer(fragments)
 
 
 def _version(wanted: bool) -> None:

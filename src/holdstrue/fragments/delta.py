@@ -51,7 +51,8 @@ class Delta:
 
 
 def key_values(table: pa.Table) -> list[Any]:
-    """Keys as Python values."""
+    """Keys as Python values, ascending."""
+    table = table.sort_by([(name, "ascending") for name in table.column_names])
     columns = [table.column(name).to_pylist() for name in table.column_names]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 

@@ -7,6 +7,7 @@ messages and findings on record: other sites that missed the commit get them aga
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,6 +72,12 @@ class SiteState:
         """Whether there is a state that a batch was committed to."""
         return any(Store(path).path.glob("manifest-*.json"))
 
+    @staticmethod
+    def declared(path: str | os.PathLike[str]) -> pa.Schema:
+        """The columns that the site's source had when the state was made."""
+        text = Store(path).manifest()["schema"]
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
     def restore(self, holding: Holding) -> Record | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
         base = {name: RunFile.of(data) for name, data in self._manifest["base"].items()}
@@ -100,6 +107,7 @@ class SiteState:
         manifest = {
             **self._manifest,
             "site": self._setup.fingerprint(),
+            "schema": base64.b64encode((self._setup.declared or self._setup.schema).serialize()).decode(),
             "log": [*log, file.to_dict()],
             "log_rows": self._manifest["log_rows"] + record.ids.size,
         }

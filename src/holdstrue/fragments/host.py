@@ -10,14 +10,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.channel import Channel, Message
 from holdstrue.fragments.site import SiteWork
 from holdstrue.fragments.whole import WholeWork
-
-
-class SiteDown(HoldstrueError):
-    """A site that does not answer; the batch was not applied anywhere and can be applied again."""
 
 
 class Door:

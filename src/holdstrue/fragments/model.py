@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -34,6 +34,8 @@ class Site:
         Its rows when the relation is first loaded: whatever `holdstrue.io.read.read_table` reads.
     state
         Its own state directory; None keeps the state in memory.
+    read
+        Options for reading the source: encoding, format, delimiter, null_values.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Site:
     where: str | Condition | None = None
     source: Any = field(default=None, compare=False, repr=False)
     state: str | os.PathLike[str] | None = None
+    read: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def condition(self) -> Condition | None:

@@ -96,7 +96,7 @@ class Relation:
         self.rules = load_rules(rules)
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
-        schemas = {site.name: _schema(site, schema) for site in sites}
+        schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
         self.layout: Layout = layout_of(told, names)
         self._atoms = atoms_of(self.rules, self.layout)
@@ -115,7 +115,7 @@ class Relation:
         domains = {field.name: common_domain(field.name, self._types[field.name]) for field in kept}
         return Setup(
             site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
-            self.layout.fragments[number].where, self.rules.nulls == "equal", recall,
+            self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
         )  # fmt: skip
 
     def __enter__(self) -> Self:
@@ -248,16 +248,16 @@ class Relation:
         for site in self._host.sites:
             try:
                 self._host.ask(site, "abort")
-            except HoldstrueError:
+            except (HoldstrueError, OSError):
                 # a site that is down forgets the batch by itself, or when the next one begins
                 continue
 
     def _commit(self, batch: str) -> None:
         try:
             self._host.all("commit")
-        except HoldstrueError as error:
+        except (HoldstrueError, OSError) as error:
             raise StateError(
-                f"batch {batch!r} was committed at some sites only: {error.message}", hint="apply it again"
+                f"batch {batch!r} was committed at some sites only: {error}", hint="apply it again"
             ) from error
 
     # --- violations -----------------------------------------------------------------------------------
@@ -351,10 +351,10 @@ def site_work(setup: Setup, site: Site) -> SiteWork:
     """A site with its source and, where it has one, its state directory."""
     read = None
     if site.source is not None:
-        source, names, types = site.source, setup.schema.names, setup.schema
+        source, names, types, options = site.source, setup.schema.names, setup.schema, dict(site.read)
 
         def read() -> pa.Table:
-            return read_table(source, columns=names, schema=types)
+            return read_table(source, columns=names, schema=types, **options)
 
     state = None
     if site.state is not None:
@@ -364,8 +364,10 @@ def site_work(setup: Setup, site: Site) -> SiteWork:
 
 
 def _schema(site: Site, given: pa.Schema | None) -> pa.Schema:
+    if site.state is not None and SiteState.exists(site.state):
+        return SiteState.declared(site.state)
     if site.source is not None:
-        return schema_of(site.source)
+        return schema_of(site.source, **{name: value for name, value in site.read.items() if name != "null_values"})
     if given is not None:
         return given
     raise HoldstrueError(

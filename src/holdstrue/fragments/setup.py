@@ -33,6 +33,8 @@ class Setup:
     where: Condition | None
     nulls_equal: bool = False
     recall: bool = True
+    declared: pa.Schema | None = None
+    """All columns of the site's source, so that a state can be opened without it."""
 
     @cached_property
     def held(self) -> frozenset[str]:
