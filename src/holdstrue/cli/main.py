@@ -12,6 +12,7 @@ from holdstrue.cli.commands.apply import apply
 from holdstrue.cli.commands.check import check
 from holdstrue.cli.commands.discover import discover
 from holdstrue.cli.commands.explain import explain
+from holdstrue.cli.commands.fragments import fragments
 from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.status import status
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for _command in (check, discover, init, apply, watch, violations, status, explain, rules):
     app.command()(_command)
+app.add_typer(fragments)
 
 
 def _version(wanted: bool) -> None:

@@ -44,6 +44,16 @@ class Numbering:
     def __len__(self) -> int:
         return self._used
 
+    @property
+    def hi(self) -> U64:
+        """By number the first word of the key."""
+        return self._hi
+
+    @property
+    def lo(self) -> U64:
+        """By number the second word of the key."""
+        return self._lo
+
     def assign(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of the members' keys, new ones for new keys; -1 for the others. Complexity: O(n) expected."""
         return self.assign_new(hi, lo, member)[0]
