@@ -73,6 +73,7 @@ class Working:
                 *(() if self._share is None else (TimeRemainingColumn(),)),
             )
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            total = None if self._share is None else 1.0
-            self._task = self._bar.add_task(self._what, total=total, completed=self._share or 0.0)
+            self._task = self._bar.add_task(self._what, total=None if self._share is None else 1.0)
+            if self._share is not None:
+                self._bar.update(self._task, completed=self._share)
             self._bar.start()

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from holdstrue.data.domain import family_of
 from holdstrue.discovery.discovery import Discovery, loaded
+from holdstrue.discovery.kind import Within
 from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table
@@ -25,6 +26,7 @@ def discover(
     columns: Sequence[str] = (),
     state: Any = None,
     progress: Progress | None = None,
+    within: Within | None = None,
     **choices: Any,
 ) -> Discovery:
     """Find the rules that hold in a table, or between tables.
@@ -42,6 +44,10 @@ def discover(
         The columns that rules may speak of; all where it is empty.
     state
         A directory in which the discovery is kept.
+    progress
+        Called with the share of the work that is done and what is being done.
+    within
+        Counts the pairs of rows of denial constraints elsewhere; `holdstrue.spark.discover` gives it.
     choices
         Options of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
         (see `Options`: `max_predicates`, `error`, `measure`, `sample`, `budget`, `nulls`, ...).
@@ -67,7 +73,7 @@ def discover(
     tables = {name: plain_table(name, read_table(source, **read)) for name, source in sources.items()}
     keys = _keys(key, list(tables))
     _require(tables, keys, options)
-    found = loaded(tables, keys, options, progress)
+    found = loaded(tables, keys, options, progress, within)
     if state is not None:
         found.save(state)
     return found
@@ -76,17 +82,16 @@ def discover(
 def plain_table(name: str, table: pa.Table) -> pa.Table:
     """Only columns whose values compare, without dictionaries; a column without any value is one of text."""
     kept = {}
-    for field, column in zip(table.schema, table.columns, strict=True):
+    for field, given in zip(table.schema, table.columns, strict=True):
         family = family_of(field.type)
         if family is None:
             continue
         if field.name in kept:
             raise DataError(f"table {name!r} has two columns {field.name!r}", hint="name each column differently")
         if family == "null":
-            column = pa.chunked_array([pa.nulls(len(column), pa.string())])
-        elif pa.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
-        kept[field.name] = column
+            kept[field.name] = pa.chunked_array([pa.nulls(len(given), pa.string())])
+        else:
+            kept[field.name] = given.cast(field.type.value_type) if pa.types.is_dictionary(field.type) else given
     if not kept:
         raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
     return pa.table(kept)
@@ -96,7 +101,7 @@ def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
     given = dict(key) if isinstance(key, Mapping) else {tables[0]: key}
     for name in given:
         if name not in tables:
-            raise HoldstrueError(f"key of a table {name!r} that is not given", hint=f"the tables are {', '.join(tables)}")
+            raise HoldstrueError(f"no table {name!r} to have a key", hint=f"the tables are {', '.join(tables)}")
     return {name: (k,) if isinstance(k, str) else tuple(k) for name, k in given.items() if k is not None}
 
 

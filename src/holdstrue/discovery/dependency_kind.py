@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
 from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.near import NearMiss
 from holdstrue.discovery.dependencies.options import Options as CoreOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.kind import Miss, Work, shown_table
@@ -52,7 +53,7 @@ class DependencyKind(PerTable[Core]):
     def near(self, most: int) -> list[Miss]:
         """Rules that a few rows break, each of them with a row that it disagrees with."""
         return [
-            Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, {"pairs": miss.pairs})
+            Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, _measures(miss))
             for name, core in self.cores.items()
             for miss in core.near_misses(most)
         ]
@@ -61,6 +62,10 @@ class DependencyKind(PerTable[Core]):
         """How the rules are kept."""
         size = sum(core.size_bytes() for core in self.cores.values())
         return f"partitions, and pairs of rows that show what does not hold ({size:,} bytes)"
+
+
+def _measures(miss: NearMiss) -> dict[str, float]:
+    return {"score": round(miss.score, 4), "pairs": miss.pairs, "support": miss.support}
 
 
 def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:

@@ -14,8 +14,8 @@ from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.tables import batch_name
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Gone, Kind
-from holdstrue.discovery.kinds import load_kinds, restore_kinds
+from holdstrue.discovery.kind import Gone, Kind, Within
+from holdstrue.discovery.kinds import Progress, load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.errors import HoldstrueError, StateError
@@ -38,7 +38,7 @@ class Discovery:
     True
     >>> changes = found.apply(pa.table({"id": [4], "zip": ["1"], "city": ["Köln"]}))
     >>> [(ended.text, ended.rows) for ended in changes.died if ended.text == "zip -> city"]
-    [('zip -> city', (1, 4))]
+    [('zip -> city', (2, 4))]
     """
 
     def __init__(self, held: Held, kinds: Mapping[str, Kind], options: Options) -> None:
@@ -85,6 +85,10 @@ class Discovery:
         """How many rows each table has."""
         return self._held.counts()
 
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each table."""
+        return {name: list(schema.names) for name, schema in self._held.schemas.items()}
+
     def ruleset(self, top: int | None = None) -> RuleSet:
         """The best rules, for `check` and for a monitor to adopt."""
         chosen = [found.rule for found in self.rules[:top]]
@@ -103,7 +107,7 @@ class Discovery:
                 found.append(
                     NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures)
                 )
-        return sorted(found, key=lambda miss: (miss.violations, miss.error, miss.text))
+        return sorted(found, key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
 
     def explain(self) -> str:
         """How each kind of rule is kept current."""
@@ -243,11 +247,17 @@ class Discovery:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
 
 
-def loaded(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], options: Options, progress: Any) -> Discovery:
-    """Discover in tables that are in memory."""
+def loaded(
+    tables: Mapping[str, pa.Table],
+    keys: Mapping[str, Sequence[str]],
+    options: Options,
+    progress: Progress | None,
+    within: Within | None = None,
+) -> Discovery:
+    """Discover in tables that are in memory; `within` counts pairs of rows elsewhere."""
     held = Held({name: table.schema for name, table in tables.items()}, {n: tuple(k) for n, k in keys.items()})
     held.load(tables)
-    return Discovery(held, load_kinds(held, options, progress), options)
+    return Discovery(held, load_kinds(held, options, progress, within), options)
 
 
 def _meaning(body: Body) -> Any:

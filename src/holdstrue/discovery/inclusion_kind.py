@@ -107,6 +107,7 @@ def _core_options(options: Options) -> CoreOptions:
 
 def _measures(one: ForeignKey) -> dict[str, float]:
     return {
+        "score": round(one.score, 4),
         "values": one.found.values,
         "missing": one.found.missing,
         "degree": round(one.found.degree, 6),

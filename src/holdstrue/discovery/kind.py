@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.evidence import Evidence
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options
+from holdstrue.discovery.predicates import Space
 from holdstrue.rules.model import Body
 
+Within: TypeAlias = Callable[[Space, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], Budget], Evidence]
 Arrays = dict[str, NDArray[np.generic]]
 
 
@@ -47,6 +51,8 @@ class Work:
     deadline: float | None = None
     """In the time of `time.monotonic`."""
     progress: Callable[[float, str], None] | None = None
+    within: Within | None = None
+    """Counts the evidence of a table elsewhere."""
 
 
 class Kind(Protocol):

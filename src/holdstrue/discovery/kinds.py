@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from holdstrue.discovery.denial_kind import DenialKind
 from holdstrue.discovery.dependency_kind import DependencyKind
-
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind
-from holdstrue.discovery.kind import Arrays, Kind, Work
+from holdstrue.discovery.kind import Arrays, Kind, Within, Work
 from holdstrue.discovery.options import Options
 
 Progress: TypeAlias = Callable[[float, str], None]
@@ -24,13 +23,17 @@ FAMILIES: dict[str, tuple[type[Kind], tuple[str, ...]]] = {
 """By the name of its arrays in a state: what finds the rules, and their kinds; the quickest come first."""
 
 
-def load_kinds(held: Held, options: Options, progress: Progress | None) -> dict[str, Kind]:
-    """Search the rows that are held for every kind that is asked for, within one budget of time."""
-    deadline = None if options.budget is None else time.monotonic() + options.budget
+def load_kinds(
+    held: Held, options: Options, progress: Progress | None, within: Within | None = None
+) -> dict[str, Kind]:
+    """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
+    end = None if options.budget is None else time.monotonic() + options.budget
     wanted = _wanted(options)
     found: dict[str, Kind] = {}
     for at, (name, family) in enumerate(wanted.items()):
-        found[name] = family.load(held, options, Work(deadline, _part(progress, at, len(wanted))))
+        left = None if end is None else (end - time.monotonic()) / (len(wanted) - at)
+        deadline = None if left is None else time.monotonic() + left
+        found[name] = family.load(held, options, Work(deadline, _part(progress, at, len(wanted)), within))
     return found
 
 

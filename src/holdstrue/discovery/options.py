@@ -34,7 +34,7 @@ class Options:
     sample
         Search in so many rows, then verify in all of them; None: as many as are worth it.
     budget
-        Seconds after which the search stops with what it found.
+        Seconds after which the search stops with what it found; None for no end.
     threads
         How many threads search; as many as there are cores where it is None.
     arity
@@ -54,7 +54,7 @@ class Options:
     cross: bool = True
     shared: float = 0.3
     sample: int | None = None
-    budget: float | None = None
+    budget: float | None = 120.0
     threads: int | None = None
     arity: int = 1
     as_text: bool = False
@@ -90,5 +90,7 @@ class Options:
     def of(data: Mapping[str, Any]) -> Options:
         """From plain JSON data."""
         known = {field.name for field in fields(Options)}
-        given = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items() if name in known}
+        given: dict[str, Any] = {name: value for name, value in data.items() if name in known}
+        for name in ("kinds", "columns"):
+            given[name] = tuple(given[name])
         return Options(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -23,7 +24,7 @@ class Core(Protocol):
     def complete(self) -> bool:
         """Whether nothing was left out."""
 
-    def apply(self, removed: NDArray[np.int64], added: pa.Table) -> Turnover:
+    def apply(self, removed: NDArray[np.int64], added: pa.Table, *, deadline: float | None = None) -> Turnover:
         """Follow a batch."""
 
     def snapshot(self) -> Any:
@@ -80,10 +81,11 @@ class PerTable(Generic[C]):
     def apply(self, batches: Mapping[str, Batch]) -> Sequence[Gone]:
         """Follow a batch."""
         gone = []
+        deadline = None if self.options.budget is None else time.monotonic() + self.options.budget
         for name, batch in batches.items():
             if name in self.cores:
                 columns = [c for c in batch.added.column_names if not self.options.columns or c in self.options.columns]
-                turnover = self.cores[name].apply(batch.removed, batch.added.select(columns))
+                turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), deadline=deadline)
                 gone += [Gone(died.body, died.witness, shown_table(self.held, name)) for died in turnover.died]
         return gone
 

@@ -1,4 +1,4 @@
-"""The state directory of a discovery: rows and cores as arrays, batches since, history; the commit rules of a monitor."""
+"""The state directory of a discovery: rows and cores as arrays, the batches since, and what each batch did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class DiscoveryState:
         self._manifest = manifest
 
     @staticmethod
-    def create(path: str | os.PathLike[str], about: Mapping[str, Any], held: Held, cores: Mapping[str, Arrays]) -> DiscoveryState:
+    def create(
+        path: str | os.PathLike[str], about: Mapping[str, Any], held: Held, cores: Mapping[str, Arrays]
+    ) -> DiscoveryState:
         """Make a state directory that holds what the discovery holds."""
         store = Store(path)
         store.create()

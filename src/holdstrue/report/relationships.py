@@ -13,7 +13,10 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from holdstrue.rules.model import Inclusion
+
 if TYPE_CHECKING:
+    from holdstrue.discovery.discovery import Discovery
     from holdstrue.discovery.inclusions.ranking import ForeignKey
 
 LETTER = 7.3
@@ -130,6 +133,20 @@ def foreign_keys_svg(columns: Mapping[str, Sequence[str]], ranked: Iterable[Fore
         for one in chosen
         for body in (one.found.body,)
     ]
+    keys = {name: {c for one in references if one.ref_table == name for c in one.ref_columns} for name in columns}
+    return relationships_svg(columns, keys, references)
+
+
+def discovery_svg(found: Discovery, least: float = 0.2) -> str:
+    """A drawing of the inclusions of a discovery that look like foreign keys, the partial ones with their share."""
+    likely = [rule.body for rule in found.rules if rule.score >= least]
+    whole = [(body, 1.0) for body in likely if isinstance(body, Inclusion)]
+    partial = [(miss.body, 1 - miss.error) for miss in found.near_misses() if isinstance(miss.body, Inclusion)]
+    references = [
+        Reference(str(body.table), body.columns, body.ref_table, body.ref_columns, fit)
+        for body, fit in (*whole, *partial)
+    ]
+    columns = found.columns()
     keys = {name: {c for one in references if one.ref_table == name for c in one.ref_columns} for name in columns}
     return relationships_svg(columns, keys, references)
 

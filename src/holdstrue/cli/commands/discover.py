@@ -51,6 +51,35 @@ class FoundFormat(StrEnum):
 
 _SEARCH = "Search"
 
+MaxPredicates = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
+]
+Error = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, metavar="E", help="Share of pairs (or rows) that may break a rule.", rich_help_panel=_SEARCH
+    ),
+]
+MeasureKind = Annotated[
+    str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
+]
+Nulls = Annotated[str, typer.Option(metavar="unknown|equal", help="How NULLs compare.", rich_help_panel=_SEARCH)]
+Sample = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="N", help="Search in N rows, then verify in all.", rich_help_panel=_SEARCH),
+]
+BudgetTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.", rich_help_panel=_SEARCH),
+]
+Arity = Annotated[
+    int,
+    typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH),
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
+]
+
 
 @guarded
 def discover(
@@ -69,29 +98,14 @@ def discover(
         str | None, typer.Option(metavar="COLS", help="The columns that rules may speak of; all unless given.")
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
-    max_predicates: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
-    ] = None,
-    error: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, metavar="E", help="Share of pairs (or rows) that may break a rule.", rich_help_panel=_SEARCH),
-    ] = 0.0,
-    measure: Annotated[
-        str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
-    ] = "pairs",
-    nulls: Annotated[
-        str, typer.Option(metavar="unknown|equal", help="How NULLs compare.", rich_help_panel=_SEARCH)
-    ] = "unknown",
-    sample: Annotated[
-        int | None, typer.Option(min=2, metavar="N", help="Search in N rows, then verify in all.", rich_help_panel=_SEARCH)
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop after so long with what was found: 30s, 5m.", rich_help_panel=_SEARCH)
-    ] = None,
-    arity: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH)
-    ] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads.", rich_help_panel=_SEARCH)] = None,
+    max_predicates: MaxPredicates = None,
+    error: Error = 0.0,
+    measure: MeasureKind = "pairs",
+    nulls: Nulls = "unknown",
+    sample: Sample = None,
+    budget: BudgetTime = None,
+    arity: Arity = 1,
+    threads: Threads = None,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
     ] = None,
@@ -123,7 +137,9 @@ def discover(
     cluster = cluster_of(engine, master, conf)
     if apply:
         if state is None or data:
-            raise HoldstrueError("--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES")
+            raise HoldstrueError(
+                "--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES"
+            )
         how: dict[str, Any] = {"feed": feed.value, "op_column": op_column, "on_conflict": on_conflict.value}
         with Output(output, format) as out:
             with Working(f"applying {', '.join(apply)}"):
@@ -136,7 +152,7 @@ def discover(
         "measure": measure,
         "nulls": nulls,
         "sample": sample,
-        "budget": None if budget is None else duration(budget, "--budget"),
+        **({} if budget is None else {"budget": duration(budget, "--budget")}),
         "arity": arity,
         "threads": threads,
         "columns": column_names(columns, "--columns"),
@@ -176,9 +192,7 @@ def _sources(data: list[str], key: list[str] | None) -> tuple[Any, Any]:
     if not all(named):
         odd = data[named.index(False)]
         raise HoldstrueError(f"{odd!r} has no name", hint=f"give every table as NAME=PATH: {Path(odd).stem}={odd}")
-    keys = {
-        name: column_names(values[0]) for name, values in named_paths([k if "=" in k else f"={k}" for k in key or ()], "--key").items()
-    }
+    keys = {name: column_names(values[0]) for name, values in named_paths(key, "--key").items()}
     return {name: paths if len(paths) > 1 else paths[0] for name, paths in named_paths(data, "DATA").items()}, keys
 
 
@@ -188,13 +202,10 @@ def _applied(state: str, apply: list[str], batch_id: str | None, how: dict[str, 
     with Discovery.open(state) as found:
         tables = list(found.counts())
         named = [entry.partition("=")[0] in tables and "=" in entry for entry in apply]
-        if any(named) and not all(named):
+        if not all(named) and (any(named) or len(tables) > 1):
             raise HoldstrueError(
-                f"--apply {apply[named.index(False)]!r} does not name a table", hint=f"NAME=CHANGES of {', '.join(tables)}"
-            )
-        if not any(named) and len(tables) > 1:
-            raise HoldstrueError(
-                f"--apply {apply[0]!r} does not say which table changes", hint=f"NAME=CHANGES of {', '.join(tables)}"
+                f"--apply {apply[named.index(False)]!r} does not say which table changes",
+                hint=f"NAME=CHANGES, where NAME is one of {', '.join(tables)}",
             )
         changes: Any = named_paths(apply, "--apply") if any(named) else apply
         return found.apply(changes, batch_id=batch_id, **how)
@@ -213,9 +224,9 @@ def _found(found: Discovery, format: FoundFormat, top: int | None, *, color: boo
         case FoundFormat.rules:
             yield dump_rules(found.ruleset(top))
         case FoundFormat.svg:
-            from holdstrue.report.relationships import relationships_of
+            from holdstrue.report.relationships import discovery_svg
 
-            yield relationships_of(found)
+            yield discovery_svg(found) + "\n"
         case _:
             yield from discovery_text(found, found.near_misses(), top=top, ink=Ink(color))
 
