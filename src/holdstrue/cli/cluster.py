@@ -99,7 +99,7 @@ class Cluster:
         return check(frames, rules, key=key or None, limit=limit, index=index)
 
     def discover(
-        self, sources: Any, kinds: Sequence[str], *, key: Any, state: str | None, read: Mapping[str, Any], **choices: Any
+        self, sources: Any, kinds: Sequence[str], *, key: Any, state: str | None, read: Any, **choices: Any
     ) -> Discovery:
         """Find the rules of files."""
         spark = self.session()

@@ -26,7 +26,8 @@ def discovery_text(
     ink = ink or Ink()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
     kinds = ", ".join(plural(n, kind) for kind, n in _kinds(found.rules).items()) or "no rules"
-    yield f"{counts}: {kinds}{'' if found.complete else ' (stopped when the time was up, there may be more: --budget)'}\n"
+    partly = "" if found.complete else " (stopped when the time was up, there may be more: --budget)"
+    yield f"{counts}: {kinds}{partly}\n"
     most = TOP if top is None else top
     if found.rules:
         yield "\n"

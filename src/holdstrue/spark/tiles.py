@@ -75,8 +75,8 @@ class Tiles:
 
         counted = tiles.repartition(self._tasks()).mapInArrow(sendable(Count(space)), schema)
         found = counted.groupBy(*words).agg(F.sum("pairs").alias("pairs")).toArrow()
-        columns = [found.column(name).to_numpy().view(np.uint64) for name in words]
-        stacked = np.ascontiguousarray(np.stack(columns, axis=1)) if len(found) else np.zeros((0, space.width), np.uint64)
+        columns = [found.column(name).to_numpy().astype(np.int64).view(np.uint64) for name in words]
+        stacked = np.ascontiguousarray(np.stack(columns, axis=1))
         nobody = np.full((len(found), 2), -1, dtype=np.int64)
         return Evidence(stacked, np.ascontiguousarray(found.column("pairs").to_numpy()), nobody)
 
