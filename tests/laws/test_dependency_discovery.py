@@ -5,35 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.options import Options
-from holdstrue.rules.model import DC, FD, Body, Column, Key
+from laws.dependencies import meaning, table_of
 from oracle_dependencies import Dependency, Row, breaks, minimal_dependencies
 
-NAMES = "abcdef"
 Batch = tuple[list[int], list[Row]]
-
-
-def table_of(rows: list[Row], columns: int) -> pa.Table:
-    """Rows as a table of integers."""
-    return pa.table({NAMES[c]: pa.array([row[c] for row in rows], type=pa.int64()) for c in range(columns)})
-
-
-def meaning(body: Body, columns: int) -> Dependency:
-    """A rule as the oracle writes it."""
-    match body:
-        case Key(names):
-            return frozenset(map(NAMES.index, names)), columns
-        case FD(lhs, (rhs,)):
-            return frozenset(map(NAMES.index, lhs)), NAMES.index(rhs)
-        case DC((predicate,)) if isinstance(predicate.right, Column):
-            return frozenset(), NAMES.index(predicate.left.name)
-    raise AssertionError(body)
 
 
 def found(core: DependencyCore, columns: int) -> set[Dependency]:

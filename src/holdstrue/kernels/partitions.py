@@ -308,7 +308,7 @@ def _offences(column: I32, rows: I32, starts: I32, groups: int, scratch: I32, li
     seen = scratch[2]
     for g in range(groups):
         kinds = 0
-        known = 0
+        known = np.int64(0)
         for i in range(starts[g], starts[g + 1]):
             code = column[rows[i]]
             if code >= 0:
@@ -317,8 +317,8 @@ def _offences(column: I32, rows: I32, starts: I32, groups: int, scratch: I32, li
                     kinds += 1
                 counts[code] += 1
                 known += 1
-        largest = 0
-        equal = 0
+        largest = np.int64(0)
+        equal = np.int64(0)
         for k in range(kinds):
             count = np.int64(counts[seen[k]])
             equal += count * (count - 1) // 2

@@ -22,7 +22,7 @@ from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
 from holdstrue.discovery.dependencies.near import NearMiss
-from holdstrue.discovery.dependencies.options import Options as Options
+from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.sampling import sample
 from holdstrue.discovery.dependencies.search import Progress, Search
@@ -31,6 +31,8 @@ from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels import antichains
 from holdstrue.rules.model import Body
+
+__all__ = ["DependencyCore", "Options"]
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]

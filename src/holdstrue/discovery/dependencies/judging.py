@@ -108,7 +108,7 @@ def _near_miss(
 ) -> NearMiss:
     column = None if target is None else codes.matrix[one.target]
     pairs = suspects(column, *validator.rows_of(one.line))
-    slots = [(int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs]
+    slots = sorted((int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs)
     support = int(one.counts[SUPPORT])
     score = (
         key_score(left, rows) if target is None else fd_score(left, target, support, int(one.counts[GATHERED]), rows)

@@ -76,13 +76,23 @@ class NearMiss:
 
 
 def within(
-    validator: Validator, columns: int, targets: list[int], limits: I64, longest: int, deadline: float | None
+    validator: Validator,
+    columns: int,
+    targets: list[int],
+    limits: I64,
+    longest: int,
+    deadline: float | None,
+    without: int | None = None,
 ) -> tuple[list[Weighed], bool]:
     """The minimal dependencies of up to `longest` columns within the limits; and whether time sufficed.
 
+    No left side has the column `without`.
     Both limits are monotone: a longer left side is broken by no more pairs, and mended by no more rows.
     """
     covers = [Cover(target, columns) for target in targets]
+    if without is not None:
+        for cover in covers:
+            cover.allowed[without >> 6] &= ~np.uint64(1 << (without & 63))
     found: list[Weighed] = []
     while True:
         sets, wanted, owners = _shortest(covers)

@@ -45,13 +45,14 @@ class Partitions:
     """The partitions of a table by each of its columns, made when they are first needed.
 
     `fresh` is the position of the first new row: with it above zero only groups with new rows are kept.
+    `members` are the rows that count, by default all of the table.
 
     Memory: up to 6 bytes a value, while a batch is worked on.
     """
 
-    def __init__(self, codes: Codes, fresh: int = 0) -> None:
+    def __init__(self, codes: Codes, fresh: int = 0, members: I32 | None = None) -> None:
         self.codes, self.fresh = codes, fresh
-        self.members = codes.members()
+        self.members = codes.members() if members is None else members
         self.matrix = codes.matrix
         self.many = len(codes.names)
         self.most_codes = max((codes.distinct(c) for c in range(self.many)), default=0)
@@ -138,7 +139,8 @@ class Validator:
                 walk.at[PAIRS] = 0
                 partitions.validate(
                     self._parts.matrix, self._parts.fresh, rows, starts, roots, columns[part], wanted[part],
-                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
+                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch,
+                    broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
                 )  # fmt: skip
                 found.append(pairs[: walk.at[PAIRS]].copy())
                 if _late(deadline):
