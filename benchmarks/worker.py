@@ -26,6 +26,7 @@ def main() -> None:
         "hotspots": ranked,
         "inclusions": inclusions.scratch,
         "inclusion_changes": inclusions.changes,
+        "fragments": split,
     }
     print(json.dumps(tasks[job.task](job)))
 
@@ -133,6 +134,14 @@ def ranked(job: Job) -> dict[str, Any]:
 
     spots = hotspots(work, len(batches) - half, job.options.get("top", 15))
     return {"plain_us": round(median([span.cpu_ms for span in spans]) * 1e3), "spots": spots}
+
+
+def split(job: Job) -> dict[str, Any]:
+    """A relation over sites, by one of its algorithms."""
+    from competitors import split_relation
+
+    works = {"plan": split_relation.planned, "central": split_relation.central}
+    return works.get(job.options["way"], split_relation.measured)(job.options)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, load_rules
 from holdstrue.fragments import Relation, Site
+from holdstrue.plan.filter import holds
 from holdstrue.rules import Rule, RuleSet
 from laws import worlds
 from translate import expected
@@ -52,6 +55,16 @@ def draw_columns(data: st.DataObject, sites: int) -> list[tuple[str, ...]]:
     return [tuple(columns) for columns in held]
 
 
+def loaded_from(sites: list[Site], rows: dict[int, worlds.Row]) -> list[Site]:
+    """The same sites, each with its part of the rows as its source."""
+    table = pa.Table.from_pylist(list(rows.values()), schema=worlds.SCHEMA)
+    found = []
+    for site in sites:
+        own = holds(site.condition, lambda name: table.column(name).combine_chunks(), table.num_rows)
+        found.append(replace(site, source=table.filter(pa.array(own)).select(["id", *(site.columns or ())])))
+    return found
+
+
 def draw_sites(data: st.DataObject, shape: str) -> list[Site]:
     filters: list[Any] = [None] if shape == "vertical" else data.draw(st.sampled_from(FILTERS))
     sites = []
@@ -87,9 +100,10 @@ def test_violations_are_the_oracles(shape: str, data: st.DataObject) -> None:
     sites = draw_sites(data, shape)
     how: Any = data.draw(st.sampled_from(["auto", "optVer", "chains"]))
     recall = data.draw(st.booleans())
-    relation = Relation(sites, rules, key="id", plan=how, recall=recall, schema=worlds.SCHEMA)
-    rows: dict[int, worlds.Row] = {}
-    before: dict[str, set[int]] = {}
+    rows = {i: data.draw(worlds.row(i)) for i in range(data.draw(st.integers(0, 6)))}
+    relation = Relation(loaded_from(sites, rows), rules, key="id", plan=how, recall=recall)
+    before = keys(relation.load().added)
+    assert before == truth(rules, rows) == keys(relation.violations())
     for _ in range(data.draw(st.integers(1, 4))):
         batch = data.draw(worlds.changes(set(rows)))
         delta = relation.apply(worlds.as_table(batch), op_column="_op", feed="ops")

@@ -81,6 +81,10 @@ class Flags:
         """Take all changes back."""
         self._classes.set_flags(self.groups, self._before)
 
+    def state(self) -> tuple[Ids, U8]:
+        """Ids and flags of all groups whose flag was set."""
+        return self._classes.ids(self.groups), self._classes.flags(self.groups)
+
     def flipped(self, step: Step) -> tuple[I32, I32]:
         """Groups that violate now and did not, and the other way round."""
         others = ~np.isin(self.groups, step.groups)
@@ -93,9 +97,11 @@ class Flags:
 class Talk:
     """One CFD's exchange with other fragments in one batch, at its home."""
 
-    def __init__(self, atom: Atom, fragment: int, peers: Mapping[int, str], classes: Classes, step: Step) -> None:
+    def __init__(
+        self, atom: Atom, fragment: int, peers: Mapping[int, str], classes: Classes, step: Step, flags: Flags
+    ) -> None:
         self.atom = atom
-        self.flags = Flags(classes)
+        self.flags = flags
         self._fragment, self._peers = fragment, peers
         self._classes, self._step = classes, step
         self._said = self._own()
@@ -161,7 +167,7 @@ class Talk:
             told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
             found = told[other[told]]
             if found.size:
-                yield site, "conflict", _signs(self.atom, self._x.take(found))
+                yield site, "conflict", signs(self.atom, self._x.take(found))
 
     def _leftovers(self, own: U8, value: Ids) -> Iterable[tuple[str, str, Arrays]]:
         """Where all who announced have nothing left, the first of them hears what the others hold."""
@@ -187,7 +193,7 @@ class Talk:
             knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
             found = clean & ~knows
             if found.any():
-                yield site, "clean", _signs(self.atom, self._x.take(found))
+                yield site, "clean", signs(self.atom, self._x.take(found))
         yield from self._settled(Said.join(heard))
 
     def _settled(self, states: Said) -> Iterable[tuple[str, str, Arrays]]:
@@ -200,17 +206,12 @@ class Talk:
         for fragment, site in self._peers.items():
             found = at[(states.who == fragment) & clean[at]] if at.size else at
             if found.size:
-                yield site, "clean", _signs(self.atom, self._x.take(found))
+                yield site, "clean", signs(self.atom, self._x.take(found))
 
     def finish(self, clean: Ids) -> None:
         """Take in what others called clean."""
         groups = self._classes.find(clean)
         self.flags.set(groups[groups >= 0], 0)
-
-    def flag_state(self) -> tuple[Ids, U8]:
-        """Ids and flags of all groups whose flag was set."""
-        groups = self.flags.groups
-        return self._classes.ids(groups), self._classes.flags(groups)
 
     def _find(self, x: Ids) -> I32:
         numbers = Numbering()
@@ -224,12 +225,13 @@ def _any(at: NDArray[np.integer], size: int) -> Mask:
     return found
 
 
-def _signs(atom: Atom, x: Ids) -> Arrays:
+def signs(atom: Atom, x: Ids) -> Arrays:
+    """Ids of groups on the wire."""
     return {"atom": np.full(x.size, atom.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
 
 
 def _entries(atom: Atom, x: Ids, state: U8, value: Ids) -> Arrays:
-    return _signs(atom, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
+    return signs(atom, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
 
 
 def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Message]:

@@ -213,6 +213,12 @@ class Mailbox:
                     hint="apply the batch again",
                 )
 
+    def take(self, kind: str) -> list[Message]:
+        """What came of a kind since the last time, which is then forgotten."""
+        found = self.of(kind)
+        self.inbox = [got for got in self.inbox if got.kind != kind]
+        return found
+
     def of(self, *kinds: str) -> list[Message]:
         """What came of some kinds."""
         return [got for got in self.inbox if got.kind in kinds]

@@ -144,6 +144,12 @@ class Classes:
         value = Ids(self._kinds.hi[kind], self._kinds.lo[kind]) - self.ids(known)
         return found, value
 
+    def kinds(self) -> tuple[Ids, Ids]:
+        """Ids of the left and right sides of all kinds that have rows."""
+        some = np.flatnonzero(self._count[: len(self._kinds)])
+        x = self.ids(self._kind_group[some])
+        return x, Ids(self._kinds.hi[some], self._kinds.lo[some]) - x
+
     # --- rows ---------------------------------------------------------------------------------------
 
     def violating(self, slots: I32) -> Mask:

@@ -64,7 +64,9 @@ def opt_ver(ground: Ground, k: int = BEAM) -> Draft:
     helpers = frozenset((attrs, site) for attrs in _expanded(ground) for site in _places(ground, attrs))
     start: State = (tuple(_located(ground, need.x, need.b) for need in ground.needs), helpers)
     best, cost = start, drafted(ground, *start).cost
-    for state in (_useful(ground, start), (start[0], frozenset())):
+    at_right = tuple(_located(ground, need.b, need.b) for need in ground.needs)
+    starts = [(homes, own) for homes in (start[0], at_right) for own in (helpers, frozenset[Helper]())]
+    for state in (_useful(ground, one) for one in starts):
         found = drafted(ground, *state).cost
         if found <= cost:
             best, cost = state, found
@@ -133,9 +135,15 @@ def _neighbours(ground: Ground, state: State) -> Iterable[State]:
     homes, helpers = state
     for helper in helpers:
         yield homes, helpers - {helper}
-    for number, site in enumerate(_moves(ground, homes)):
-        for other in site:
+    for number, sites in enumerate(_moves(ground, homes)):
+        for other in sites:
             yield (*homes[:number], other, *homes[number + 1 :]), helpers
+    for source in set(homes):
+        # CFDs of one home often gain only when they move together: what one needs then serves all
+        for target, own in enumerate(ground.holds):
+            moved = [source == h and own & need.b for h, need in zip(homes, ground.needs, strict=True)]
+            if source != target and sum(map(bool, moved)) > 1:
+                yield tuple(target if m else h for m, h in zip(moved, homes, strict=True)), helpers
 
 
 def _moves(ground: Ground, homes: Sequence[int]) -> Iterable[list[int]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers
-from holdstrue.fragments.across import Talk
+from holdstrue.fragments.across import Flags
 from holdstrue.fragments.atoms import Atom
 from holdstrue.fragments.channel import Message
 from holdstrue.fragments.holding import Arrived, AtomStep, Found, Holding
@@ -59,7 +59,7 @@ class Record:
 
     @staticmethod
     def of(
-        turn: Turn, staged: Sequence[tuple[Atom, AtomStep]], talks: Mapping[int, Talk], found: Mapping[int, Found]
+        turn: Turn, staged: Sequence[tuple[Atom, AtomStep]], flags: Mapping[int, Flags], found: Mapping[int, Found]
     ) -> Record:
         """The record of a batch that is about to be committed."""
         kept = turn.rows.select(turn.setup.schema.names)
@@ -71,7 +71,7 @@ class Record:
             turn.now,
             turn.old >= 0,
             {atom.number: part.arrived for atom, part in staged},
-            _flag_table(talks),
+            _flag_table(flags),
             tuple(turn.mail.outbox),
             dict(found),
         )
@@ -182,11 +182,10 @@ def _one(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _flag_table(talks: Mapping[int, Talk]) -> pa.Table:
+def _flag_table(flags: Mapping[int, Flags]) -> pa.Table:
     parts = []
-    for number, talk in talks.items():
-        groups = talk.flags.groups
-        ids, flag = talk.flag_state()
-        columns = [pa.array(np.full(groups.size, number, np.int32)), pa.array(ids.hi), pa.array(ids.lo), pa.array(flag)]
+    for number, own in flags.items():
+        ids, flag = own.state()
+        columns = [pa.array(np.full(ids.size, number, np.int32)), pa.array(ids.hi), pa.array(ids.lo), pa.array(flag)]
         parts.append(pa.table(columns, schema=_FLAGS))
     return pa.concat_tables(parts) if parts else _FLAGS.empty_table()

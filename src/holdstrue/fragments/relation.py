@@ -175,7 +175,7 @@ class Relation:
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._rounds(self._plan.fragments)
+            self._rounds(loading=changes is None)
             found = self._host.all("finish")
             self._prepare()
         except BaseException:
@@ -230,13 +230,23 @@ class Relation:
                 prints |= self._host.all("begin", batch, own, now, sites=[site.name])
         return prints
 
-    def _rounds(self, fragments: Sequence[Any]) -> None:
-        for level in range(max(part.levels for part in fragments)):
+    def _rounds(self, *, loading: bool) -> None:
+        for level in range(max(part.levels for part in self._plan.fragments)):
             self._host.round(self.channel, "ship", level)
-        self._host.all("settle")
-        if any(self._plan.participants):
+        self._host.all("settle", loading)
+        if loading:
+            self._judged(every_row=False)
+        elif any(self._plan.participants):
             for verb in ("announce", "reply", "verdict"):
                 self._host.round(self.channel, verb)
+
+    def _judged(self, *, every_row: bool) -> None:
+        """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
+        for atom, taking in enumerate(self._plan.participants):
+            if taking:
+                self._host.round(self.channel, "gather", atom, every_row)
+                self._host.round(self.channel, "judge", atom, every_row)
+                self._host.all("take_verdicts", atom)
 
     def _prepare(self) -> None:
         sent = self._host.all("sent")
@@ -326,11 +336,8 @@ class Relation:
         try:
             for level in range(max(part.levels for part in plan.fragments)):
                 self._host.round(self.channel, "ship", level)
-            self._host.all("settle")
-            if any(plan.participants):
-                self._host.round(self.channel, "gather")
-                self._host.round(self.channel, "judge")
-                self._host.all("take_verdicts")
+            self._host.all("settle", True)
+            self._judged(every_row=True)
             found = self._by_rule(self._host.all("keys_found").values())
         finally:
             self._host.all("close_check")

@@ -16,12 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.fragments.across import Talk, posted, said_of, signs_of
+from holdstrue.fragments.across import Flags, Talk, posted, said_of, signs, signs_of
 from holdstrue.fragments.atoms import Atom, condition_columns
 from holdstrue.fragments.channel import Message
 from holdstrue.fragments.durable import SiteState
 from holdstrue.fragments.holding import Arrived, AtomStep, Found, Holding
 from holdstrue.fragments.ids import Ids, key_ids
+from holdstrue.fragments.judging import judge_of, judged, own_side, pairs, sides_of
 from holdstrue.fragments.record import Record
 from holdstrue.fragments.setup import Setup
 from holdstrue.fragments.turn import Turn, in_order
@@ -51,6 +52,7 @@ class SiteWork:
         self._turn: Turn | None = None
         self._staged: list[tuple[Atom, AtomStep]] = []
         self._talks: dict[int, Talk] = {}
+        self._flags: dict[int, Flags] = {}
         self._found: dict[int, Found] = {}
         self._last: Record | None = None
         self._again = False
@@ -183,7 +185,7 @@ class SiteWork:
         if not self._again:
             self._running().mail.receive(got)
 
-    def settle(self) -> None:
+    def settle(self, loading: bool = False) -> None:
         """Count the entries into the indexes that live here."""
         if self._again:
             return
@@ -198,7 +200,10 @@ class SiteWork:
             peers = dict(self.setup.peers(atom))
             if staged.step is not None and peers:
                 classes = self.holding.classes(atom)
-                self._talks[atom.number] = Talk(atom, self.setup.fragment, peers, classes, staged.step)
+                self._flags[atom.number] = Flags(classes)
+                if not loading:
+                    own = self._flags[atom.number]
+                    self._talks[atom.number] = Talk(atom, self.setup.fragment, peers, classes, staged.step, own)
 
     def announce(self) -> list[Message]:
         """Tell other fragments about groups that may have changed for them."""
@@ -229,13 +234,55 @@ class SiteWork:
         ]
         return posted(mail, parts)
 
+    def gather(self, number: int, every_row: bool = False) -> list[Message]:
+        """At a first load, in place of the rounds above: what is here of a CFD, to the site that judges it."""
+        if self._again:
+            return self._recorded(0, "pairs", about=number)
+        staged, judge = self._shared(number)
+        if staged is None or judge == self.setup.name:
+            return []
+        atom = self.setup.atoms[number]
+        side = own_side(self.setup, self.holding.classes(atom), staged, every_row=every_row)
+        return [self._running().mail.send(judge, "pairs", pairs(atom, side), number)] if side[1].size else []
+
+    def judge(self, number: int, every_row: bool = False) -> list[Message]:
+        """Compare what came for a CFD; tell every fragment which of its groups violate."""
+        if self._again:
+            return self._recorded(0, "dirty", about=number)
+        staged, judge = self._shared(number)
+        if staged is None or judge != self.setup.name:
+            return []
+        atom, mail = self.setup.atoms[number], self._running().mail
+        own = own_side(self.setup, self.holding.classes(atom), staged, every_row=every_row)
+        dirty = judged([own, *sides_of(mail.take("pairs"), atom)])
+        self._flag(number, dirty.pop(self.setup.name))
+        return [mail.send(site, "dirty", signs(atom, x), number) for site, x in dirty.items() if x.size]
+
+    def take_verdicts(self, number: int) -> None:
+        """Note which groups of a CFD were judged to violate."""
+        if not self._again:
+            for x in signs_of(self._running().mail.take("dirty")).values():
+                self._flag(number, x)
+
+    def _shared(self, number: int) -> tuple[AtomStep | None, str]:
+        """A CFD's step, if its index is here and fragments must agree on it, and who judges it."""
+        judge = judge_of(self.setup, self.setup.atoms[number])
+        if judge is None:
+            return None, ""
+        return next((staged for atom, staged in self._staged if atom.number == number), None), judge
+
+    def _flag(self, number: int, x: Ids) -> None:
+        self._flags[number].set(self.holding.classes(self.setup.atoms[number]).find(x), 1)
+
     @property
     def _fragments(self) -> dict[str, int]:
         return {h.site: i for i, part in enumerate(self.setup.plan.fragments) for h in part.homes}
 
-    def _recorded(self, level: int, *kinds: str) -> list[Message]:
+    def _recorded(self, level: int, *kinds: str, about: int | None = None) -> list[Message]:
         if self._last is None:
             return []
+        if about is not None:
+            return [m for m in self._last.outbox if m.kind in kinds and m.about == about]
         levels = {s.number: s.level for s in self.setup.shipments}
         planned = ("ids", "rows")
         at = ((levels[m.about] if m.kind in planned else 0, m) for m in self._last.outbox if m.kind in kinds)
@@ -249,8 +296,7 @@ class SiteWork:
             for number, talk in self._talks.items():
                 talk.finish(clean.get(number, Ids.zeros(0)))
             for atom, staged in self._staged:
-                talk_flags = self._talks[atom.number].flags if atom.number in self._talks else None
-                self._found[atom.number] = self.holding.found(atom, turn, staged, talk_flags)
+                self._found[atom.number] = self.holding.found(atom, turn, staged, self._flags.get(atom.number))
         found = self._found if not self._again or self._last is None else self._last.found
         return {n: (f.added, f.removed) for n, f in found.items() if f.added.num_rows or f.removed.num_rows}
 
@@ -268,7 +314,7 @@ class SiteWork:
             return
         turn = self._running()
         turn.mail.compare(told)
-        record = Record.of(turn, self._staged, self._talks, self._found)
+        record = Record.of(turn, self._staged, self._flags, self._found)
         if self._state is not None:
             self._prepared = self._state.prepare(record)
         self._next = record
@@ -290,14 +336,14 @@ class SiteWork:
     def abort(self) -> None:
         """Forget the batch under way."""
         if not self._again:
-            for talk in self._talks.values():
-                talk.flags.abort()
+            for flags in self._flags.values():
+                flags.abort()
             self.holding.abort(self._staged)
         self._clear()
 
     def _clear(self) -> None:
         self._turn, self._again, self._prepared = None, False, None
-        self._staged, self._talks, self._found = [], {}, {}
+        self._staged, self._talks, self._flags, self._found = [], {}, {}, {}
 
     # --- what violates ------------------------------------------------------------------------------------
 
