@@ -63,11 +63,11 @@ def table(rows: dict[int, dict[str, Any]], schema: pa.Schema) -> pa.Table:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_following_equals_finding_anew(data: st.DataObject) -> None:
-    kinds = tuple(data.draw(st.sets(st.sampled_from(["dc", "fd", "key", "ind"]), min_size=1)))
+    kinds = tuple(data.draw(st.sets(st.sampled_from(["dc", "fd", "key", "cfd", "ind"]), min_size=1)))
     first = {i: data.draw(row(i)) for i in range(data.draw(st.integers(0, 6)))}
     second = {i: data.draw(other(i)) for i in range(data.draw(st.integers(0, 4)))}
     # the comparisons of denial constraints are chosen once: across columns they depend on the values
-    options: dict[str, Any] = {"kinds": kinds, "key": KEYS, "cross": False, "arity": 2}
+    options: dict[str, Any] = {"kinds": kinds, "key": KEYS, "cross": False, "arity": 2, "support": 2}
     found = discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder) / "state")

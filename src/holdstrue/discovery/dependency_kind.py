@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
+from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.near import NearMiss
 from holdstrue.discovery.dependencies.options import Options as CoreOptions
@@ -62,6 +63,53 @@ class DependencyKind(PerTable[Core]):
         """How the rules are kept."""
         size = sum(core.size_bytes() for core in self.cores.values())
         return f"partitions, and pairs of rows that show what does not hold ({size:,} bytes)"
+
+
+class ConditionKind(PerTable[CfdCore]):
+    """Conditional FDs, where an FD does not hold as a whole."""
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: Options, work: Work) -> CfdCore:
+        """Search one table."""
+        return CfdCore.load(table, _condition_options(options), deadline=work.deadline, progress=work.progress)
+
+    @classmethod
+    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
+        """The core of one table as it was left."""
+        return CfdCore.restore(schema, _condition_options(options), arrays)
+
+    def found(self) -> list[Found]:
+        """The rules now."""
+        return [
+            Found(
+                rule.body,
+                rule.score,
+                {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence},
+                shown_table(self.held, name),
+            )
+            for name, core in self.cores.items()
+            for rule in core.rules()
+        ]
+
+    def near(self, most: int) -> list[Miss]:
+        """None: rules with a confidence below 1 are found as such."""
+        return []
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"
+
+
+def _condition_options(options: Options) -> CfdOptions:
+    longest = {} if options.max_predicates is None else {"max_lhs": max(1, options.max_predicates - 1)}
+    return CfdOptions(
+        nulls=options.nulls,
+        support=options.support,
+        confidence=options.confidence,
+        threads=options.threads,
+        **longest,
+    )
 
 
 def _measures(miss: NearMiss) -> dict[str, float]:

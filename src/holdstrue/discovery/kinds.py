@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from holdstrue.discovery.denial_kind import DenialKind
-from holdstrue.discovery.dependency_kind import DependencyKind
+from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind
 from holdstrue.discovery.kind import Arrays, Kind, Within, Work
@@ -17,6 +17,7 @@ Progress: TypeAlias = Callable[[float, str], None]
 
 FAMILIES: dict[str, tuple[type[Kind], tuple[str, ...]]] = {
     "dependencies": (DependencyKind, ("fd", "key")),
+    "conditions": (ConditionKind, ("cfd",)),
     "inclusions": (InclusionKind, ("ind",)),
     "denials": (DenialKind, ("dc",)),
 }

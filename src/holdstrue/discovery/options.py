@@ -75,7 +75,7 @@ class Options:
             ("budget", self.budget is None or self.budget > 0, "seconds, more than 0"),
             ("threads", self.threads is None or self.threads >= 1, "at least 1"),
             ("arity", self.arity >= 1, "at least 1"),
-            ("support", self.support >= 1, "at least 1 row"),
+            ("support", self.support >= 2, "at least 2 rows"),
             ("confidence", 0 < self.confidence <= 1, "a share above 0, at most 1"),
         )
         for name, good, wanted in checks:

@@ -76,6 +76,16 @@ Arity = Annotated[
     int,
     typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH),
 ]
+Support = Annotated[
+    int,
+    typer.Option(min=2, metavar="N", help="Rows that a conditional FD must speak of.", rich_help_panel=_SEARCH),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
 ]
@@ -105,6 +115,8 @@ def discover(
     sample: Sample = None,
     budget: BudgetTime = None,
     arity: Arity = 1,
+    support: Support = 20,
+    confidence: Confidence = 1.0,
     threads: Threads = None,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
@@ -154,6 +166,8 @@ def discover(
         "sample": sample,
         **({} if budget is None else {"budget": duration(budget, "--budget")}),
         "arity": arity,
+        "support": support,
+        "confidence": confidence,
         "threads": threads,
         "columns": column_names(columns, "--columns"),
     }
