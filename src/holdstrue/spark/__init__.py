@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdstrue.spark.finding import discover
+    from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import Monitor
     from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
@@ -15,11 +16,12 @@ _HOMES = {
     "check": "holdstrue.spark.scratch",
     "Report": "holdstrue.spark.scratch",
     "Monitor": "holdstrue.spark.monitor",
+    "Inclusions": "holdstrue.spark.inclusions",
     "discover": "holdstrue.spark.finding",
     "start": "holdstrue.spark.session",
 }
 
-__all__ = ["Monitor", "Report", "check", "discover", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -83,7 +83,7 @@ class DurableInclusions:
         }
         core = UnaryInclusions.restore(schemas, Options(**fixed["options"]), _arrays(store, manifest))
         for data in manifest["log"]:
-            core.structure.apply(_read(store, RunFile.of(data)))
+            core.structure.apply(read_tally(store, RunFile.of(data)))
         return DurableInclusions(store, core, manifest)
 
     def apply(self, changes: Changes) -> Turnover:
@@ -96,7 +96,7 @@ class DurableInclusions:
             self.checkpoint()
             return turnover
         version = self._manifest["version"] + 1
-        run = self._store.write_tables("batch", version, [_table(counted)])
+        run = self._store.write_tables("batch", version, [tally_table(counted)])
         self._commit(version, self._manifest | {"log": [*log, run.to_dict()], "logged": logged})
         return turnover
 
@@ -131,7 +131,7 @@ def _arrays(store: Store, manifest: Mapping[str, Any]) -> Snapshot:
     return arrays
 
 
-def _table(changes: Tally) -> pa.Table:
+def tally_table(changes: Tally) -> pa.Table:
     """A batch as a table: one row for each (value, attribute) that changes."""
     sizes = np.diff(changes.offsets)
     return pa.table(
@@ -144,7 +144,8 @@ def _table(changes: Tally) -> pa.Table:
     )
 
 
-def _read(store: Store, file: RunFile) -> Tally:
+def read_tally(store: Store, file: RunFile) -> Tally:
+    """A batch back from its run."""
     [table] = store.read_tables(file)
     batch = table.combine_chunks()
     hi, lo = (_column(batch, name, np.uint64) for name in ("hi", "lo"))
