@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from competitors import dependencies
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
@@ -18,7 +19,14 @@ def main() -> None:
     """Run the job."""
     given = json.load(sys.stdin)
     job = Job(**{**given, "rules": tuple(given["rules"]), "batches": tuple(given["batches"])})
-    tasks = {"changes": changes, "scratch": scratch, "memory": memory, "hotspots": ranked}
+    tasks = {
+        "changes": changes,
+        "scratch": scratch,
+        "memory": memory,
+        "hotspots": ranked,
+        "dependencies": dependencies.scratch,
+        "dependency_changes": dependencies.changes,
+    }
     print(json.dumps(tasks[job.task](job)))
 
 
