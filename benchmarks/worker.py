@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from competitors import inclusions
+from competitors import dependencies
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
@@ -27,6 +28,8 @@ def main() -> None:
         "inclusions": inclusions.scratch,
         "inclusion_changes": inclusions.changes,
         "fragments": split,
+        "dependencies": dependencies.scratch,
+        "dependency_changes": dependencies.changes,
     }
     print(json.dumps(tasks[job.task](job)))
 

@@ -18,6 +18,7 @@ from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import members
 from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.patterns import Demand, conditional
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.rules.model import CFD, FD, RuleSet
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
@@ -107,15 +108,13 @@ def test_conditional_dependencies_equal_the_count(
 ) -> None:
     columns, rows, equal = world
     codes = Codes(table_of([], columns).schema, "equal" if equal else "unknown")
-    codes.append(table_of(rows, columns))
+    codes.append(codes.encode(table_of(rows, columns), Workers(1)))
     values = [list(dict.fromkeys(row[c] for row in rows if equal or row[c] is not None)) for c in range(columns)]
     several = [len({row[c] for row in rows}) > 1 for c in range(columns)]
     conditions = [
         (c, number) for c in range(columns) if several[c] for number, v in enumerate(values[c]) if v is not None
     ]
-    found, complete = conditional(
-        codes, conditions, Demand(support, confidence, 2), lambda f, xs: [f(x) for x in xs], 1
-    )
+    found, complete = conditional(codes, conditions, Demand(support, confidence, 2), Workers(1))
     assert complete
     expected = conditional_dependencies(rows, columns, support=support, confidence=confidence, longest=2, equal=equal)
     assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (

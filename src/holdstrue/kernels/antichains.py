@@ -62,6 +62,24 @@ def contained(sets: U64, families: U64, out: NDArray[np.bool_]) -> None:
                 break
 
 
+@kernel
+def take_off(sets: U64, agree: U64, differ: U64, out: U64) -> None:
+    """Take off each line of `out` what some pair of rows differs in that agrees on all of the set.
+
+    Complexity: O(sets * pairs); a set is done when nothing is left.
+    """
+    for i in range(sets.shape[0]):
+        for k in range(agree.shape[0]):
+            if not inside(sets[i], agree[k]):
+                continue
+            left = np.uint64(0)
+            for w in range(sets.shape[1]):
+                out[i, w] &= ~differ[k, w]
+                left |= out[i, w]
+            if left == 0:
+                break
+
+
 @inline
 def _minimal(sets: U64, used: int, grown: U64, word: int, bit: np.uint64) -> bool:
     """Whether no set is inside the grown one; only sets with the new member can be."""

@@ -159,8 +159,15 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(ChangeError, match="row 7"):
         core.apply(np.array([7]), pa.table({"a": [1]}))
     with pytest.raises(ChangeError, match="no column 'a'"):
-        core.apply(NONE, pa.table({"b": [1]}))
+        core.apply(np.array([0]), pa.table({"b": [1]}))
+    with pytest.raises(ChangeError, match="string values"):
+        core.apply(np.array([0]), pa.table({"a": ["x"]}))
+    with pytest.raises(ChangeError, match="twice"):
+        core.apply(np.array([0, 0]), pa.table({"a": [1]}))
+    # nothing of a refused batch was applied
     assert texts(core) == {"key(a)"}
+    assert core.codes.members().tolist() == [0, 1]
+    assert core.searched == 1
     with pytest.raises(DataError, match="max_lhs"):
         DependencyCore.load(pa.table({"a": [1]}), Options(max_lhs=0))
     with pytest.raises(DataError, match="several columns"):

@@ -6,11 +6,7 @@ a batch costs what the search from scratch does, without coding the table again.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +19,7 @@ from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.search import Progress
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
@@ -53,16 +50,12 @@ class ApproximateCore:
         many = len(self.names)
         self._targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
         self._longest = min(many, options.max_lhs or LONGEST)
-        self._threads = options.threads or os.cpu_count() or 1
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._workers = Workers(options.threads)
         self._whole: Partitions | None = None
         self._lines: U64 = np.empty((0, many // 64 + 1), dtype=np.uint64)
         self._of: I64 = np.empty(0, dtype=np.int64)
         self._counts: I64 = np.empty((0, 4), dtype=np.int64)
         self.complete = False
-
-    def _spread(self, function: Any, items: Iterable[Any]) -> list[Any]:
-        return [function(item) for item in items] if self._pool is None else list(self._pool.map(function, items))
 
     @classmethod
     def load(
@@ -75,7 +68,7 @@ class ApproximateCore:
     ) -> ApproximateCore:
         """Find all minimal keys and FDs within `options.error`; at the deadline it ends with what was found."""
         core = cls(table.schema, options)
-        core.codes.append(table, core._spread)
+        core.codes.append(core.codes.encode(table, core._workers))
         if progress is not None:
             progress(0.1, "columns coded")
         core._find(deadline)
@@ -105,7 +98,7 @@ class ApproximateCore:
     def _validator(self) -> Validator:
         if self._whole is None:
             self._whole = Partitions(self.codes)
-        return Validator(self._whole, self._spread, self._threads)
+        return Validator(self._whole, self._workers)
 
     def _body(self, target: int, line: U64) -> Body:
         return body_of(target, line, self.names)
@@ -115,10 +108,10 @@ class ApproximateCore:
         before = {
             body: (int(target), line) for body, target, line in zip(self.bodies(), self._of, self._lines, strict=True)
         }
-        if removed.size:
-            self.codes.remove(removed)
+        codes, places = self.codes.encode(added, self._workers), self.codes.places(removed)
+        self.codes.remove(places)
         self.codes.compact()
-        self.codes.append(added, self._spread)
+        self.codes.append(codes)
         self._find(deadline)
         after = self.bodies()
         gone = [body for body in before if body not in set(after)]

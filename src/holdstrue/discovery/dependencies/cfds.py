@@ -16,9 +16,6 @@ Memory: that of `Codes`, and the values of columns with few of them.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +30,7 @@ from holdstrue.discovery.dependencies.near import NO_LIMIT, suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progress, conditional
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -114,14 +112,10 @@ class CfdCore:
         self.options, self._schema = options, schema
         self.codes = Codes(schema, options.nulls)
         self.names = self.codes.names
-        self._threads = options.threads or os.cpu_count() or 1
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._workers = Workers(options.threads)
         self._values: list[list[Any]] = [[] for _ in self.names]
         self._rules: tuple[ConditionalRule, ...] = ()
         self.complete = False
-
-    def _spread(self, function: Any, items: Iterable[Any]) -> list[Any]:
-        return [function(item) for item in items] if self._pool is None else list(self._pool.map(function, items))
 
     @classmethod
     def load(
@@ -134,21 +128,19 @@ class CfdCore:
     ) -> CfdCore:
         """Find the conditional FDs of a table; at the deadline it ends with what was found."""
         core = cls(table.schema, options or CfdOptions())
-        core._append(table)
+        core._take(table, core.codes.encode(table, core._workers))
         core._find(deadline, progress)
         return core
 
-    def _append(self, table: pa.Table) -> None:
-        start = self.codes.used
-        self.codes.append(table, self._spread)
+    def _take(self, table: pa.Table, codes: NDArray[np.int32]) -> None:
+        self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]
             if len(values) > MOST_VALUES or not self._may_be_constant(name):
                 continue
-            column = self.codes.matrix[number, start : self.codes.used]
-            codes, first = np.unique(column, return_index=True)
+            found, first = np.unique(codes[number], return_index=True)
             # codes are given in the order of appearance, so new ones follow those known
-            fresh = [int(row) for code, row in zip(codes, first, strict=True) if code >= len(values)]
+            fresh = [int(row) for code, row in zip(found, first, strict=True) if code >= len(values)]
             values += [table.column(name)[row].as_py() for row in fresh[: MOST_VALUES + 1]]
 
     def _may_be_constant(self, name: str) -> bool:
@@ -168,7 +160,7 @@ class CfdCore:
         ]
         found, self.complete = conditional(
             self.codes, conditions, Demand(options.support, options.confidence, options.max_lhs),
-            self._spread, self._threads, deadline, progress,
+            self._workers, deadline, progress,
         )  # fmt: skip
         kept = [one for one in found if self._chance(one, columns) >= options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
@@ -177,7 +169,7 @@ class CfdCore:
         """Patterns that keep to the FD far better than the whole table does."""
         if not found:
             return []
-        validator = Validator(Partitions(self.codes), self._spread, self._threads)
+        validator = Validator(Partitions(self.codes), self._workers)
         targets = np.array([one.target for one in found], dtype=np.int64)
         limits = np.full(2, NO_LIMIT, dtype=np.int64)
         counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
@@ -244,10 +236,10 @@ class CfdCore:
     def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
         """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
         before = self.bodies()
-        if removed.size:
-            self.codes.remove(removed)
+        codes, places = self.codes.encode(added, self._workers), self.codes.places(removed)
+        self.codes.remove(places)
         self.codes.compact()
-        self._append(added)
+        self._take(added, codes)
         self._find(deadline)
         after = self.bodies()
         died = tuple(Died(body, self._witness(body)) for body in before if body not in after)
@@ -273,7 +265,7 @@ class CfdCore:
             line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
             for other in others:
                 line[other >> 6] |= np.uint64(1 << (other & 63))
-            validator = Validator(Partitions(self.codes, members=members), self._spread, self._threads)
+            validator = Validator(Partitions(self.codes, members=members), self._workers)
             pairs = suspects(right, *validator.rows_of(line))
             if pairs:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))

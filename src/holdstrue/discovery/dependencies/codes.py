@@ -7,8 +7,7 @@ of its numbering (`index.numbering`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.coding import NULL_DIGEST, Coded, encode
 from holdstrue.data.domain import Domain, domain_of
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
@@ -23,9 +23,6 @@ from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
-
-Spread: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
-"""Runs a function over items, in threads or one after the other."""
 
 MOST_ROWS = 2**31 - 2
 
@@ -40,7 +37,7 @@ class Codes:
     Examples
     --------
     >>> codes = Codes(pa.schema([("a", pa.string())]), "unknown")
-    >>> codes.append(pa.table({"a": ["x", None, "x", "y"]}))
+    >>> codes.append(codes.encode(pa.table({"a": ["x", None, "x", "y"]}), Workers(1)))
     >>> codes.matrix[:, :4].tolist(), codes.members().tolist()
     ([[0, -1, 0, 1]], [0, 1, 2, 3])
     """
@@ -60,26 +57,25 @@ class Codes:
         self.used = 0
         self.next_slot = 0
 
-    def append(self, table: pa.Table, spread: Spread | None = None) -> None:
-        """Add rows at the end. Complexity: O(values)."""
-        missing = [name for name in self.names if name not in table.column_names]
-        if missing:
-            raise ChangeError(f"the added rows have no column {missing[0]!r}", hint="give every column of the table")
-        start, end = self.used, self.used + table.num_rows
-        if end > MOST_ROWS:
-            raise DataError(f"{end:,} rows are more than {MOST_ROWS:,}", hint="discover rules in a part of the rows")
-        self.matrix = room(self.matrix, end, axis=1)
-        self.alive = room(self.alive, end)
-        self.slots = room(self.slots, end)
+    def encode(self, table: pa.Table, workers: Workers) -> I32:
+        """The codes of further rows, which are not in the table yet, column by column. Complexity: O(values)."""
+        for name in self.names:
+            if name not in table.column_names:
+                raise ChangeError(f"the added rows have no column {name!r}", hint="give every column of the table")
+            if domain_of([table.schema.field(name).type], ordered=False) != self.domains[name]:
+                raise ChangeError(
+                    f"column {name!r} holds {table.schema.field(name).type} values here, others in the table",
+                    hint="cast the column to the type it has in the table",
+                )
+        if self.used + table.num_rows > MOST_ROWS:
+            raise DataError(f"there are more than {MOST_ROWS:,} rows", hint="discover rules in a part of them")
+        codes = np.empty((len(self.names), table.num_rows), dtype=np.int32)
 
         def one(number: int) -> None:
-            name = self.names[number]
-            self.matrix[number, start:end] = self._numbers(number, table.column(name), name)
+            codes[number] = self._numbers(number, table.column(self.names[number]), self.names[number])
 
-        (spread or _in_turn)(one, range(len(self.names)))
-        self.alive[start:end] = True
-        self.slots[start:end] = np.arange(self.next_slot, self.next_slot + end - start)
-        self.used, self.next_slot = end, self.next_slot + end - start
+        workers(one, range(len(self.names)))
+        return codes
 
     def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:
         domain = self.domains[name]
@@ -91,16 +87,31 @@ class Codes:
         hi, lo, member = _words(coded, nulls_equal=self.nulls == "equal")
         return self.numberings[number].assign(hi, lo, member)
 
-    def remove(self, slots: I64) -> I64:
-        """Take rows out; returns their positions. Complexity: O(slots log rows)."""
+    def append(self, codes: I32) -> None:
+        """Add rows, given by their codes, at the end. Complexity: O(values)."""
+        start, end = self.used, self.used + codes.shape[1]
+        self.matrix = room(self.matrix, end, axis=1)
+        self.alive = room(self.alive, end)
+        self.slots = room(self.slots, end)
+        self.matrix[:, start:end] = codes
+        self.alive[start:end] = True
+        self.slots[start:end] = np.arange(self.next_slot, self.next_slot + end - start)
+        self.used, self.next_slot = end, self.next_slot + end - start
+
+    def places(self, slots: I64) -> I64:
+        """The positions of rows by slot. Complexity: O(slots log rows)."""
         places = np.searchsorted(self.slots[: self.used], slots)
         known = places < self.used
         known[known] = (self.slots[places[known]] == slots[known]) & self.alive[places[known]]
-        if not known.all() or np.unique(slots).size < slots.size:
-            slot = slots[~known][0] if not known.all() else slots[0]
-            raise ChangeError(f"row {slot} cannot be removed: it is not in the table, or named twice")
-        self.alive[places] = False
+        if not known.all():
+            raise ChangeError(f"there is no row {slots[~known][0]} to remove", hint="remove each row once")
+        if np.unique(slots).size < slots.size:
+            raise ChangeError("a row is removed twice in one batch", hint="remove each row once")
         return places
+
+    def remove(self, places: I64) -> None:
+        """Take rows out by position."""
+        self.alive[places] = False
 
     def members(self) -> I32:
         """Positions of the rows that are in the table, ascending."""
@@ -143,15 +154,11 @@ class Codes:
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
         self.matrix, self.alive, self.slots = (
-            np.ascontiguousarray(arrays[name]) for name in ("matrix", "alive", "slots")
+            np.require(arrays[name], requirements=["C", "W"]) for name in ("matrix", "alive", "slots")
         )
         self.used, self.next_slot = (int(count) for count in arrays["counts"])
         for number, numbering in enumerate(self.numberings):
             numbering.restore(unnested(f"numbering{number}", arrays))
-
-
-def _in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    return [function(item) for item in items]
 
 
 def _words(coded: Coded, *, nulls_equal: bool) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:

@@ -7,11 +7,6 @@ a row.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -27,9 +22,9 @@ from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.sampling import sample
 from holdstrue.discovery.dependencies.search import Progress, Search
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.kernels import antichains
 from holdstrue.rules.model import Body
 
 __all__ = ["DependencyCore", "Options"]
@@ -60,17 +55,13 @@ class DependencyCore:
         self.names = self.codes.names
         many = len(self.names)
         targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
-        self._threads = options.threads or os.cpu_count() or 1
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._workers = Workers(options.threads)
         longest = many if options.max_lhs is None else min(many, options.max_lhs)
         covers = [Cover(target, many) for target in targets]
-        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._spread, self._threads)
+        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._workers)
         self._schema = schema
         self._whole: Partitions | None = None
         self.complete = False
-
-    def _spread(self, function: Any, items: Iterable[Any]) -> list[Any]:
-        return [function(item) for item in items] if self._pool is None else list(self._pool.map(function, items))
 
     @classmethod
     def load(
@@ -86,11 +77,11 @@ class DependencyCore:
         At the deadline (of `time.monotonic`) it ends with what was found, and `complete` is False.
         """
         core = cls(table.schema, options or Options())
-        core.codes.append(table, core._spread)
+        core.codes.append(core.codes.encode(table, core._workers))
         if progress is not None:
             progress(0.05, "columns coded")
         parts = Partitions(core.codes)
-        parts.ranked(core._spread)
+        parts.ranked(core._workers)
         sample(core.codes, parts, core._search.evidence, deadline)
         if progress is not None:
             progress(0.1, "rows sampled")
@@ -111,17 +102,19 @@ class DependencyCore:
         removed rows cost a validation for each pair of the evidence that they were in.
         """
         search, codes = self._search, self.codes
-        before = self._held()
+        # all that can be refused is refused here, before anything changes
+        fresh_codes, places = codes.encode(added, self._workers), codes.places(removed)
+        before = {cover.target: cover.holding().copy() for cover in search.covers}
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
-        if removed.size:
-            gone[codes.remove(removed)] = True
-        lost = search.evidence.remove(gone) if removed.size else np.empty(0, dtype=np.int64)
+        gone[places] = True
+        codes.remove(places)
+        lost = search.evidence.remove(gone) if places.size else np.empty(0, dtype=np.int64)
         moved = codes.compact()
         if moved is not None:
             search.evidence.move(moved)
         fresh = codes.used
-        codes.append(added, self._spread)
+        codes.append(fresh_codes)
         if added.num_rows:
             for cover in search.covers:
                 cover.age()
@@ -138,40 +131,29 @@ class DependencyCore:
         evidence = search.evidence
         if lost.size == 0:
             return
-        known = evidence.known()
-        wanted = np.zeros((lost.size, evidence.words), dtype=np.uint64)
+        targets = np.zeros(evidence.words, dtype=np.uint64)
         for cover in search.covers:
-            mine = np.flatnonzero(np.isin(lost, evidence.against(lost, cover.target)))
-            others = evidence.agree[evidence.against(known, cover.target)]
-            # agree sets inside a known one told nothing
-            uncovered = mine[~_inside(evidence.agree[lost[mine]], others)]
-            wanted[uncovered, cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
+            targets[cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
+        # agree sets inside a known one told nothing
+        wanted = evidence.uncovered(lost) & targets
         asked = np.flatnonzero(wanted.any(axis=1))
         if asked.size == 0:
             return
-        tested = Validator(whole, self._spread, self._threads).test(
-            evidence.agree[lost[asked]], wanted[asked], deadline
-        )
+        tested = Validator(whole, self._workers).test(evidence.agree[lost[asked]], wanted[asked], deadline)
         mended = np.bitwise_or.reduce(wanted[asked] & ~tested.broken, axis=0)
         search.take(evidence.add(self.codes.matrix, tested.pairs), deadline)
         renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
         search.renew(renewed, deadline)
 
-    def _held(self) -> dict[tuple[int, bytes], U64]:
-        return {(c.target, line.tobytes()): line for c in self._search.covers for line in c.holding()}
-
-    def _turnover(self, before: dict[tuple[int, bytes], U64]) -> Turnover:
-        after = self._held()
-        died = [
-            Died(self._body(target, line), self._witness(target, line))
-            for (target, key), line in before.items()
-            if (target, key) not in after and self._shown(target, line)
-        ]
-        born = [
-            self._body(target, line)
-            for (target, key), line in after.items()
-            if (target, key) not in before and self._shown(target, line)
-        ]
+    def _turnover(self, before: dict[int, U64]) -> Turnover:
+        died: list[Died] = []
+        born: list[Body] = []
+        for cover in self._search.covers:
+            target, held = cover.target, cover.holding()
+            for line in _missing(before[target], held):
+                if self._shown(target, line):
+                    died.append(Died(self._body(target, line), self._witness(target, line)))
+            born += [self._body(target, line) for line in _missing(held, before[target]) if self._shown(target, line)]
         return Turnover(tuple(died), tuple(born))
 
     def _witness(self, target: int, line: U64) -> tuple[int, ...]:
@@ -228,7 +210,7 @@ class DependencyCore:
     def _validator(self) -> Validator:
         if self._whole is None:
             self._whole = Partitions(self.codes)
-        return Validator(self._whole, self._spread, self._threads)
+        return Validator(self._whole, self._workers)
 
     def size_bytes(self) -> int:
         """Memory held."""
@@ -262,9 +244,8 @@ class DependencyCore:
         return core
 
 
-def _inside(sets: U64, families: U64) -> NDArray[np.bool_]:
-    """Which of `sets` are inside a member of `families`."""
-    out = np.empty(sets.shape[0], dtype=np.bool_)
-    # a is inside b when the complement of b is inside that of a
-    antichains.contained(np.ascontiguousarray(~sets), np.ascontiguousarray(~families), out)
-    return out
+def _missing(sets: U64, others: U64) -> U64:
+    """Those of `sets` that are not among `others`."""
+    one = np.dtype([("", np.uint64)] * sets.shape[1])
+    lines, known = (np.ascontiguousarray(array).view(one).reshape(-1) for array in (sets, others))
+    return sets[~np.isin(lines, known)]

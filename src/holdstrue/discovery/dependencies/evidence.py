@@ -104,6 +104,16 @@ class Evidence:
         known = self.known()
         self.witness[known] = moved[self.witness[known]]
 
+    def uncovered(self, lost: I64) -> U64:
+        """For each lost outcome the targets in which no known outcome differs that agrees on as much, as bits.
+
+        Complexity: O(lost * known) at most.
+        """
+        out = self.differ[lost]
+        known = self.by_size(self.known())
+        antichains.take_off(self.agree[lost], self.agree[known], self.differ[known], out)
+        return out
+
     def against(self, numbers: I64, target: int) -> I64:
         """Those of the outcomes that differ in the target."""
         bit = np.uint64(1 << (target & 63))
@@ -128,6 +138,6 @@ class Evidence:
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
         self.agree, self.differ, self.witness = (
-            np.ascontiguousarray(arrays[name]) for name in ("agree", "differ", "witness")
+            np.require(arrays[name], requirements=["C", "W"]) for name in ("agree", "differ", "witness")
         )
         self._numbering.restore(unnested("numbering", arrays))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.codes import Codes, Spread
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.near import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels import antichains
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 
@@ -69,8 +70,7 @@ def conditional(
     codes: Codes,
     conditions: list[tuple[int, int]],
     demand: Demand,
-    spread: Spread,
-    threads: int,
+    workers: Workers,
     deadline: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[Conditional], bool]:
@@ -81,7 +81,7 @@ def conditional(
     """
     many = len(codes.names)
     everywhere = Partitions(codes)
-    plain, complete = _search(everywhere, many, list(range(many)), demand, demand.max_lhs, spread, threads, deadline)
+    plain, complete = _search(everywhere, many, list(range(many)), demand, demand.max_lhs, workers, deadline)
     holds = {target: np.array([line for of, line, _ in plain if of == target]) for target in range(many)}
     found: list[Conditional] = []
     seen: set[bytes] = set()
@@ -97,7 +97,7 @@ def conditional(
         seen.add(members.tobytes())
         parts = Partitions(codes, members=members)
         targets = [target for target in range(many) if target != column]
-        local, complete = _search(parts, column, targets, demand, demand.max_lhs - 1, spread, threads, deadline)
+        local, complete = _search(parts, column, targets, demand, demand.max_lhs - 1, workers, deadline)
         for target, line, counts in local:
             commonest, share = _commonest(codes.matrix[target][members])
             one = Conditional(column, value, line, target, counts, members.size, commonest, share)
@@ -112,14 +112,11 @@ def _search(
     targets: list[int],
     demand: Demand,
     longest: int,
-    spread: Spread,
-    threads: int,
+    workers: Workers,
     deadline: float | None,
 ) -> tuple[list[tuple[int, U64, I64]], bool]:
     limits = np.array([NO_LIMIT, int((1 - demand.confidence) * parts.members.size + 1e-9)], dtype=np.int64)
-    found, complete = within(
-        Validator(parts, spread, threads), parts.many, targets, limits, longest, deadline, without=without
-    )
+    found, complete = within(Validator(parts, workers), parts.many, targets, limits, longest, deadline, without=without)
     return [(one.target, one.line, one.counts) for one in found], complete
 
 

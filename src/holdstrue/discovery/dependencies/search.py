@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.codes import Codes, Spread
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 
 I64 = NDArray[np.int64]
@@ -45,8 +46,7 @@ class Search:
     covers: list[Cover]
     extents: Extents
     max_lhs: int
-    spread: Spread
-    threads: int
+    workers: Workers
     searched: int = 0
     """Left sides up to this length are all known."""
     length: int = 1
@@ -94,7 +94,7 @@ class Search:
             stale = bool((cover.status == STALE).any())
             cover.renew(self.evidence, known, self.length, self._room(cover), deadline, stale=stale)
 
-        self.spread(one, range(len(covers)))
+        self.workers(one, range(len(covers)))
 
     def _room(self, cover: Cover) -> int:
         return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
@@ -110,7 +110,7 @@ class Search:
             if sets.shape[0] == 0:
                 return all(cover.settled for cover in self.covers)
             if stale_first not in validators:
-                validators[stale_first] = Validator(touched if stale_first else whole, self.spread, self.threads)
+                validators[stale_first] = Validator(touched if stale_first else whole, self.workers)
             chosen = np.arange(sets.shape[0])[:size]
             tested = validators[stale_first].test(sets[chosen], wanted[chosen], deadline)
             if not stale_first:
@@ -132,7 +132,7 @@ class Search:
                 cover.extend(self.evidence, numbers, self.length, self._room(cover), deadline)
 
         if numbers.size:
-            self.spread(one, range(len(self.covers)))
+            self.workers(one, range(len(self.covers)))
 
     def _candidates(self, kind: int) -> tuple[U64, U64, list[tuple[Cover, I64, I64]]]:
         """The shortest left sides of this kind, each once with its targets; and for each cover which are its own."""

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.codes import Codes, Spread
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels import partitions
 from holdstrue.kernels.partitions import NEXT, PAIRS
 
@@ -78,10 +79,10 @@ class Partitions:
             self._made[column] = rows[: starts[groups]].copy(), starts[: groups + 1].copy()
         return self._made[column]
 
-    def ranked(self, spread: Spread) -> I32:
+    def ranked(self, workers: Workers) -> I32:
         """Columns by how few rows they leave together, the most selective first."""
         if self._order is None:
-            spread(self.of, range(self.many + 1))
+            workers(self.of, range(self.many + 1))
             sizes = (np.diff(self.of(column)[1].astype(np.float64)) for column in range(self.many))
             self._order = np.argsort([np.square(size).sum() for size in sizes], kind="stable").astype(np.int32)
         return self._order
@@ -114,10 +115,10 @@ class _Walk:
 class Validator:
     """Tests and weighs left sides on one image of the table, in threads."""
 
-    def __init__(self, parts: Partitions, spread: Spread, threads: int) -> None:
-        self._parts, self._spread, self._threads = parts, spread, threads
+    def __init__(self, parts: Partitions, workers: Workers) -> None:
+        self._parts, self._workers = parts, workers
         self.many = parts.many
-        self._order = parts.ranked(spread)
+        self._order = parts.ranked(workers)
         self._roots = parts.joined()
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
 
@@ -147,7 +148,7 @@ class Validator:
                     break
             done[part.start : part.start + walk.at[NEXT]] = True
 
-        self._spread(one, self._pieces(count))
+        self._workers(one, self._pieces(count))
         back = np.argsort(ordered)
         return Tested(broken[back], np.concatenate(found), done[back], extent[back])
 
@@ -171,7 +172,7 @@ class Validator:
                     break
             done[part.start : part.start + walk.at[NEXT]] = True
 
-        self._spread(one, self._pieces(count))
+        self._workers(one, self._pieces(count))
         back = np.argsort(ordered)
         return counts[back], done[back]
 
@@ -187,7 +188,8 @@ class Validator:
         return rows, starts
 
     def _pieces(self, count: int) -> list[tuple[int, int]]:
-        pieces = max(1, min(4 * self._threads, count // PIECE)) if self._threads > 1 else 1
+        threads = self._workers.threads
+        pieces = max(1, min(4 * threads, count // PIECE)) if threads > 1 else 1
         bounds = np.linspace(0, count, pieces + 1).astype(np.int64).tolist()
         return list(pairwise(bounds))
 
