@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.breaks import breaks
+from holdstrue.discovery.inclusions.content import Compare
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
 from holdstrue.discovery.inclusions.ranking import ForeignKey, alike, foreign_keys
+from holdstrue.discovery.inclusions.ranking import ranked as every
+from holdstrue.discovery.inclusions.unary import Options
 from holdstrue.errors import DataError
 from holdstrue.rules.model import Inclusion
 
@@ -57,6 +65,44 @@ def test_columns_without_values_are_not_ranked() -> None:
 def test_ranges_of_different_types() -> None:
     tables = {"t": pa.table({"a": pa.array([1, 2], pa.int8())}), "s": pa.table({"b": [1.0, 2.0, 99.5, None]})}
     assert ranked(tables)["t.a>b"].in_range == pytest.approx(2 / 3)
+
+
+def test_all_inclusions_are_ranked_also_parts_and_empty_ones() -> None:
+    tables = {"t": pa.table({"a": [1, 2], "b": [1, 2], "n": pa.nulls(2)}), "s": pa.table({"a": [1, 2], "b": [1, 2]})}
+    core = Inclusions.load(tables, Search(arity=2))
+    assert {one.found for one in every(core, tables)} == set(core.rules())
+    assert len(foreign_keys(core, tables)) < len(core.rules())
+
+
+TYPES: list[tuple[list[Any], pa.DataType]] = [
+    ([True, False], pa.bool_()),
+    ([dt.time(1), dt.time(2)], pa.time32("s")),
+    ([dt.date(2020, 1, 1), dt.date(2020, 1, 2)], pa.date64()),
+    ([dt.datetime(2020, 1, 1), None], pa.timestamp("ns", "UTC")),
+    ([dt.timedelta(1), dt.timedelta(2)], pa.duration("ms")),
+    ([Decimal(1), Decimal(2)], pa.decimal256(50, 2)),
+    ([b"\xff", b"b"], pa.binary()),
+    ([b"\xff", b"b"], pa.binary(1)),
+    (["x", None], pa.string_view()),
+    (["x", "y"], pa.dictionary(pa.int32(), pa.string())),
+    ([1.5, 2.5], pa.float16()),
+]
+
+
+@pytest.mark.parametrize(("values", "data_type"), TYPES)
+@pytest.mark.parametrize("compare", ["types", "text"])
+def test_every_type_can_be_ranked(values: list[Any], data_type: pa.DataType, compare: Compare) -> None:
+    if pa.types.is_float16(data_type):
+        values = [np.float16(value) for value in values]
+    plain = (
+        pa.array(values, data_type) if not pa.types.is_dictionary(data_type) else pa.array(values).dictionary_encode()
+    )
+    tables = {"t": pa.table({"a": plain, "b": plain}), "s": pa.table({"a": plain, "n": ["x", "y"]})}
+    core = Inclusions.load(tables, Search(error=1.0), Options(compare=compare))
+    found = every(core, tables)
+    assert len(found) >= 6 and all(0 <= one.score <= 1 for one in found)
+    same = [one for one in found if one.found.body.ref_columns == ("a",) and one.found.body.columns == ("b",)]
+    assert [one.in_range for one in same] == [1.0, 1.0]
 
 
 def test_a_table_that_was_not_given() -> None:

@@ -25,6 +25,20 @@ def test_the_deadline_ends_the_search_with_what_was_found() -> None:
     assert core.complete and {len(rule.body.columns) for rule in core.rules()} == {1, 2, 3}
     late = Inclusions.load({"t": table}, Search(arity=3), deadline=time.monotonic() - 1)
     assert not late.complete and late.rules() == ()
+    restored = Inclusions.restore(late.unary.schemas, late.unary.options, Search(arity=3), late.snapshot())
+    assert not restored.complete and restored.rules() == ()
+
+
+def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
+    ticks = iter([0.0] * 8 + [9.0] * 100)
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
+    core = Inclusions.load({"t": table}, Search(arity=3), deadline=5.0)
+    assert not core.complete and {len(rule.body.columns) for rule in core.rules()} == {1}
+    restored = Inclusions.restore(core.unary.schemas, core.unary.options, Search(arity=3), core.snapshot())
+    assert restored.rules() == core.rules() and not restored.complete
+    restored.apply({"t": RowChanges(removed=table.slice(0, 1))}, lambda _: table.slice(1))
+    assert {rule.values for rule in restored.rules()} == {1}
 
 
 def test_progress_reaches_one() -> None:

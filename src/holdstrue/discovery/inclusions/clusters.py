@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.discovery.inclusions.sharded import Sharded
 from holdstrue.discovery.inclusions.tally import Column, Tally
 from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values, words_for
 from holdstrue.index.arrays import room, with_slack
@@ -32,12 +33,11 @@ _CHUNK = 1 << 18
 """Values whose sets are looked at together while loading. Chosen, not tuned."""
 
 
-class Clusters:
+class Clusters(Sharded):
     """Counted values, the cluster of each, and one record a cluster."""
 
     def __init__(self, attributes: int, shards: int = 1) -> None:
-        self.attributes = attributes
-        self.shards = tuple(Values(attributes) for _ in range(shards))
+        super().__init__(attributes, shards)
         self._cids = [np.full(64, -1, dtype=np.int32) for _ in range(shards)]
         self._ids = Numbering()
         self._words = np.zeros((16, words_for(attributes)), dtype=np.uint64)
@@ -137,27 +137,16 @@ class Clusters:
 
     def shared(self) -> I64:
         """Values that attributes have in common; on the diagonal the distinct values of each."""
-        total = np.zeros((self.attributes, self.attributes), dtype=np.int64)
+        total = self._zeros()
         known = len(self._ids)
         scratch = np.empty(self.attributes, dtype=np.int32)
         kernels.cluster_shares(self._words[:known], self._sizes[:known], total, scratch)
         return total
 
-    def shared_rows(self) -> I64:
-        """`[A, B]`: rows of A whose value B holds; on the diagonal A's rows with a value. Complexity: O(values)."""
-        total = np.zeros((self.attributes, self.attributes), dtype=np.int64)
-        for values in self.shards:
-            values.count_shared(total, rows=True)
-        return total
-
-    def distinct_values(self) -> int:
-        """How many values some attribute holds."""
-        return sum(values.living for values in self.shards)
-
     def size_bytes(self) -> int:
         """Memory held."""
         own = self._words.nbytes + self._sizes.nbytes + self._ids.size_bytes()
-        return own + sum(v.size_bytes() + c.nbytes for v, c in zip(self.shards, self._cids, strict=True))
+        return own + sum(cids.nbytes for cids in self._cids) + super().size_bytes()
 
     def summary(self) -> Snapshot:
         """The arrays beside those of the shards' values."""
@@ -171,19 +160,13 @@ class Clusters:
             arrays[f"cids{i}"] = with_slack(self._cids[i], min(len(values), self._cids[i].size), fill=-1)
         return arrays
 
-    def snapshot(self) -> Snapshot:
-        """The arrays that make up the state."""
-        parts = [nested(f"shard{i}", values.snapshot()) for i, values in enumerate(self.shards)]
-        return {**self.summary(), **{name: array for part in parts for name, array in part.items()}}
-
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
         self._words, self._sizes = arrays["words"], arrays["sizes"]
         self._ids.restore(unnested("ids", arrays))
-        for i, values in enumerate(self.shards):
-            self._cids[i] = arrays[f"cids{i}"]
-            values.restore(unnested(f"shard{i}", arrays))
+        self._cids = [arrays[f"cids{i}"] for i in range(len(self.shards))]
         self._included = None
+        super().restore(arrays)
 
 
 def _bits(words: U64) -> list[int]:

@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.discovery.inclusions.sharded import Sharded
 from holdstrue.discovery.inclusions.tally import Column, Tally
 from holdstrue.discovery.inclusions.values import Values
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.numbering import Snapshot
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -27,15 +28,12 @@ SHARDS = 8
 """Shards of a structure in one process: a table doubles in eighths. Chosen, not tuned."""
 
 
-class Counters:
+class Counters(Sharded):
     """Counted values in shards and the counters over pairs of attributes."""
 
     def __init__(self, attributes: int, shards: int = SHARDS) -> None:
-        if shards < 1 or shards & (shards - 1):
-            raise ValueError(f"the number of shards is a power of two, not {shards}")
-        self.attributes = attributes
-        self.shards = tuple(Values(attributes) for _ in range(shards))
-        self._shared = np.zeros((attributes, attributes), dtype=np.int64)
+        super().__init__(attributes, shards)
+        self._shared = self._zeros()
 
     def load(self, columns: Iterable[Column]) -> None:
         """Take in the values of attributes that hold none yet. Complexity: O(values)."""
@@ -49,7 +47,7 @@ class Counters:
                 self._add_fresh(part, fresh)
 
     def _count(self, values: Values) -> I64:
-        shared = np.zeros((self.attributes, self.attributes), dtype=np.int64)
+        shared = self._zeros()
         values.pack()
         values.count_shared(shared)
         return shared
@@ -91,35 +89,18 @@ class Counters:
         shared = self.shared()
         return shared == np.diagonal(shared)[:, None]
 
-    def shared_rows(self) -> I64:
-        """`[A, B]`: rows of A whose value B holds; on the diagonal A's rows with a value. Complexity: O(values)."""
-        total = np.zeros((self.attributes, self.attributes), dtype=np.int64)
-        for values in self.shards:
-            values.count_shared(total, rows=True)
-        return total
-
-    def distinct_values(self) -> int:
-        """How many values some attribute holds."""
-        return sum(values.living for values in self.shards)
-
     def size_bytes(self) -> int:
         """Memory held."""
-        return self._shared.nbytes + sum(values.size_bytes() for values in self.shards)
+        return self._shared.nbytes + super().size_bytes()
 
     def summary(self) -> Snapshot:
-        """The arrays beside those of the shards."""
+        """The arrays beside those of the shards' values."""
         return {"shared": self._shared}
-
-    def snapshot(self) -> Snapshot:
-        """The arrays that make up the state."""
-        parts = [nested(f"shard{i}", values.snapshot()) for i, values in enumerate(self.shards)]
-        return {**self.summary(), **{name: array for part in parts for name, array in part.items()}}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
         self._shared = arrays["shared"]
-        for i, values in enumerate(self.shards):
-            values.restore(unnested(f"shard{i}", arrays))
+        super().restore(arrays)
 
 
 def shifted(values: Values, tally: Tally, attributes: int) -> tuple[I64, I64, I64]:

@@ -175,7 +175,7 @@ class Inclusions:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        arrays = self.unary.snapshot()
+        arrays = self.unary.snapshot() | {"searched": np.array([self.search.arity, self._in_time], dtype=np.int64)}
         for i, level in enumerate(self.levels):
             arrays |= nested(f"level{i}", level.snapshot(self._places))
         return arrays
@@ -184,6 +184,9 @@ class Inclusions:
     def restore(schemas: Mapping[str, pa.Schema], options: Options, search: Search, arrays: Snapshot) -> Inclusions:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
         core = Inclusions(UnaryInclusions.restore(schemas, options, arrays), search)
+        # a search that the deadline ended goes on with the columns it came to
+        arity, in_time = arrays["searched"].tolist()
+        core.search, core._in_time = replace(search, arity=min(search.arity, arity)), bool(in_time)
         while part := unnested(f"level{len(core.levels)}", arrays):
             level = Level(options.compare, LEVEL_SHARDS)
             level.restore(part, core._columns)

@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.domain import family_of
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.unary import FoundInclusion
@@ -68,20 +69,25 @@ class ForeignKey:
 
 
 def foreign_keys(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
-    """The found inclusions of columns that have values, best first. Complexity: O(rows + values + inclusions).
+    """What looks like foreign keys, best first: of those that are parts of one another only the best.
 
-    `tables` are those of the core, as they are now.
+    Columns without values refer to nothing. `tables` are those of the core, as they are now.
+    Complexity: O(rows + values + inclusions).
     """
+    chosen = _without_parts([one for one in ranked(core, tables) if one.found.values])
+    return tuple(sorted(chosen, key=_by_score))
+
+
+def ranked(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
+    """All found inclusions, best first. Complexity: O(rows + values + inclusions)."""
     counted = _Counted(core)
     ranges = _Ranges(tables)
-    ranked = []
+    found = []
     for rule in core.rules():
-        if not rule.values:
-            continue
         left, right = _sides(rule.body)
         rows, missing_rows = counted.rows(left, right)
         columns = list(zip(left.columns, right.columns, strict=True))
-        ranked.append(
+        found.append(
             ForeignKey(
                 rule,
                 rows,
@@ -93,14 +99,18 @@ def foreign_keys(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[Fore
                 rule.values / (rule.values + 4),
             )
         )
-    return tuple(sorted(_without_parts(ranked), key=lambda one: -one.score))
+    return tuple(sorted(found, key=_by_score))
 
 
-def _without_parts(ranked: list[ForeignKey]) -> list[ForeignKey]:
+def _by_score(one: ForeignKey) -> float:
+    return -one.score
+
+
+def _without_parts(found: list[ForeignKey]) -> list[ForeignKey]:
     """Of those that refer to keys and are parts of one another only the best."""
     kept: list[ForeignKey] = []
     chosen: defaultdict[tuple[str | None, str], list[frozenset[tuple[str, str]]]] = defaultdict(list)
-    for one in sorted(ranked, key=_preference):
+    for one in sorted(found, key=_preference):
         body = one.found.body
         columns = frozenset(zip(body.columns, body.ref_columns, strict=True))
         others = chosen[body.table, body.ref_table]
@@ -173,17 +183,34 @@ class _Ranges:
             raise DataError(
                 f"no table {table!r} was given to rank inclusions", hint="give the tables that were searched"
             )
-        found = self._tables[table].column(column)
-        return found.cast(found.type.value_type) if pa.types.is_dictionary(found.type) else found
+        return _orderable(self._tables[table].column(column))
+
+
+def _orderable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column in a type whose least and largest values Arrow can tell."""
+    types, data_type = pa.types, column.type
+    if types.is_dictionary(data_type):
+        return _orderable(column.cast(data_type.value_type))
+    if types.is_duration(data_type):
+        return column.cast(pa.int64())
+    if types.is_float16(data_type):
+        return column.cast(pa.float64())
+    if types.is_string_view(data_type):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if family_of(data_type) == "bytes" else column
 
 
 def _as_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Numbers as doubles and the rest as text: a range is a hint, not a proof."""
-    numeric = all(
-        pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) for t in (left.type, right.type)
-    )
-    target = pa.float64() if numeric else pa.large_string()
-    return left.cast(target, safe=False), right.cast(target, safe=False)
+    """Numbers as doubles and the rest as the bytes of their text: a range is a hint, not a proof."""
+    kinds = (left.type, right.type)
+    if all(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) for t in kinds):
+        return left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+    return _as_bytes(left), _as_bytes(right)
+
+
+def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = column if family_of(column.type) == "bytes" else column.cast(pa.large_string())
+    return text.cast(pa.large_binary())
 
 
 def alike(column: str, ref_table: str, ref_column: str) -> float:

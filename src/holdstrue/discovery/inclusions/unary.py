@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,38 +29,19 @@ from holdstrue.discovery.inclusions.attributes import (
 )
 from holdstrue.discovery.inclusions.clusters import Clusters
 from holdstrue.discovery.inclusions.content import Compare, contents_of
-from holdstrue.discovery.inclusions.counters import Counters
+from holdstrue.discovery.inclusions.counters import SHARDS, Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
-from holdstrue.discovery.inclusions.values import LackingError, Values
+from holdstrue.discovery.inclusions.values import LackingError
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.rules.model import Inclusion
 
-I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Progress = Callable[[float, str], None]
 StructureKind: TypeAlias = Literal["counters", "clusters"]
 
 STRUCTURES: dict[StructureKind, type[Counters] | type[Clusters]] = {"counters": Counters, "clusters": Clusters}
-
-
-class Structure(Protocol):
-    """What keeps inclusions current: counters or clusters."""
-
-    shards: tuple[Values, ...]
-
-    def apply(self, tally: Tally) -> None:
-        """Take in net changes, all or none."""
-
-    def included(self) -> Mask:
-        """Which attributes are included in which."""
-
-    def shared(self) -> I64:
-        """How many values attributes have in common."""
-
-    def shared_rows(self) -> I64:
-        """How many rows of the first have a value of the second."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +50,7 @@ class Options:
 
     compare: Compare = "types"
     structure: StructureKind = "counters"
-    shards: int = 8
+    shards: int = SHARDS
 
 
 @dataclass(frozen=True)
