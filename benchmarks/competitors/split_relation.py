@@ -74,6 +74,7 @@ def measured(options: dict[str, Any]) -> dict[str, Any]:
     _warm(options)
     if options["way"] == "inc":
         relation.load()
+        _grow(relation, base)
         delta, span = timed(lambda: relation.apply(batch))
         answer = answer_of(relation.violations())
         changed = sum(t.num_rows for part in (delta.added, delta.removed) for t in part.values())
@@ -100,6 +101,13 @@ def _warm(options: dict[str, Any]) -> None:
     relation.load()
     relation.apply(changes(200, 50))
     relation.check()
+
+
+def _grow(relation: Relation, base: int) -> None:
+    """Rows that come and go again: arrays that grow by half now and then have just done so, in all runs alike."""
+    rows = joined(64, start=16 * base, scale=base)
+    relation.apply(rows, feed="append")
+    relation.apply(pa.table({"id": rows.column("id"), "op": ["d"] * rows.num_rows}))
 
 
 def planned(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A group is a set of rows with one id of X, a kind one with one id of X and B. All rows of a group violate the
 CFD when the group has two kinds or more, or when other fragments are known to hold a row that differs.
 
-Memory: 4 bytes a row version (8 once rows were listed); 27 to 37 bytes and 9 a group; 27 to 37 and 12 a kind.
+Memory: 8 bytes a row version; 27 to 37 bytes and 9 a group; 27 to 37 and 20 a kind.
 Rows of deleted keys are skipped and go with the next rebuild from the source.
 """
 
@@ -38,7 +38,7 @@ class Step:
     kinds: I32
     counts_before: I32
     groups: I32
-    """Groups that a row left or entered, ascending."""
+    """Groups that a row left or entered."""
     sides_before: I32
     sides_after: I32
     dirty_before: Mask
@@ -61,28 +61,26 @@ class Classes:
         self._sides = np.zeros(64, dtype=np.int32)
         self._flag = np.zeros(64, dtype=np.uint8)
         self._lists = RowLists()
+        self._place = np.full(64, -1, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
     def stage(self, old: I32, x: Ids, b: Ids, member: Mask) -> Step:
-        """Count old row versions out and new rows in; `commit` or `abort` follows. Complexity: O(rows log rows)."""
+        """Count old row versions out and new rows in; `commit` or `abort` follows. Complexity: O(rows) expected."""
         new = self._number(x, b, member)
         left = self._slot_kind[old] if old.size else np.empty(0, dtype=np.int32)
-        gone, come = left[left >= 0], new[new >= 0]
-        kinds = np.unique(np.concatenate((gone, come)))
-        before = self._count[kinds].copy()
-        change = np.bincount(np.searchsorted(kinds, come), minlength=kinds.size) - np.bincount(
-            np.searchsorted(kinds, gone), minlength=kinds.size
+        most = left.size + new.size
+        kinds, groups = np.empty((2, most), dtype=np.int32), np.empty((4, most), dtype=np.int32)
+        self._place = room(self._place, max(len(self._kinds), len(self._groups)), fill=-1)
+        some, found = kernels.shift_counts(
+            left, new, self._kind_group, self._count, self._sides, self._place, kinds, groups
         )
-        after = (before + change).astype(np.int32)
-        owners = self._kind_group[kinds]
-        groups = np.unique(owners)
-        at = np.searchsorted(groups, owners)
-        gained = np.bincount(at, weights=(before == 0) & (after > 0), minlength=groups.size).astype(np.int32)
-        lost = np.bincount(at, weights=(before > 0) & (after == 0), minlength=groups.size).astype(np.int32)
-        sides = self._sides[groups].copy()
-        dirty = self.dirty(groups)
-        self._count[kinds] = after
-        self._sides[groups] = sides + gained - lost
-        return Step(left, new, kinds, before, groups, sides, sides + gained - lost, dirty, gained > 0, lost > 0)
+        touched, before = groups[0, :found], groups[1, :found]
+        dirty = (before > 1) | ((self._flag[touched] != 0) & (before > 0))
+        after = self._sides[touched]
+        gained, lost = groups[2, :found] != 0, groups[3, :found] != 0
+        return Step(left, new, kinds[0, :some], kinds[1, :some], touched, before, after, dirty, gained, lost)
 
     def _number(self, x: Ids, b: Ids, member: Mask) -> I32:
         group = self._groups.assign(x.hi, x.lo, member)
@@ -106,8 +104,10 @@ class Classes:
     def commit(self, step: Step, slots: I32) -> None:
         """Give the rows that came their kinds; `slots` are where they were put."""
         if slots.size:
-            self._slot_kind = room(self._slot_kind, int(slots[-1]) + 1, fill=-1)
+            rows = int(slots[-1]) + 1
+            self._slot_kind = room(self._slot_kind, rows, fill=-1)
             self._slot_kind[slots] = step.new
+            self._lists.upto(self._slot_kind, len(self._kinds), rows)
 
     # --- what is known of groups ------------------------------------------------------------------
 

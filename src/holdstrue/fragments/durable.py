@@ -92,7 +92,7 @@ class SiteState:
             if not data.get("folded"):
                 last.replay(holding)
         self._store.verified()
-        return last
+        return None if last is None else last.answer()
 
     def seen(self, batch: str) -> bool:
         """Whether a batch was committed."""

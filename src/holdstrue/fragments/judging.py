@@ -62,6 +62,8 @@ def judged(sides: list[Side]) -> dict[str, Ids]:
     everything.stage(np.empty(0, dtype=np.int32), x, b, np.ones(x.size, dtype=np.bool_))
     found = {}
     for site, theirs, _ in sides:
-        groups = np.unique(everything.find(theirs)).astype(np.int32)
+        own = np.zeros(len(everything), dtype=np.bool_)
+        own[everything.find(theirs)] = True
+        groups = np.flatnonzero(own).astype(np.int32)
         found[site] = everything.ids(groups[everything.dirty(groups)])
     return found

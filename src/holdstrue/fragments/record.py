@@ -6,8 +6,9 @@ sent; what was found.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +93,10 @@ class Record:
             found[message.target] = found.get(message.target, 0) + 1
         return found
 
+    def answer(self) -> Record:
+        """What must stay in memory to answer for the batch again: not its rows, nor what indexes were given."""
+        return replace(self, rows=self.rows.slice(0, 0), arrived={}, flags=_FLAGS.empty_table())
+
     def replay(self, holding: Holding) -> None:
         """Apply the batch to what was held before it. Complexity: O(entries)."""
         old = holding.rows.find(self.ids.hi, self.ids.lo)
@@ -115,11 +120,19 @@ class Record:
             "now": pa.array(self.now),
             "was": pa.array(self.was),
         }
+        # CFDs often share a left side or a right side: each is written once
+        known: dict[tuple[int, int], int] = {}
+        sides: dict[str, list[int]] = {}
         for number, part in self.arrived.items():
             given[f"member{number}"] = pa.array(part.member)
-            for name, ids in (("x", part.x), ("b", part.b)):
-                if ids.hi.any() or ids.lo.any():
-                    given[f"{name}{number}hi"], given[f"{name}{number}lo"] = pa.array(ids.hi), pa.array(ids.lo)
+            own = []
+            for ids in (part.x, part.b):
+                at = known.setdefault((ids.hi.ctypes.data, ids.lo.ctypes.data), len(known))
+                own.append(at)
+                if f"hi{at}" not in given:
+                    given[f"hi{at}"], given[f"lo{at}"] = pa.array(ids.hi), pa.array(ids.lo)
+            sides[str(number)] = own
+        about["sides"] = json.dumps(sides)
         messages = pa.Table.from_pylist([vars(message) for message in self.outbox], schema=_OUTBOX)
         parts = [
             table.append_column("atom", pa.array([number] * table.num_rows, pa.int32())).append_column(
@@ -136,20 +149,14 @@ class Record:
         """Out of a run file."""
         rows, given, flags, messages, listed = tables
         about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
-        size = given.num_rows
 
-        def lane(name: str) -> NDArray[np.uint64]:
-            if name not in given.column_names:
-                return np.zeros(size, dtype=np.uint64)
-            return numbers(_one(given, name), np.uint64).copy()
+        def lanes(at: str | int) -> Ids:
+            return Ids(*(numbers(_one(given, f"{lane}{at}"), np.uint64).copy() for lane in ("hi", "lo")))
 
+        sides: dict[str, tuple[int, int]] = json.loads(about["sides"])
         arrived = {
-            atom.number: Arrived(
-                Ids(lane(f"x{atom.number}hi"), lane(f"x{atom.number}lo")),
-                Ids(lane(f"b{atom.number}hi"), lane(f"b{atom.number}lo")),
-                bools(_one(given, f"member{atom.number}")),
-            )
-            for atom in setup.own_atoms
+            int(number): Arrived(lanes(x), lanes(b), bools(_one(given, f"member{number}")))
+            for number, (x, b) in sides.items()
         }
         key = list(setup.key)
         found = {
@@ -159,7 +166,7 @@ class Record:
         return Record(
             about["batch"],
             bytes.fromhex(about["fingerprint"]),
-            Ids(lane("hi"), lane("lo")),
+            lanes(""),
             rows.replace_schema_metadata(None),
             bools(_one(given, "now")),
             bools(_one(given, "was")),

@@ -326,7 +326,8 @@ class SiteWork:
             if self._state is not None:
                 self._state.commit(self._prepared)
             self.holding.commit(turn.ids, turn.rows, turn.now, turn.old, self._staged)
-            self._last = self._next
+            self._last = None if self._next is None else self._next.answer()
+            self._next = None
             if self._state is not None:
                 self._state.tidy(self.holding)
             else:

@@ -68,6 +68,7 @@ class Turn:
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
         self._got: dict[int, Ids] = {}
+        self._sums: dict[tuple[int, ...], Ids] = {}
         self._done: set[int] = set()
 
     @property
@@ -168,13 +169,15 @@ class Turn:
 
     def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
         """The ids of a set, from the site's own columns and from shipments."""
-        found = Ids.zeros(self.images)
-        for attr in own:
-            if not attr.startswith(GUARD):
-                found = found + self.attr_ids(attr)[0]
-        for number in received:
-            found = found + self._got[number]
-        return found
+        parts = [self.attr_ids(attr)[0] for attr in own if not attr.startswith(GUARD)]
+        parts += [self._got[number] for number in received]
+        if not parts:
+            return Ids.zeros(self.images)
+        # CFDs that differ only in their patterns share one array
+        key = tuple(id(part) for part in parts)
+        if key not in self._sums:
+            self._sums[key] = sum(parts[1:], start=parts[0])
+        return self._sums[key]
 
     def arrived(self, atom: Atom) -> tuple[Ids, Ids, Mask]:
         """At the home of a CFD, after all rounds: ids of left and right side, and which images match."""
