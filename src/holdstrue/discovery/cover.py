@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.predicates import Space
 from holdstrue.kernels import cover as kernels
+from holdstrue.kernels.approximate import search_approximate
 from holdstrue.rules.model import Op
 
 I64 = NDArray[np.int64]
@@ -80,9 +81,21 @@ class CoverSearch:
             inside = _not_within(inside, evidences)
             if not inside.shape[0]:
                 return Cover(np.zeros((0, width), dtype=np.uint64))
-        found, complete = [np.zeros((0, width), dtype=np.uint64)], True
-        count = 0
-        for part in self._enumerated(evidences, inside):
+        return self._gathered(self._enumerated(evidences, inside), budget)
+
+    def approximate(self, evidences: U64, counts: I64, allowed: int, budget: Budget) -> Cover:
+        """All minimal sets that evidences of at most `allowed` pairs in all contain.
+
+        Complexity: O(atoms tried x evidences), see `kernels.approximate`.
+        """
+        if int(counts.sum()) <= allowed:
+            return Cover(np.zeros((1, self._space.width), dtype=np.uint64))
+        order = np.argsort(-counts, kind="stable")
+        return self._gathered(self._enumerated_approximately(evidences[order], counts[order], allowed), budget)
+
+    def _gathered(self, parts: Iterator[Cover], budget: Budget) -> Cover:
+        found, complete, count = [np.zeros((0, self._space.width), dtype=np.uint64)], True, 0
+        for part in parts:
             found.append(part.sets)
             count += part.size
             budget.tell(0.0, f"searching: {count} rules so far")
@@ -174,6 +187,39 @@ class CoverSearch:
                 branch, within, chosen, out, state, STEPS,
             )  # fmt: skip
             yield Cover(out[:found].copy(), complete=not state[1])
+
+    def _enumerated_approximately(self, evidences: U64, counts: I64, allowed: int) -> Iterator[Cover]:
+        space, atoms = self._space, len(self._space.atoms)
+        everything = space.mask(range(atoms))
+        edges = np.ascontiguousarray(~evidences & everything)
+        lacks = _transposed(edges, atoms)
+        words = lacks.shape[1]
+        depth = min(2 * min(self._most, len(space.comparisons)), DEEPEST)
+        uncovered = np.empty((depth + 2, words), dtype=np.uint64)
+        uncovered[0] = _transposed(np.full((edges.shape[0], 1), 1, dtype=np.uint64), 1)[0]
+        critical = np.empty((depth + 2, depth + 1, words), dtype=np.uint64)
+        candidates = np.zeros((atoms + 3, space.width), dtype=np.uint64)
+        branch = np.zeros_like(candidates)
+        branch[0], candidates[0] = edges[0], everything & ~edges[0]
+        levels = np.zeros((atoms + 3, 2), dtype=np.int64)
+        weights = np.zeros(64 * words, dtype=np.int64)
+        weights[: counts.size] = counts
+        chosen = np.zeros(depth, dtype=np.int64)
+        out = np.empty((_ROOM, space.width), dtype=np.uint64)
+        state = np.zeros(2, dtype=np.int64)
+        while state[0] >= 0:
+            found = search_approximate(
+                lacks, edges, weights, self._about, self._most, allowed, self._scratch, uncovered, critical, candidates,
+                branch, levels, chosen, out, state, STEPS,
+            )  # fmt: skip
+            yield Cover(out[:found].copy(), complete=not state[1])
+
+
+def minimal_among(cover: Cover, evidences: U64) -> Cover:
+    """The sets of an incomplete cover of which every atom is needed. Complexity: O(sets x evidences)."""
+    criticals = np.empty_like(cover.sets)
+    kernels.critical_atoms(cover.sets, np.ascontiguousarray(evidences), criticals)
+    return Cover(np.ascontiguousarray(cover.sets[(criticals == cover.sets).all(axis=1)]), cover.complete)
 
 
 def violated(sets: U64, evidences: U64) -> I64:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.choice import choose_space, space_from
 from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.counted import CountedEvidence, Shift
+from holdstrue.discovery.counting import CountingWay, Outcome
 from holdstrue.discovery.cover import Cover, CoverSearch, Limits, violated
-from holdstrue.discovery.evidence import Evidence, evidence_between, evidence_within
+from holdstrue.discovery.measures import ColumnFacts, DenialRule, Measures
+from holdstrue.discovery.near_misses import NearMiss, near_misses
 from holdstrue.discovery.predicates import Space, SpaceOptions
+from holdstrue.discovery.probing import ProbingWay, Verifier
+from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
 from holdstrue.discovery.showing import shown
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.way_choice import Method, chosen_way, estimate
+from holdstrue.errors import DataError
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -26,7 +32,7 @@ Snapshot = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class DenialOptions:
-    """What is looked for.
+    """What is looked for, and how.
 
     Parameters
     ----------
@@ -36,28 +42,68 @@ class DenialOptions:
         The most predicates of a rule.
     max_rules
         The search ends when it has found this many.
+    error
+        The share of ordered pairs that may break a rule (g1); 0 for rules without exception.
+    sample
+        Search on this many rows, then verify on all: for tables of too many pairs.
+    method
+        `evidence`: the evidences of all pairs are counted. `index`: rules are searched on a sample and verified,
+        new rows are compared through indexes only. `auto`: by the number of pairs.
+    seed
+        For the sample.
     """
 
     space: SpaceOptions = field(default_factory=SpaceOptions)
     max_predicates: int | None = None
     max_rules: int | None = None
+    error: float = 0.0
+    sample: int | None = None
+    method: Literal["auto", "evidence", "index"] = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.error < 1:
+            raise DataError(f"error is {self.error}", hint="give a share of pairs from 0 to below 1, such as 0.001")
+        if self.error and (self.sample or self.method == "index"):
+            raise DataError(
+                "rules with exceptions need the counts of all pairs, which a sample does not give",
+                hint="leave out the sample, or look for rules without exception",
+            )
+        for name, value in (("max_predicates", self.max_predicates), ("max_rules", self.max_rules)):
+            if value is not None and value < 1:
+                raise DataError(f"{name} is {value}", hint="give a number of at least 1, or leave it out")
 
 
 class DenialCore:
     """All minimal denial constraints of a table, under rows that come and go.
 
-    Memory: `CodedRows` and `CountedEvidence`; 8 bytes a word and rule.
+    Every change leaves the rules that discovery from scratch over the same predicate space would find; the
+    space is chosen when the table is loaded. `complete` is False when the time or another limit ended the
+    search: then rules that are shown hold and are minimal, but there may be others.
+
+    Memory: `CodedRows`, and what the way in use keeps (`CountingWay` or `ProbingWay`); 8 bytes a word and rule.
+
+    Examples
+    --------
+    >>> table = pa.table({"zip": ["a", "a", "b"], "city": ["x", "x", "x"], "n": [1, 2, 3]})
+    >>> core = DenialCore.load(table)
+    >>> from holdstrue.rules.text import text_of
+    >>> sorted(text_of(rule.body) for rule in core.rules())
+    ['not(t.city != s.city)', 'not(t.n = s.n)']
+    >>> turnover = core.apply(np.array([2]), pa.table({"zip": ["a"], "city": ["y"], "n": [4]}))
+    >>> [(text_of(died.body), died.witness) for died in turnover.died]
+    [('not(t.city != s.city)', (3, 0))]
     """
 
     def __init__(self, space: Space, options: DenialOptions, budget: Budget) -> None:
         self.space = space
         self.options = options
         self.budget = budget
-        self.complete = True
         self._rows = CodedRows(space)
-        self._evidence = CountedEvidence(space.width)
         self._search = CoverSearch(space, Limits(options.max_predicates, options.max_rules))
         self._cover = Cover(np.zeros((1, space.width), dtype=np.uint64))
+        self._way: CountingWay | ProbingWay = self._counting()
+        self._reasons: list[str] = []
 
     @classmethod
     def load(
@@ -65,125 +111,208 @@ class DenialCore:
         table: pa.Table,
         options: DenialOptions | None = None,
         budget: Budget | None = None,
+        *,
         space: Space | None = None,
+        verifier: Verifier | None = None,
     ) -> DenialCore:
-        """Discover from scratch; `space` instead of one chosen from the table."""
+        """Discover from scratch.
+
+        Parameters
+        ----------
+        table
+            The rows; they get slots 0, 1, 2, ...
+        options, budget
+            What is looked for; time, threads and progress.
+        space
+            Instead of one chosen from the table.
+        verifier
+            Finds two rows that break a rule, for the way without all pairs; without one all pairs are looked at.
+
+        Complexity: O(rows^2 x comparisons / lanes of a vector) with counted evidences.
+        """
         options = options or DenialOptions()
         core = cls(space or choose_space(table, options.space), options, budget or Budget())
-        slots = core._rows.insert(table)
-        found = core._within(slots)
-        core._evidence.apply([], [found])
-        core._look(found.complete)
+        method, reason = chosen_way(table.num_rows, options.method, options.sample, options.error)
+        core._reasons = [reason]
+        if method == "index":
+            core._way = core._probing()
+            core._way.verifier, core._way.table = verifier, table if verifier is not None else None
+        core._cover = core._way.load(core._rows.insert(table), core.budget)
         return core
 
-    def apply(self, removed: I64, added: pa.Table) -> Turnover:
-        """Take rows out and put rows in; returns the rules that this ended and made.
+    @property
+    def complete(self) -> bool:
+        """Whether all rules there are were found."""
+        return self._cover.complete
 
-        Runtime complexity: O(rows of the batch x rows) comparisons, and the update of the cover.
+    @property
+    def slots(self) -> int:
+        """How many slots were given out: the next row gets this one."""
+        return self._rows.size
+
+    @property
+    def method(self) -> Method:
+        """The way in use."""
+        return "evidence" if isinstance(self._way, CountingWay) else "index"
+
+    def apply(self, removed: I64, added: pa.Table) -> Turnover:
+        """Take rows out (by slot) and put rows in; returns the rules that this ended and made.
+
+        Runtime complexity: O(rows of the batch x rows) comparisons with counted evidences; with indexes
+        O(candidate pairs), and verification of what removed rows make possible.
         """
         before = shown(self.space, self._cover.sets)
-        removed = np.unique(np.asarray(removed, dtype=np.int64)) if len(removed) else np.zeros(0, dtype=np.int64)
-        self._rows.remove(removed)
+        gone = np.unique(np.asarray(removed, dtype=np.int64)) if len(removed) else np.zeros(0, dtype=np.int64)
+        if gone.size != len(removed):
+            raise DataError("a row is removed twice in one batch", hint="remove each row once")
+        self._choose_way(gone.size, added.num_rows)
+        self._rows.remove(gone)
         rest = self._rows.live()
         new = self._rows.insert(added)
-        lost = [self._within(removed), self._between(removed, rest)] if removed.size else []
-        won = [self._within(new), self._between(new, rest)] if new.size else []
-        shift = self._evidence.apply(lost, won)
-        self._follow(shift, all(part.complete for part in (*lost, *won)))
-        return self._turnover(before, shift)
+        if isinstance(self._way, ProbingWay) and self._way.table is not None:
+            columns = self._way.table.schema.names
+            self._way.table = pa.concat_tables([self._way.table, added.select(columns).cast(self._way.table.schema)])
+        outcome = self._way.apply(self._cover, gone, rest, new, self.budget)
+        self._cover = outcome.cover
+        return self._turnover(before, outcome)
 
-    def rules(self) -> tuple[Any, ...]:
-        """The rules that hold now."""
-        return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
+    def rules(self) -> tuple[DenialRule, ...]:
+        """The rules that hold now, the most interesting first. Runtime complexity: as `Measures`, for each rule."""
+        sets = shown(self.space, self._cover.sets)
+        words, counts = self._way.weighted()
+        measures = Measures(self.space, words, counts, self._facts(), sampled=self.method == "index")
+        broken = self._violations(sets)
+        rules = [measures.rule(mask, count) for mask, count in zip(sets, broken, strict=True)]
+        return tuple(sorted(rules, key=lambda rule: (-rule.score, len(rule.body.predicates))))
 
-    def _within(self, slots: I64) -> Evidence:
-        return evidence_within(self.space, self._rows.codes, self._rows.known, slots, self.budget)
+    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[NearMiss, ...]:
+        """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
 
-    def _between(self, one: I64, other: I64) -> Evidence:
-        return evidence_between(self.space, self._rows.codes, self._rows.known, one, other, self.budget)
+        Raises
+        ------
+        DataError
+            When the evidences of all pairs are not kept.
+        """
+        if not isinstance(self._way, CountingWay):
+            raise DataError(
+                "near misses need the counts of all pairs, which are not kept for this table",
+                hint="discover with method='evidence', or on fewer rows",
+            )
+        words, counts = self._way.weighted()
+        measures = Measures(self.space, words, counts, self._facts(), sampled=False)
+        return near_misses(self._rows, self._search, (words, counts), measures, most, limit, self.budget)
 
-    def _look(self, all_pairs: bool) -> None:
-        """Search from scratch."""
-        if not all_pairs:
-            # what was not compared may break any rule
-            self._cover, self.complete = Cover(np.zeros((0, self.space.width), dtype=np.uint64), False), False
+    def explain(self) -> list[str]:
+        """Which way is in use, why, and what it keeps."""
+        found = f"{self._cover.size} sets of atoms, {'complete' if self.complete else 'not complete'}"
+        head = f"{self.space.predicates} predicates on {len(self.space.columns)} columns; way: {self._way.name}"
+        return [head, *self._reasons, *self._way.explain(), found]
+
+    def _choose_way(self, removed: int, added: int) -> None:
+        """From counted evidences to indexes when the new pairs are too many."""
+        if not isinstance(self._way, CountingWay):
             return
-        self._cover = self._search.search(self._evidence.words(), self.budget)
-        self.complete = self._cover.complete
+        live = self._rows.live().size
+        cost = estimate(self._rows, self._cover.sets, live, removed, added)
+        self._reasons = [cost.text]
+        if self.options.method == "auto" and not self.options.error and cost.prefers_index and self.complete:
+            probing = self._probing()
+            probing.adopt(*self._way.weighted(), self._cover)
+            self._way = probing
 
-    def _follow(self, shift: Shift, all_pairs: bool) -> None:
-        """Bring the cover up to date."""
-        if not self._cover.complete or not all_pairs:
-            self._look(all_pairs)
-            return
-        cover = self._cover
-        if shift.gone.size:
-            words = self._evidence.words()
-            remaining = words if not shift.fresh.size else _without(words, shift.fresh)
-            cover = self._search.reduced(cover, remaining, shift.gone, self.budget)
-        if cover.complete and shift.fresh.size:
-            cover = self._search.extended(cover, shift.fresh)
-        if not cover.complete:
-            self._look(all_pairs)
-            return
-        self._cover, self.complete = cover, cover.complete
+    def _counting(self) -> CountingWay:
+        return CountingWay(self._rows, self._search, self.options.error)
 
-    def _turnover(self, before: U64, shift: Shift) -> Turnover:
+    def _probing(self) -> ProbingWay:
+        return ProbingWay(self._rows, self._search, self.options.sample, self.options.seed)
+
+    def _violations(self, sets: U64) -> list[int]:
+        if not self.options.error:
+            return [0] * sets.shape[0]
+        words, counts = self._way.weighted()
+        return [int(counts[((words & mask) == mask).all(axis=1)].sum()) for mask in sets]
+
+    def _facts(self) -> ColumnFacts:
+        live = self._rows.live()
+        spread = []
+        for i, domain in enumerate(self.space.domains):
+            codes = self._rows.codes[i, live][self._rows.known[i, live]]
+            whole = domain.kind == "int" and codes.size
+            spread.append(float(codes.max()) - float(codes.min()) + 1 if whole else 1.0)
+        return ColumnFacts(tuple(domain.kind == "float" for domain in self.space.domains), tuple(spread))
+
+    def _turnover(self, before: U64, outcome: Outcome) -> Turnover:
         after = shown(self.space, self._cover.sets)
-        died, born = _without(before, after), _without(after, before)
-        breaking = violated(died, shift.fresh) if shift.fresh.size else np.full(died.shape[0], -1)
+        died, born = without(before, after), without(after, before)
+        witnesses = self._witnesses(died, outcome)
         return Turnover(
-            tuple(
-                Died(self.space.body(mask), tuple(shift.pairs[e].tolist()) if e >= 0 else ())
-                for mask, e in zip(died, breaking.tolist(), strict=True)
-            ),
+            tuple(Died(self.space.body(mask), pair) for mask, pair in zip(died, witnesses, strict=True)),
             tuple(self.space.body(mask) for mask in born),
         )
+
+    def _witnesses(self, died: U64, outcome: Outcome) -> list[tuple[int, ...]]:
+        """A pair that breaks each rule, from the batch's own pairs; none where it still holds."""
+        place = violated(died, outcome.words) if died.shape[0] else np.zeros(0, dtype=np.int64)
+        pairs: list[tuple[int, ...]] = [tuple(outcome.pairs[e].tolist()) if e >= 0 else () for e in place.tolist()]
+        if self.options.error and isinstance(self._way, CountingWay):
+            broken = [count > self._way.allowed for count in self._violations(died)]
+            pairs = [pair if is_broken else () for pair, is_broken in zip(pairs, broken, strict=True)]
+            lost = [i for i, pair in enumerate(pairs) if broken[i] and not pair]
+        else:
+            # a search that was cut short may have lost rules without a pair of the batch breaking them
+            lost = [] if self.complete else [i for i, pair in enumerate(pairs) if not pair]
+        if lost:
+            try:
+                for i, found in zip(
+                    lost, breaking_pairs(self._rows, list(died[lost]), self.budget, most=1), strict=True
+                ):
+                    pairs[i] = found[0] if found else ()
+            except OutOfTimeError:
+                return pairs
+        return pairs
 
     def size_bytes(self) -> dict[str, int]:
         """Memory of each part."""
         return {
             "rows": self._rows.size_bytes(),
-            "evidences": self._evidence.size_bytes(),
+            self._way.name: self._way.size_bytes(),
             "rules": int(self._cover.sets.nbytes),
         }
 
     def snapshot(self) -> Snapshot:
         """Plain arrays that make up the state."""
         arrays = {f"rows.{name}": array for name, array in self._rows.snapshot().items()}
-        arrays |= {f"evidence.{name}": array for name, array in self._evidence.snapshot().items()}
+        arrays |= {f"way.{name}": array for name, array in self._way.snapshot().items()}
         arrays["cover"] = self._cover.sets
-        arrays["complete"] = np.array([self._cover.complete, self.complete])
+        arrays["flags"] = np.array([self._cover.complete, isinstance(self._way, ProbingWay)])
         arrays["columns"] = np.frombuffer("\0".join(self.space.columns).encode(), dtype=np.uint8).copy()
         arrays["comparisons"] = np.array([(c.left, c.right, c.ordered) for c in self.space.comparisons], dtype=np.int64)
         return arrays
 
     @classmethod
     def restore(
-        cls, schema: pa.Schema, options: DenialOptions, arrays: Snapshot, budget: Budget | None = None
+        cls,
+        schema: pa.Schema,
+        options: DenialOptions,
+        arrays: Snapshot,
+        budget: Budget | None = None,
+        *,
+        verifier: Verifier | None = None,
+        table: pa.Table | None = None,
     ) -> DenialCore:
-        """The core as it was left."""
+        """The core as it was left; a verifier needs the table by slot (rows that went included)."""
         names = arrays["columns"].tobytes().decode().split("\0")
-        space = space_from(schema, names, arrays["comparisons"], options.space)
-        core = cls(space, options, budget or Budget())
-        part = {name.removeprefix("rows."): array for name, array in arrays.items() if name.startswith("rows.")}
-        core._rows.restore(part)
-        core._evidence.restore(arrays["evidence.words"], arrays["evidence.counts"])
-        searched, complete = arrays["complete"].tolist()
-        core._cover = Cover(arrays["cover"].copy(), bool(searched))
-        core.complete = bool(complete)
+        core = cls(space_from(schema, names, arrays["comparisons"], options.space), options, budget or Budget())
+        core._rows.restore(_part("rows.", arrays))
+        complete, probing = (bool(flag) for flag in arrays["flags"])
+        if probing:
+            core._way = core._probing()
+            core._way.verifier, core._way.table = verifier, table
+        core._way.restore(_part("way.", arrays))
+        core._cover = Cover(arrays["cover"].copy(), complete)
+        core._reasons = ["as it was left"]
         return core
 
-    def with_budget(self, **changes: Any) -> None:
-        """Another deadline, number of threads or listener for what comes next."""
-        self.budget = replace(self.budget, **changes)
 
-
-def _without(rows: U64, others: U64) -> U64:
-    """Rows that are not among the others."""
-    if not rows.shape[0] or not others.shape[0]:
-        return rows
-    kind = np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))
-    one = np.ascontiguousarray(rows).view(kind).ravel()
-    other = np.ascontiguousarray(others).view(kind).ravel()
-    return np.ascontiguousarray(rows[~np.isin(one, other)])
+def _part(prefix: str, arrays: Snapshot) -> Snapshot:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

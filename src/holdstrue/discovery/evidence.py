@@ -51,11 +51,19 @@ class Evidence:
         return int(self.counts.size)
 
 
+def no_evidence(space: Space) -> Evidence:
+    """The evidence of no pairs."""
+    none = np.zeros(0, dtype=np.int64)
+    return Evidence(np.zeros((0, space.width), dtype=np.uint64), none, none.reshape(0, 2))
+
+
 def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, budget: Budget) -> Evidence:
     """The evidence of all pairs of distinct rows among `slots`.
 
     Complexity: O(rows^2 x comparisons / lanes of a vector).
     """
+    if slots.size < 2:
+        return no_evidence(space)
     layout, side = ranked(space, codes[:, slots], known[:, slots], slots, budget.workers)
     tally, complete = _counted(layout, side, side, _triangle(side.size), budget)
     if side.weights.size:
@@ -68,6 +76,8 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
 
     Complexity: O(pairs x comparisons / lanes of a vector).
     """
+    if not t_slots.size or not s_slots.size:
+        return no_evidence(space)
     if not t_slots.size or not s_slots.size:
         return evidence_within(space, codes, known, np.zeros(0, dtype=np.int64), budget)
     if t_slots.size > s_slots.size:

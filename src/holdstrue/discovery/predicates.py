@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
 from holdstrue.rules.model import DC, Column, Op, Predicate
-from holdstrue.rules.normal import normal_body
 from holdstrue.rules.order import Order
+from holdstrue.rules.text import predicate_text
 
 U64 = NDArray[np.uint64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
@@ -34,6 +34,7 @@ _OPERATOR: dict[frozenset[Op], Op] = {
     frozenset({Op.EQ}): Op.EQ, frozenset({Op.NE}): Op.NE, frozenset({Op.LE}): Op.LE, frozenset({Op.GE}): Op.GE,
     frozenset({Op.LE, Op.GE}): Op.EQ, frozenset({Op.LE, Op.NE}): Op.LT, frozenset({Op.GE, Op.NE}): Op.GT,
 }  # fmt: skip
+_RANK = {op: rank for rank, op in enumerate(Op)}
 _ATOMS = {op: atoms for atoms, op in _OPERATOR.items() if len(atoms) == 2} | {
     op: frozenset({op}) for op in (Op.LE, Op.GE, Op.NE)
 }
@@ -146,25 +147,12 @@ class Space:
     def linked(self) -> NDArray[np.bool_]:
         """By comparison: whether it may contradict or follow from others, through columns compared crosswise.
 
-        t.A, s.A, t.B, ... are the nodes of a graph and comparisons its edges; only edges on a cycle matter.
+        t.A, s.A, t.B, ... are the nodes of a graph, and comparisons (in both directions, as a rule also holds
+        with its rows exchanged) its edges; only edges on a cycle matter.
         """
-        return np.array([self._on_cycle(i) for i in range(len(self.comparisons))], dtype=np.bool_)
-
-    def _on_cycle(self, left_out: int) -> bool:
-        cut = self.comparisons[left_out]
-        if all(c.left == c.right for c in self.comparisons):
-            return False
-        reached, frontier = {("t", cut.left)}, [("t", cut.left)]
-        while frontier:
-            role, column = frontier.pop()
-            for i, c in enumerate(self.comparisons):
-                if i == left_out or column != (c.left if role == "t" else c.right):
-                    continue
-                other = ("s", c.right) if role == "t" else ("t", c.left)
-                if other not in reached:
-                    reached.add(other)
-                    frontier.append(other)
-        return ("s", cut.right) in reached
+        ways = {(c.left, c.right) for c in self.comparisons}
+        ways |= {(right, left) for left, right in ways}
+        return np.array([_on_cycle(ways, c.left, c.right) for c in self.comparisons], dtype=np.bool_)
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -192,10 +180,8 @@ class Space:
         return None if -1 in twins else self.mask(twins)
 
     def body(self, mask: U64) -> DC:
-        """The denial constraint of a set of atoms, in normal form."""
-        body = normal_body(DC(self.predicates_of(mask)))
-        assert isinstance(body, DC)
-        return body
+        """The denial constraint of a set of atoms, in the normal form of `rules.normal`."""
+        return DC(tuple(sorted(self.predicates_of(mask), key=lambda p: (_RANK[p.op], predicate_text(p)))))
 
     def predicates_of(self, mask: U64) -> tuple[Predicate, ...]:
         """One predicate for each comparison that occurs in a set of atoms."""
@@ -222,16 +208,21 @@ class Space:
         """
         names = {name: i for i, name in enumerate(self.columns)}
         places = {(c.left, c.right): i for i, c in enumerate(self.comparisons)}
-        atoms: list[int] = []
+        terms = []
         for predicate in body.predicates:
             left, op, right = predicate.left, predicate.op, predicate.right
             assert isinstance(right, Column)
             if left.var == "s":
                 left, op, right = right, op.flipped, left
-            i = places[names[left.name], names[right.name]]
+            terms.append((places[names[left.name], names[right.name]], op))
+        return self.terms_mask(terms)
+
+    def terms_mask(self, terms: Iterable[tuple[int, Op]]) -> U64:
+        """The set of atoms of comparisons (by number) with their operators."""
+        atoms: list[int] = []
+        for i, op in terms:
             known = self.comparisons[i].atoms
-            wanted = {op} if op in known else _ATOMS[op]
-            atoms += [self.offsets[i] + known.index(one) for one in wanted]
+            atoms += [self.offsets[i] + known.index(one) for one in ({op} if op in known else _ATOMS[op])]
         return self.mask(atoms)
 
     def follows(self, special: Sequence[Predicate], general: Sequence[Predicate]) -> bool:
@@ -245,3 +236,19 @@ class Space:
             if isinstance(p.right, Column)
         ]
         return all(order.entails(predicate) for predicate in exchanged)
+
+
+def _on_cycle(ways: set[tuple[int, int]], left: int, right: int) -> bool:
+    """Whether s.right is reached from t.left without comparing the two."""
+    if all(one == other for one, other in ways):
+        return False
+    reached, frontier = {("t", left)}, [("t", left)]
+    while frontier:
+        role, column = frontier.pop()
+        for one, other in ways - {(left, right)}:
+            if column == (one if role == "t" else other):
+                node = ("s", other) if role == "t" else ("t", one)
+                if node not in reached:
+                    reached.add(node)
+                    frontier.append(node)
+    return ("s", right) in reached

@@ -1,4 +1,4 @@
-"""Which sets of atoms are shown as rules: one of two that say the same with the rows exchanged, none that others imply."""
+"""Which sets of atoms are shown as rules: of two that differ in the order of the rows one, of implied ones none."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ def shown(space: Space, sets: U64) -> U64:
 
 def canonical(space: Space, sets: U64) -> U64:
     """The sets in a fixed order, of two that are each other with t and s exchanged the smaller one."""
-    if not sets.shape[0]:
-        return sets
+    return np.unique(canonical_each(space, sets), axis=0) if sets.shape[0] else sets
+
+
+def canonical_each(space: Space, sets: U64) -> U64:
+    """Each set, or with t and s exchanged if that is the smaller one."""
     exchanged, possible = _exchanged(space, sets)
     smaller = np.zeros(sets.shape[0], dtype=np.bool_)
     undecided = possible.copy()
     for w in range(sets.shape[1]):
         smaller |= undecided & (exchanged[:, w] < sets[:, w])
         undecided &= exchanged[:, w] == sets[:, w]
-    chosen = np.where(smaller[:, None], exchanged, sets)
-    return np.unique(chosen, axis=0)
+    return np.where(smaller[:, None], exchanged, sets)
 
 
 def _exchanged(space: Space, sets: U64) -> tuple[U64, NDArray[np.bool_]]:

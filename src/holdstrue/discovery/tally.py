@@ -26,7 +26,8 @@ class Tally:
     --------
     >>> tally = Tally(1)
     >>> words = np.array([[7], [9], [7]], dtype=np.uint64)
-    >>> tally.add(words, np.array([1, 1, 5]))
+    >>> tally.add(words, np.array([1, 1, 5])).tolist()
+    [0, 1, 0]
     >>> tally.words().tolist(), tally.counts().tolist()
     ([[7], [9]], [6, 1])
     """

@@ -34,7 +34,7 @@ def _ones(x: np.uint64) -> int:
     x -= (x >> _ONE) & _M1
     x = (x & _M2) + ((x >> np.uint64(2)) & _M2)
     x = (x + (x >> np.uint64(4))) & _M4
-    return np.int64((x * _H) >> np.uint64(56))
+    return int((x * _H) >> np.uint64(56))
 
 
 @inline
@@ -221,12 +221,10 @@ def search(
                 _set(candidates[depth], chosen[depth])
             continue
         _clear(branch[depth], atom)
-        if _predicates(chosen, depth, atom, about[:, 0]) > most:
+        if _predicates(chosen, depth, atom, about[:, 0]) > most or _clashes(chosen, depth, atom, about, scratch):
             continue
         if depth == chosen.size:
             state[1] = 1
-            continue
-        if _clashes(chosen, depth, atom, about, scratch):
             continue
         reachable = inside.shape[1] == 0
         for w in range(inside.shape[1]):

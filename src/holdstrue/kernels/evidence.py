@@ -146,7 +146,7 @@ def _number(cells: I32, keys: U64, used: int, words: U64, j: int) -> int:
     mask = np.uint64(cells.size - 1)
     at = _hash_at(words, j) & mask
     while True:
-        number = np.int64(cells[at]) - 1
+        number = int(cells[at]) - 1
         if number < 0:
             cells[at] = used + 1
             for w in range(words.shape[0]):
@@ -246,7 +246,7 @@ def _add(
     mask = np.uint64(cells.size - 1)
     at = mix(word * _K) & mask
     while True:
-        number = np.int64(cells[at]) - 1
+        number = int(cells[at]) - 1
         if number < 0:
             break
         if keys[number, 0] == word:

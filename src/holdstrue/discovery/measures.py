@@ -1,0 +1,141 @@
+"""How much a denial constraint says: measures over the evidences of a table.
+
+Coverage, succinctness and interest as in Chu, Ilyas, Papotti: Discovering denial constraints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.predicates import Space
+from holdstrue.rules.model import DC, Op, Predicate, columns_of
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+MEASURED = 1 << 12
+"""Distinct evidences that measures are taken over, the most frequent ones first. Chosen, not tuned."""
+
+_SHORTEST = 4
+
+
+@dataclass(frozen=True)
+class DenialRule:
+    """A discovered denial constraint and its measures.
+
+    Attributes
+    ----------
+    support
+        Ordered pairs that satisfy all predicates but one: those it was tested on.
+    violations, error
+        Ordered pairs that break it, and their share of all (g1).
+    coverage
+        Mean over all pairs of (satisfied predicates + 1) / predicates, pairs that break it left out: near 1
+        when most pairs come close to breaking it.
+    succinctness
+        Symbols of the shortest possible rule (two rows, a column, an operator) over those of this one.
+    interest
+        The mean of coverage and succinctness.
+    plausibility
+        The chance that a table with the same columns, but without any connection between them, would break
+        the rule: near 0 for rules that hold because few pairs could ever break them, such as a key on a
+        continuous measure.
+    score
+        Interest times plausibility; rules are listed in this order.
+    estimated
+        Whether the measures are of a sample of the pairs, or of the most frequent evidences.
+    """
+
+    body: DC
+    support: int = 0
+    violations: int = 0
+    error: float = 0.0
+    coverage: float = 0.0
+    succinctness: float = 0.0
+    interest: float = 0.0
+    plausibility: float = 0.0
+    score: float = 0.0
+    estimated: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """By column: whether values are continuous, and how many values there could be between the extremes."""
+
+    continuous: tuple[bool, ...]
+    spread: tuple[float, ...]
+
+
+class Measures:
+    """Measures of rules over counted evidences (or a sample of them).
+
+    Runtime complexity: O(evidences x predicates) a rule, at most `MEASURED` evidences.
+    """
+
+    def __init__(self, space: Space, words: U64, counts: I64, facts: ColumnFacts, *, sampled: bool) -> None:
+        self._space = space
+        self._facts = facts
+        self._all = int(counts.sum())
+        self.estimated = sampled or counts.size > MEASURED
+        top = np.argsort(-counts, kind="stable")[:MEASURED]
+        self._words, self._counts = words[top], counts[top]
+        self._pairs = max(1, int(self._counts.sum()))
+        self._holds: dict[Predicate, NDArray[np.bool_]] = {}
+
+    def rule(self, mask: U64, violations: int = 0) -> DenialRule:
+        """The rule of a set of atoms with its measures."""
+        body = self._space.body(mask)
+        satisfied = np.zeros(self._counts.size, dtype=np.int64)
+        for predicate in body.predicates:
+            satisfied += self._true(predicate)
+        size = len(body.predicates)
+        kept = satisfied < size
+        weight = int(self._counts[kept].sum())
+        coverage = float((self._counts[kept] * (satisfied[kept] + 1)).sum() / size / weight) if weight else 0.0
+        succinctness = _SHORTEST / _length(body.predicates)
+        interest = (coverage + succinctness) / 2
+        plausibility = self._plausibility(body.predicates)
+        return DenialRule(
+            body=body,
+            support=int(self._counts[satisfied == size - 1].sum()),
+            violations=violations,
+            error=violations / self._all if self._all else 0.0,
+            coverage=coverage,
+            succinctness=succinctness,
+            interest=interest,
+            plausibility=plausibility,
+            score=interest * plausibility,
+            estimated=self.estimated,
+        )
+
+    def _true(self, predicate: Predicate) -> NDArray[np.bool_]:
+        known = self._holds.get(predicate)
+        if known is None:
+            mask = self._space.parse(DC((predicate,)))
+            known = self._holds[predicate] = ((self._words & mask) == mask).all(axis=1)
+        return known
+
+    def _plausibility(self, predicates: Sequence[Predicate]) -> float:
+        """One minus the chance that unconnected columns never break the rule (a Poisson estimate)."""
+        expected = float(self._all)
+        if len(predicates) == 1 and predicates[0].op is Op.EQ:
+            # how often two values agree is not seen on a key: take values spread evenly between the extremes
+            place = self._space.columns.index(predicates[0].left.name)
+            if self._facts.continuous[place]:
+                return 0.0
+            return -math.expm1(-expected / self._facts.spread[place])
+        for predicate in predicates:
+            expected *= int(self._counts[self._true(predicate)].sum()) / self._pairs
+        if len(predicates) == 1:
+            return 1.0
+        return -math.expm1(-expected)
+
+
+def _length(predicates: Sequence[Predicate]) -> int:
+    columns = {column.name for predicate in predicates for column in columns_of(predicate)}
+    return 2 + len(columns) + len({predicate.op for predicate in predicates})

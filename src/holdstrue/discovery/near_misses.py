@@ -1,0 +1,60 @@
+"""Rules that only a handful of pairs break: the pairs are likely errors in the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.coded_rows import CodedRows
+from holdstrue.discovery.cover import CoverSearch
+from holdstrue.discovery.measures import DenialRule, Measures
+from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.showing import shown
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A rule that would hold without the listed pairs (t, s) of slots.
+
+    Of a rule that says the same with its rows exchanged each pair is listed once, the smaller slot first.
+    """
+
+    rule: DenialRule
+    pairs: tuple[tuple[int, int], ...]
+
+
+def near_misses(
+    rows: CodedRows,
+    search: CoverSearch,
+    weighted: tuple[U64, I64],
+    measures: Measures,
+    most: int,
+    limit: int,
+    budget: Budget,
+) -> tuple[NearMiss, ...]:
+    """Minimal rules that at least one and at most `most` ordered pairs break, the `limit` best of them.
+
+    Complexity: a search with exceptions, then one look at all pairs. Without time for the latter, no pairs.
+    """
+    words, counts = weighted
+    found = shown(rows.space, search.approximate(words, counts, most, budget).sets)
+    broken = [int(counts[((words & mask) == mask).all(axis=1)].sum()) for mask in found]
+    rated = [(measures.rule(mask, count), mask) for mask, count in zip(found, broken, strict=True) if 0 < count <= most]
+    rated.sort(key=lambda one: (-one[0].score, one[0].violations))
+    rated = rated[:limit]
+    try:
+        listed = breaking_pairs(rows, [mask for _, mask in rated], budget)
+    except OutOfTimeError:
+        listed = [[] for _ in rated]
+    out = []
+    for (rule, mask), pairs in zip(rated, listed, strict=True):
+        exchanged = rows.space.swapped(mask)
+        symmetric = exchanged is not None and bool((exchanged == mask).all())
+        out.append(NearMiss(rule, tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))))
+    return tuple(out)

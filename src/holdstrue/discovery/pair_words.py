@@ -1,0 +1,57 @@
+"""The sets of atoms of listed pairs (BuildEvidence, Algorithm 6 of paper 001)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.coded_rows import CodedRows
+from holdstrue.discovery.layout import Layout
+from holdstrue.discovery.ranks import ranked
+from holdstrue.discovery.tally import Tally
+from holdstrue.kernels import evidence as kernels
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+
+class PairWords:
+    """Sets of atoms of pairs of slots, on the rows as they are now.
+
+    Runtime complexity: O(rows x comparisons) to set up where values are unknown, O(comparisons) a pair.
+    """
+
+    def __init__(self, rows: CodedRows) -> None:
+        space = rows.space
+        self._width = space.width
+        if space.nulls == "equal":
+            slots = np.arange(rows.size, dtype=np.int64)
+            codes, known = rows.codes[:, : rows.size], rows.known[:, : rows.size]
+            self._layout, side = ranked(space, codes, known, slots, 1, as_given=True)
+            self._codes, self._known = side.ranks, side.known
+            return
+        # codes compare as the values do: there is no need to rank them
+        known = rows.known.copy()
+        known[:, rows.size :] = True
+        self._layout = Layout(space, np.logical_not(known.all(axis=1)), 1 << 32)
+        self._codes = rows.codes
+        self._known = self._layout.known_lanes(known, "t"), self._layout.known_lanes(known, "s")
+
+    def _packed(self, t: I64, s: I64) -> U64:
+        layout = self._layout
+        words = np.empty((layout.width, t.size), dtype=np.uint64)
+        kernels.words_of_pairs(
+            self._codes, self._codes, layout.plan, layout.bits, layout.base, self._known[0], self._known[1],
+            np.ascontiguousarray(t, dtype=np.int64), np.ascontiguousarray(s, dtype=np.int64), words,
+        )  # fmt: skip
+        return np.ascontiguousarray(words.T)
+
+    def words(self, t: I64, s: I64) -> U64:
+        """One set for each pair (t[i], s[i])."""
+        return self._layout.atoms(self._packed(t, s), mirrored=False)
+
+    def distinct(self, t: I64, s: I64) -> tuple[U64, I64]:
+        """The different sets of the pairs, each with the first pair that has it."""
+        tally = Tally(self._layout.width)
+        tally.add(self._packed(t, s), np.ones(t.size, dtype=np.int64), np.stack([t, s], axis=1))
+        return self._layout.atoms(tally.words(), mirrored=False), tally.first()

@@ -1,0 +1,87 @@
+"""Whether all pairs are counted or candidate pairs fetched through indexes: a choice by estimated cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.coded_rows import CodedRows
+from holdstrue.discovery.select_index import IndexSelection
+from holdstrue.discovery.showing import canonical
+from holdstrue.errors import DataError
+
+U64 = NDArray[np.uint64]
+Method: TypeAlias = Literal["evidence", "index"]
+
+COUNTED_PAIRS = 4 * 10**9
+"""Unordered pairs that are still counted one by one: about ten seconds on one core."""
+
+NEW_PAIRS = 10**9
+"""Pairs of a batch from which indexes may take over."""
+
+PAIR_SECONDS = 2.5e-9
+"""A counted pair on `airport`, one core."""
+
+CANDIDATE_SECONDS = 1.0e-7
+"""A candidate pair fetched and its evidence built, on `airport`, one core."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated seconds of a batch either way."""
+
+    pairs: int
+    counting: float
+    probing: float
+    removes: bool
+
+    @property
+    def prefers_index(self) -> bool:
+        """Whether indexes are worth giving up the counts: too many pairs, cheaper, and no row goes."""
+        return self.pairs > NEW_PAIRS and self.probing < self.counting and not self.removes
+
+    @property
+    def text(self) -> str:
+        """The estimate in a sentence."""
+        said = f"last batch: {self.pairs} new pairs, counting them {self.counting:.2g} s"
+        return said if np.isnan(self.probing) else f"{said}, through indexes {self.probing:.2g} s"
+
+
+def chosen_way(rows: int, method: str, sample: int | None, error: float) -> tuple[Method, str]:
+    """The way to load a table, and why."""
+    pairs = rows * (rows - 1) // 2
+    if method == "index" or sample:
+        return "index", "asked for: a sample is searched, rules are verified on all rows"
+    if method == "evidence" or pairs <= COUNTED_PAIRS:
+        return "evidence", f"{pairs} pairs of rows, about {pairs * PAIR_SECONDS:.2g} s on one core"
+    if error:
+        raise DataError(
+            f"{rows} rows have {pairs} pairs, too many to count for rules with exceptions",
+            hint=f"discover on {int((2 * COUNTED_PAIRS) ** 0.5)} of the rows at most, or with method='evidence'",
+        )
+    return "index", f"{pairs} pairs of rows are too many to count: a sample is searched, rules are verified on all rows"
+
+
+def estimate(rows: CodedRows, sets: U64, live: int, removed: int, added: int) -> Cost:
+    """What a batch would cost either way; indexes are only thought of where counting takes long."""
+    pairs = removed * live + added * (live - removed) + added * added // 2
+    counting = pairs * PAIR_SECONDS
+    if pairs <= NEW_PAIRS // 10:
+        return Cost(pairs, counting, float("nan"), removed > 0)
+    slots = rows.live()
+    shown_sets = canonical(rows.space, sets)
+    choices = IndexSelection(rows, slots).choose(list(shown_sets[(shown_sets != 0).any(axis=1)]))
+    candidates = 0.0
+    sample = slots[:: max(1, slots.size // 10_000)]
+    for choice, _ in choices:
+        comparison = rows.space.comparisons[choice.terms[0][0]]
+        if choice.is_equality:
+            _, counts = np.unique(rows.codes[comparison.left, sample], return_counts=True)
+            share = float((counts.astype(np.float64) * (counts - 1)).sum() / max(1, sample.size * (sample.size - 1)))
+            candidates += 2 * added * live * share
+        else:
+            candidates += added * live / 4
+    return Cost(pairs, counting, candidates * CANDIDATE_SECONDS, removed > 0)

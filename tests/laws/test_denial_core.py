@@ -1,0 +1,199 @@
+"""Discovered denial constraints equal the oracle's, from scratch and after every batch in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.denial import DenialCore, DenialOptions
+from holdstrue.discovery.predicates import Space, SpaceOptions
+from holdstrue.rules.model import DC, Column
+from oracle_denial import Comparison, Constraint, Row, breaking, minimal, satisfied, signature
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])
+WIDE = pa.schema([("c", pa.string()), ("d", pa.string()), ("e", pa.string())])
+ONE = Budget(threads=1)
+
+rows_of = {
+    "mixed": st.fixed_dictionaries(
+        {
+            "a": st.one_of(st.none(), st.integers(0, 3)),
+            "b": st.one_of(st.none(), st.integers(0, 3)),
+            "c": st.one_of(st.none(), st.sampled_from("xyz")),
+        }
+    ),
+    "known": st.fixed_dictionaries({"a": st.integers(0, 4), "b": st.integers(0, 4), "c": st.sampled_from("xyz")}),
+    "text": st.fixed_dictionaries({name: st.sampled_from("xyz") for name in "cde"}),
+}
+schemas = {"mixed": SCHEMA, "known": SCHEMA, "text": WIDE}
+
+
+def comparisons(space: Space) -> list[Comparison]:
+    return [(space.columns[c.left], space.columns[c.right], c.ordered) for c in space.comparisons]
+
+
+def constraint(body: DC) -> Constraint:
+    found = []
+    for predicate in body.predicates:
+        assert isinstance(predicate.right, Column) and predicate.left.var == "t" and predicate.right.var == "s"
+        found.append((predicate.left.name, str(predicate.op), predicate.right.name))
+    return frozenset(found)
+
+
+def found(core: DenialCore) -> dict[bytes, Constraint]:
+    bodies = [constraint(rule.body) for rule in core.rules()]
+    by_meaning = {signature(comparisons(core.space), body): body for body in bodies}
+    assert len(by_meaning) == len(bodies)
+    return by_meaning
+
+
+def core_of(rows: list[Row], schema: pa.Schema, options: SpaceOptions, **more: Any) -> DenialCore:
+    return DenialCore.load(pa.Table.from_pylist(rows, schema=schema), DenialOptions(space=options, **more), ONE)
+
+
+spaces = st.builds(
+    SpaceOptions,
+    share=st.sampled_from([0.0, 0.3, 2.0]),
+    both_ways=st.booleans(),
+    nulls=st.sampled_from(["unknown", "equal"]),
+)
+
+
+def chosen(kind: str, options: SpaceOptions) -> SpaceOptions:
+    """Three text columns both ways are too many predicate sets for the oracle."""
+    return replace(options, both_ways=False) if kind == "text" else options
+
+
+@pytest.mark.parametrize("kind", list(rows_of))
+def test_from_scratch(kind: str) -> None:
+    @given(st.lists(rows_of[kind], min_size=2, max_size=8), spaces, st.sampled_from([None, 1, 2]))
+    @settings(max_examples=40)
+    def law(rows: list[Row], options: SpaceOptions, most: int | None) -> None:
+        if any(all(row[name] is None for row in rows) for name in schemas[kind].names):
+            return
+        core = core_of(rows, schemas[kind], options := chosen(kind, options), max_predicates=most)
+        expected = minimal(comparisons(core.space), rows, options.nulls, most)
+        assert found(core).keys() == expected.keys(), (sorted(map(sorted, found(core).values())), expected.values())
+        assert core.complete
+
+    law()
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "evidence": {"method": "evidence"},
+    "index": {"method": "index", "sample": 2},
+    "verifier": {"method": "index", "sample": 3},
+}
+
+
+def first_pair(body: DC, table: pa.Table) -> tuple[int, int] | None:
+    """A verifier by the oracle, for NULLs as unknown."""
+    return next(iter(breaking(constraint(body), table.to_pylist())), None)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.parametrize("kind", list(rows_of))
+def test_after_every_batch(kind: str, way: str) -> None:
+    batch = st.tuples(st.lists(st.integers(0, 30), max_size=4), st.lists(rows_of[kind], max_size=4))
+
+    @given(st.lists(rows_of[kind], min_size=1, max_size=6), st.lists(batch, min_size=1, max_size=4), spaces)
+    @settings(max_examples=20)
+    def law(rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: SpaceOptions) -> None:
+        schema = schemas[kind]
+        if any(all(row[name] is None for row in rows) for name in schema.names):
+            return
+        options = chosen(kind, options)
+        verifier = first_pair if way == "verifier" and options.nulls == "unknown" else None
+        wanted = DenialOptions(space=options, **WAYS[way])
+        core = DenialCore.load(pa.Table.from_pylist(rows, schema=schema), wanted, ONE, verifier=verifier)
+        slots = dict(enumerate(rows))
+        for places, added in batches:
+            removed = sorted({sorted(slots)[place % len(slots)] for place in places} if slots else set())
+            before = found(core)
+            turnover = core.apply(np.array(removed, dtype=np.int64), pa.Table.from_pylist(added, schema=schema))
+            for slot in removed:
+                del slots[slot]
+            slots |= dict(enumerate(added, start=core.slots - len(added)))
+            after = found(core)
+            scratch = DenialCore.load(
+                pa.Table.from_pylist(list(slots.values()), schema=schema),
+                DenialOptions(space=options), ONE, space=core.space,
+            )  # fmt: skip
+            assert {rule.body for rule in scratch.rules()} == {rule.body for rule in core.rules()}
+            assert core.complete
+            check_turnover(before, after, turnover, slots, options.nulls)
+        expected = minimal(comparisons(core.space), list(slots.values()), options.nulls)
+        assert after.keys() == expected.keys()
+
+    law()
+
+
+def check_turnover(before: Any, after: Any, turnover: Any, slots: dict[int, Row], nulls: str) -> None:
+    died = {constraint(one.body): one.witness for one in turnover.died}
+    assert set(died) == set(before.values()) - set(after.values())
+    assert {constraint(body) for body in turnover.born} == set(after.values()) - set(before.values())
+    for body, witness in died.items():
+        broken = any(satisfied(body, t, s, nulls) for i, t in slots.items() for j, s in slots.items() if i != j)
+        assert bool(witness) == broken
+        if witness:
+            assert satisfied(body, slots[witness[0]], slots[witness[1]], nulls) and witness[0] != witness[1]
+
+
+@given(st.lists(rows_of["mixed"], min_size=2, max_size=8), st.lists(rows_of["mixed"], max_size=5))
+@settings(max_examples=20)
+def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    options = DenialOptions(space=SpaceOptions(share=0.0))
+    core = DenialCore.load(pa.Table.from_pylist(rows, schema=SCHEMA), options, ONE)
+    left = core.rules()
+    again = DenialCore.restore(SCHEMA, options, core.snapshot(), ONE)
+    assert again.rules() == left
+    for one in (core, again):
+        one.apply(np.zeros(0, dtype=np.int64), pa.Table.from_pylist(more, schema=SCHEMA))
+    assert again.rules() == core.rules()
+    again = DenialCore.restore(SCHEMA, options, again.snapshot(), ONE)
+    for one in (core, again):
+        one.apply(np.arange(len(rows), len(rows) + len(more)), pa.Table.from_pylist([], schema=SCHEMA))
+        assert one.rules() == left
+
+
+@given(st.lists(rows_of["mixed"], min_size=2, max_size=7), st.sampled_from([0.03, 0.1, 0.3]), spaces)
+@settings(max_examples=40)
+def test_rules_with_exceptions(rows: list[Row], error: float, options: SpaceOptions) -> None:
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    core = core_of(rows, SCHEMA, options, error=error)
+    allowed = int(error * len(rows) * (len(rows) - 1) + 1e-9)
+    expected = minimal(comparisons(core.space), rows, options.nulls, allowed=allowed)
+    assert found(core).keys() == expected.keys()
+    for rule in core.rules():
+        assert rule.violations == len(breaking(constraint(rule.body), rows, options.nulls)) <= allowed
+
+
+@given(st.lists(rows_of["mixed"], min_size=3, max_size=7), spaces)
+@settings(max_examples=20)
+def test_near_misses_name_their_pairs(rows: list[Row], options: SpaceOptions) -> None:
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    core = core_of(rows, SCHEMA, options)
+    expected = minimal(comparisons(core.space), rows, options.nulls, allowed=3)
+    broken = {
+        key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))
+    }
+    misses = {
+        signature(comparisons(core.space), constraint(miss.rule.body)): miss for miss in core.near_misses(3, 10_000)
+    }
+    assert misses.keys() == broken.keys()
+    for miss in misses.values():
+        body = constraint(miss.rule.body)
+        pairs = breaking(body, rows, options.nulls)
+        assert miss.rule.violations == len(pairs)
+        assert set(miss.pairs) <= set(pairs) and {frozenset(p) for p in miss.pairs} == {frozenset(p) for p in pairs}
