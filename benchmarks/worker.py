@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from competitors import inclusions
-from competitors import dependencies
+from competitors import dependencies, inclusions
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.data.domain import family_of
+from holdstrue.discovery.counting import Within
 from holdstrue.discovery.discovery import Discovery, loaded
-from holdstrue.discovery.kind import Within
 from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table

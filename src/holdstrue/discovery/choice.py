@@ -23,8 +23,8 @@ _CHUNK = 1 << 14
 def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
     """The predicate space of a table.
 
-    Columns without any value are left out unless asked for, and columns of lists, structs and maps, which do not compare.
-    The space stays as it was chosen when the table changes later.
+    Columns without any value are left out unless asked for, and columns of lists, structs and maps, which do
+    not compare. The space stays as it was chosen when the table changes later.
 
     Complexity: O(values log values), and O(columns^2) a distinct value that several columns share.
 

@@ -12,6 +12,7 @@ from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.near import NearMiss
 from holdstrue.discovery.dependencies.options import Options as CoreOptions
 from holdstrue.discovery.found import Found
+from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Miss, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
@@ -29,7 +30,7 @@ class DependencyKind(PerTable[Core]):
         return _core(options).load(table, _core_options(options), deadline=work.deadline, progress=work.progress)
 
     @classmethod
-    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> Core:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> Core:
         """The core of one table as it was left."""
         return _core(options).restore(schema, _core_options(options), arrays)
 
@@ -74,7 +75,7 @@ class ConditionKind(PerTable[CfdCore]):
         return CfdCore.load(table, _condition_options(options), deadline=work.deadline, progress=work.progress)
 
     @classmethod
-    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
         """The core of one table as it was left."""
         return CfdCore.restore(schema, _condition_options(options), arrays)
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.tables import batch_name
+from holdstrue.discovery.counting import Within
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Gone, Kind, Within
+from holdstrue.discovery.kind import Gone, Kind
 from holdstrue.discovery.kinds import Progress, load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text

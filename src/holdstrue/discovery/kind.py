@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.evidence import Evidence
+from holdstrue.discovery.counting import Within
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.predicates import Space
 from holdstrue.rules.model import Body
 
-Within: TypeAlias = Callable[[Space, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], Budget], Evidence]
 Arrays = dict[str, NDArray[np.generic]]
 
 

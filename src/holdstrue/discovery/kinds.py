@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from holdstrue.discovery.counting import Within
 from holdstrue.discovery.denial_kind import DenialKind
 from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind
-from holdstrue.discovery.kind import Arrays, Kind, Within, Work
+from holdstrue.discovery.kind import Arrays, Kind, Work
 from holdstrue.discovery.options import Options
 
 Progress: TypeAlias = Callable[[float, str], None]

@@ -57,7 +57,7 @@ class PerTable(Generic[C]):
         """As it was left."""
         schemas = searched_columns(held, options)
         cores = {
-            name: cls.restored(schema, options, unnested(_place(held, name), arrays))
+            name: cls.restored(held, name, schema, options, unnested(_place(held, name), arrays))
             for name, schema in schemas.items()
             if len(schema)
         }
@@ -69,7 +69,7 @@ class PerTable(Generic[C]):
         raise NotImplementedError
 
     @classmethod
-    def restored(cls, schema: pa.Schema, options: Options, arrays: Any) -> C:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> C:
         """The core of one table as it was left."""
         raise NotImplementedError
 

@@ -214,7 +214,8 @@ class Inclusions:
         store = Store(path)
         store.create()
         count = len(columns_of(schemas))
-        summary: Snapshot = {"loaded": np.ones(count, dtype=np.uint8), "shared": np.zeros((count, count), dtype=np.int64)}
+        nothing = np.zeros((count, count), dtype=np.int64)
+        summary: Snapshot = {"loaded": np.ones(count, dtype=np.uint8), "shared": nothing}
         base = {"summary": store.write_arrays("summary", 0, summary).to_dict()}
         store.commit(0, {"fixed": fixed, "base": base, "shards": {}, "log": [], "logged": 0, "values": 0, "ids": []})
         made = cls(spark, path, tasks=tasks)
