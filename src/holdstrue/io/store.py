@@ -121,8 +121,8 @@ class Store:
         except OSError as error:
             os.close(handle)
             raise StateError(
-                f"{self.path} is being written by another process",
-                hint="wait for it to finish; reading commands work meanwhile",
+                f"{self.path} is open for writing elsewhere",
+                hint="wait for that to finish, or close the monitor that has it open",
             ) from error
         self._lock = handle
 

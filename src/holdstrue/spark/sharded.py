@@ -104,7 +104,8 @@ class Sharded:
         shape: Shape | None = None,
     ) -> None:
         self._runner = runner
-        self.path = os.fspath(path)
+        # tasks run in other directories than the driver
+        self.path = os.path.abspath(path)  # noqa: PTH100
         self._shape = shape or Shape()
         if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
             if rules is None:
