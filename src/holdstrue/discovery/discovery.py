@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
@@ -76,6 +77,11 @@ class Discovery:
         rows = ", ".join(f"{name} {count:,} rows" for name, count in self._held.counts().items())
         partly = "" if self.complete else ", stopped before the end"
         return f"Discovery({len(self.rules)} rules in {rows}{partly})"
+
+    def _repr_html_(self) -> str:
+        # rendering lives above discovery, so it is looked up when a notebook asks for it
+        html: str = import_module("holdstrue.report").discovery_html(self)
+        return html
 
     @property
     def complete(self) -> bool:
