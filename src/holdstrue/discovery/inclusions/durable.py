@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import numbers
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
@@ -96,7 +95,7 @@ class DurableInclusions:
             self.checkpoint()
             return turnover
         version = self._manifest["version"] + 1
-        run = self._store.write_tables("batch", version, [_table(counted)])
+        run = self._store.write_tables("batch", version, [counted.to_table()])
         self._commit(version, self._manifest | {"log": [*log, run.to_dict()], "logged": logged})
         return turnover
 
@@ -131,30 +130,6 @@ def _arrays(store: Store, manifest: Mapping[str, Any]) -> Snapshot:
     return arrays
 
 
-def _table(changes: Tally) -> pa.Table:
-    """A batch as a table: one row for each (value, attribute) that changes."""
-    sizes = np.diff(changes.offsets)
-    return pa.table(
-        {
-            "hi": np.repeat(changes.hi, sizes),
-            "lo": np.repeat(changes.lo, sizes),
-            "attribute": changes.attributes,
-            "net": changes.nets,
-        }
-    )
-
-
 def _read(store: Store, file: RunFile) -> Tally:
     [table] = store.read_tables(file)
-    batch = table.combine_chunks()
-    hi, lo = (_column(batch, name, np.uint64) for name in ("hi", "lo"))
-    first = np.ones(hi.size, dtype=np.bool_)
-    first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
-    starts = np.flatnonzero(first)
-    attributes, nets = (_column(batch, name, np.int32) for name in ("attribute", "net"))
-    return Tally(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
-
-
-def _column(table: pa.Table, name: str, dtype: type[np.generic]) -> Any:
-    chunks = table.column(name).chunks
-    return numbers(chunks[0], dtype).copy() if chunks else np.empty(0, dtype=dtype)
+    return Tally.of(table)
