@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
+from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
 from holdstrue.discovery.inclusions.unary import Options
 from laws.inclusion_worlds import as_pairs
@@ -39,7 +40,11 @@ def check(core: Inclusions, database: Database, error: float) -> None:
     assert as_pairs(rule.body for rule in core.rules()) == truth(database, error)
     for rule in core.rules():
         [pair] = as_pairs([rule.body])
-        assert (rule.values, rule.missing) == missing(database, *pair)[:2]
+        values, lost, _, lost_rows = missing(database, *pair)
+        assert (rule.values, rule.missing) == (values, lost)
+        broken = breaks(rule.body, as_tables(database))
+        assert (broken.missing, broken.rows, broken.values.num_rows) == (lost, lost_rows, lost)
+        assert broken.slots.size == sum(broken.values.column("rows").to_pylist()) == lost_rows
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

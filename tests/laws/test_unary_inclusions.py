@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.counters import Counters, shifted
+from holdstrue.discovery.inclusions.content import contents_of
+from holdstrue.discovery.inclusions.counters import filled, shifted
+from holdstrue.discovery.inclusions.tally import Tally, distinct
 from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
-from holdstrue.discovery.inclusions.values import COMPACT_FROM
+from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import Database, missing, unary
 
@@ -61,13 +63,22 @@ def test_every_batch(data: st.DataObject, structure: StructureKind, shards: int)
 @relaxed
 @given(data=st.data())
 def test_shards_alone_add_up(data: st.DataObject) -> None:
+    """As tasks of their own, each with its part of the columns and then of the batch, sent as a table."""
     database = data.draw(databases())
     batch, after = data.draw(changes(database))
     core = UnaryInclusions.load(as_tables(database), Options(shards=4))
-    assert isinstance(core.structure, Counters)
-    total = core.structure.shared().copy()
-    for values, part in zip(core.structure.shards, core.tally(batch).split(4), strict=True):
-        left, right, change = shifted(values, part, len(core.attributes))
+    size = len(core.attributes)
+    tables = as_tables(database)
+    columns = [
+        distinct(number, contents_of(tables[one.table].column(one.columns[0]))).split(4)
+        for one, number in core.numbers.items()
+    ]
+    total = np.zeros((size, size), dtype=np.int64)
+    for i, part in enumerate(core.tally(batch).split(4)):
+        values = Values(size)
+        left, right, change = filled(values, [column[i] for column in columns], size)
+        total[left, right] += change
+        left, right, change = shifted(values, Tally.of(part.to_table()), size)
         total[left, right] += change
     fresh = UnaryInclusions.load(as_tables(after), Options(shards=4))
     assert np.array_equal(total, fresh.structure.shared())

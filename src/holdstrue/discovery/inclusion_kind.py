@@ -11,7 +11,7 @@ from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
-from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys
+from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
 from holdstrue.discovery.inclusions.unary import Options as CoreOptions
 from holdstrue.discovery.kind import Arrays, Gone, Miss, Work, searched_columns
 from holdstrue.discovery.options import Options
@@ -64,7 +64,7 @@ class InclusionKind:
 
     def found(self) -> list[Found]:
         """The inclusions now, each with what speaks for a foreign key."""
-        return [Found(one.found.body, one.score, _measures(one)) for one in foreign_keys(self.core, self._tables())]
+        return [Found(one.found.body, one.score, _measures(one)) for one in ranked(self.core, self._tables())]
 
     def near(self, most: int) -> list[Miss]:
         """Partial inclusions that look like foreign keys, with values and rows that break them."""

@@ -24,8 +24,6 @@ from holdstrue.discovery.inclusions.durable import (
     CHECKPOINT_SHARE,
     KIND,
     MOST_RUNS,
-    read_tally,
-    tally_table,
 )
 from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, Options
@@ -89,7 +87,7 @@ class CountRows:
                 counted = self._tally(pa.Table.from_batches([batch]))
                 shards = shard_of(np.repeat(counted.hi, np.diff(counted.offsets)), census.options.shards)
                 tasks = (shards % census.tasks).astype(np.int32)
-                yield from to_tasks(tally_table(counted), tasks, ROWS, 0, self.table)
+                yield from to_tasks(counted.to_table(), tasks, ROWS, 0, self.table)
         except HoldstrueError as error:
             yield failure(error, 0)
 
@@ -157,7 +155,7 @@ class ShiftCounts:
                 _open[census.path, number] = ((file.name,), values)
                 yield say(SUMMARY, {"shard": number, "file": file.to_dict(), "values": values.living})
             else:
-                log.append(tally_table(part))
+                log.append(part.to_table())
                 touched.append((number, names, values))
         if log:
             run = store.write_tables("batch", census.version + 1, [pa.concat_tables(log)])
@@ -343,7 +341,7 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for file in log:
         if file.name not in held:
-            part = read_tally(store, file).split(census.options.shards)[number]
+            part = Tally.of(store.read_tables(file)[0]).split(census.options.shards)[number]
             values.shift(values.number(part), part, change)
     return values, names
 

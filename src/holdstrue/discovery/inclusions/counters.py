@@ -103,13 +103,28 @@ class Counters(Sharded):
         super().restore(arrays)
 
 
-def shifted(values: Values, tally: Tally, attributes: int) -> tuple[I64, I64, I64]:
-    """Apply a batch to one shard alone: the pairs of attributes whose counter changes, and by how much.
+Shares = tuple[I64, I64, I64]
+"""Pairs of attributes, left and right, and by how much their counters change: all that leaves a shard."""
 
-    This is all that leaves a shard: added up over shards it is what `Counters.apply` does to its counters.
-    """
+
+def filled(values: Values, columns: Iterable[Column], attributes: int) -> Shares:
+    """Load one empty shard alone with its part of every column: what it adds to the counters."""
+    for column in columns:
+        values.insert(column)
+    values.pack()
+    change = np.zeros((attributes, attributes), dtype=np.int64)
+    values.count_shared(change)
+    return _shares(change)
+
+
+def shifted(values: Values, tally: Tally, attributes: int) -> Shares:
+    """Apply a batch to one shard alone; added up over shards it is what `Counters.apply` does to its counters."""
     change = np.zeros((attributes, attributes), dtype=np.int64)
     values.shift(values.number(tally), tally, change)
     values.compact()
+    return _shares(change)
+
+
+def _shares(change: I64) -> Shares:
     left, right = np.nonzero(change)
     return left, right, change[left, right]

@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import numbers
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
@@ -83,7 +82,7 @@ class DurableInclusions:
         }
         core = UnaryInclusions.restore(schemas, Options(**fixed["options"]), _arrays(store, manifest))
         for data in manifest["log"]:
-            core.structure.apply(read_tally(store, RunFile.of(data)))
+            core.structure.apply(_read(store, RunFile.of(data)))
         return DurableInclusions(store, core, manifest)
 
     def apply(self, changes: Changes) -> Turnover:
@@ -96,7 +95,7 @@ class DurableInclusions:
             self.checkpoint()
             return turnover
         version = self._manifest["version"] + 1
-        run = self._store.write_tables("batch", version, [tally_table(counted)])
+        run = self._store.write_tables("batch", version, [counted.to_table()])
         self._commit(version, self._manifest | {"log": [*log, run.to_dict()], "logged": logged})
         return turnover
 
@@ -131,31 +130,6 @@ def _arrays(store: Store, manifest: Mapping[str, Any]) -> Snapshot:
     return arrays
 
 
-def tally_table(changes: Tally) -> pa.Table:
-    """A batch as a table: one row for each (value, attribute) that changes."""
-    sizes = np.diff(changes.offsets)
-    return pa.table(
-        {
-            "hi": np.repeat(changes.hi, sizes),
-            "lo": np.repeat(changes.lo, sizes),
-            "attribute": changes.attributes,
-            "net": changes.nets,
-        }
-    )
-
-
-def read_tally(store: Store, file: RunFile) -> Tally:
-    """A batch back from its run."""
+def _read(store: Store, file: RunFile) -> Tally:
     [table] = store.read_tables(file)
-    batch = table.combine_chunks()
-    hi, lo = (_column(batch, name, np.uint64) for name in ("hi", "lo"))
-    first = np.ones(hi.size, dtype=np.bool_)
-    first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
-    starts = np.flatnonzero(first)
-    attributes, nets = (_column(batch, name, np.int32) for name in ("attribute", "net"))
-    return Tally(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
-
-
-def _column(table: pa.Table, name: str, dtype: type[np.generic]) -> Any:
-    chunks = table.column(name).chunks
-    return numbers(chunks[0], dtype).copy() if chunks else np.empty(0, dtype=dtype)
+    return Tally.of(table)

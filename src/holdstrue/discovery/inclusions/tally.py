@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import numbers
 from holdstrue.discovery.inclusions.content import Content
 from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Numbering
@@ -51,6 +54,28 @@ class Tally:
         """How many (value, attribute) pairs change."""
         return self.attributes.size
 
+    def to_table(self) -> pa.Table:
+        """One row for each (value, attribute) that changes, as it is logged or sent to a shard."""
+        sizes = np.diff(self.offsets)
+        return pa.table(
+            {
+                "hi": np.repeat(self.hi, sizes),
+                "lo": np.repeat(self.lo, sizes),
+                "attribute": self.attributes,
+                "net": self.nets,
+            }
+        )
+
+    @staticmethod
+    def of(table: pa.Table) -> Tally:
+        """From the rows of `to_table`, those of a value together."""
+        hi, lo = (_numbers(table, name, np.uint64) for name in ("hi", "lo"))
+        first = np.ones(hi.size, dtype=np.bool_)
+        first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        starts = np.flatnonzero(first)
+        attributes, nets = (_numbers(table, name, np.int32) for name in ("attribute", "net"))
+        return Tally(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
+
     def split(self, shards: int) -> list[Tally]:
         """The values of every shard. Complexity: O(changes)."""
         if shards == 1:
@@ -63,6 +88,11 @@ class Tally:
             entries = np.repeat(self.offsets[rows] - offsets[:-1], taken) + np.arange(offsets[-1])
             parts.append(Tally(self.hi[rows], self.lo[rows], offsets, self.attributes[entries], self.nets[entries]))
         return parts
+
+
+def _numbers(table: pa.Table, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    parts = [numbers(chunk, dtype) for chunk in table.column(name).chunks]
+    return np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
 def shard_of(hi: U64, shards: int) -> NDArray[np.uint16]:
@@ -86,9 +116,9 @@ def distinct(attribute: int, parts: Iterable[Content]) -> Column:
     numbering = Numbering()
     counts = np.zeros(64, dtype=np.int32)
     for content in parts:
-        numbers = numbering.assign(content.hi, content.lo, content.mask())
+        found = numbering.assign(content.hi, content.lo, content.mask())
         counts = room(counts, len(numbering), fill=0)
-        kernels.count_numbers(numbers, counts)
+        kernels.count_numbers(found, counts)
     return Column(attribute, *numbering.keys(), counts[: len(numbering)])
 
 

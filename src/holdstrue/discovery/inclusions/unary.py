@@ -1,9 +1,10 @@
 """Inclusions between single columns of any number of tables, found from scratch and kept current (paper 004).
 
-The paper finds them by attribute clusters; the default here are counters of shared values, which the
-same changes keep current for less (see `counters.py`; `benchmarks` compares both by number of
-attributes). NULLs are no values: they are ignored on the left and give nothing on the right. A column
-without values is included in every column it compares with.
+The paper keeps attribute clusters (`clusters.py`); the default here are counters of shared values
+(`counters.py`). Microseconds of CPU an inserted row of twelve columns, counters / clusters, a million values:
+12 attributes 5.7 / 5.1, 60 attributes 5.4 / 12.5, 120 7.1 / 34, 396 8.1 / 57: few attributes make few clusters, many
+make many that must be intersected again. NULLs are no values: they are ignored on the left and give nothing on the
+right. A column without values is included in every column it compares with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counted values of one shard: the attributes that hold each value, and in how many rows (the paper's generator).
 
 Memory: a value takes 4 bytes and 27 to 37 for its digest and cell, an attribute that holds it 12:
-about 50 bytes for a value in one column, at two thirds filling up to 65.
+56 bytes a value at ten million values of which most are in one column, 61 at one million.
 """
 
 from __future__ import annotations
