@@ -1,6 +1,6 @@
 """Keys and FDs of public data equal those that Desbordante finds, where it is installed (soak runs).
 
-FDs by DFD: HyFD of version 2.3 gives seven on `hospital` that do not hold, and misses three.
+FDs by DFD: HyFD of version 2.5 gives seven on `hospital` that do not hold, and misses three.
 """
 
 from __future__ import annotations
