@@ -78,6 +78,9 @@ def _domains(schema: pa.Schema, names: list[str], options: SpaceOptions) -> tupl
 
 def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
     schema = table.schema
+    for name in options.columns or schema.names:
+        if schema.names.count(name) > 1:
+            raise DataError(f"the table has several columns called {name!r}", hint="rename one of them")
     if options.columns is None:
         names = [name for name in schema.names if family_of(schema.field(name).type) not in (None, "null")]
     else:
@@ -92,9 +95,6 @@ def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
                     f"column {name!r} holds {schema.field(name).type} values, which do not compare",
                     hint="leave the column out, or flatten it into plain columns",
                 )
-    for name in names:
-        if schema.names.count(name) > 1:
-            raise DataError(f"the table has several columns called {name!r}", hint="rename one of them")
     if table.num_rows and not options.empty:
         names = [name for name in names if table[name].null_count < table.num_rows]
     if not names:

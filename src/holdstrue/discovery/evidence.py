@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.layout import Layout, Side
 from holdstrue.discovery.predicates import Space
-from holdstrue.discovery.ranks import ranked, ranked_between
+from holdstrue.discovery.ranks import Block, ranked, ranked_between
 from holdstrue.discovery.tally import Tally
 from holdstrue.kernels import evidence as kernels
 
@@ -80,11 +80,17 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
         return no_evidence(space)
     if t_slots.size > s_slots.size:
         t_slots, s_slots = s_slots, t_slots
-    layout, t_side, s_side = ranked_between(
-        space, (codes[:, t_slots], known[:, t_slots], t_slots), (codes[:, s_slots], known[:, s_slots], s_slots)
-    )
+    layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))
     tally, complete = _counted(layout, t_side, s_side, _rectangle(t_side.size, s_side.size), budget)
     return _unpacked(layout, tally, t_side, s_side, complete)
+
+
+def _block(codes: I64, known: Mask, slots: I64) -> Block:
+    """The rows of some slots; without a copy where these follow each other."""
+    first, end = int(slots[0]), int(slots[-1]) + 1
+    if end - first == slots.size and (np.diff(slots) == 1).all():
+        return codes[:, first:end], known[:, first:end], slots
+    return codes[:, slots], known[:, slots], slots
 
 
 def evidence_of_pairs(space: Space, codes: I64, known: Mask, t: I64, s: I64) -> U64:

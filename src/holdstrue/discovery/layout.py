@@ -44,6 +44,7 @@ class Layout:
         self._unsure = bool(nullable.any())
         self.narrow = distinct <= _NARROW
         self.lane = 16 if self.narrow else 32
+        self.lowest = -(1 << 15) if self.narrow else 0
         places = {(c.left, c.right) for c in space.comparisons}
         mirrored = [
             Comparison(c.right, c.left, c.ordered) for c in space.comparisons if (c.right, c.left) not in places

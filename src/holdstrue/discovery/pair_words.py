@@ -51,7 +51,12 @@ class PairWords:
         return self._layout.atoms(self._packed(t, s), mirrored=False)
 
     def distinct(self, t: I64, s: I64) -> tuple[U64, I64]:
-        """The different sets of the pairs, each with the first pair that has it."""
+        """The different sets of the pairs in both orders, each with a pair that has it."""
+        packed = self._packed(t, s)
         tally = Tally(self._layout.width)
-        tally.add(self._packed(t, s), np.ones(t.size, dtype=np.int64), np.stack([t, s], axis=1))
-        return self._layout.atoms(tally.words(), mirrored=False), tally.first()
+        numbers = tally.add(packed, np.ones(t.size, dtype=np.int64))
+        first = np.empty(len(tally), dtype=np.int64)
+        first[numbers[::-1]] = np.arange(t.size - 1, -1, -1)
+        pairs = np.stack([t[first], s[first]], axis=1)
+        ways = [self._layout.atoms(tally.words(), mirrored=way) for way in (False, True)]
+        return np.concatenate(ways), np.concatenate([pairs, pairs[:, ::-1]])

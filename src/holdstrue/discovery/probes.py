@@ -41,11 +41,6 @@ class EqualRows:
         at = np.searchsorted(self._codes, codes, side="right")
         self._codes, self._slots = np.insert(self._codes, at, codes), np.insert(self._slots, at, slots)
 
-    def count(self, codes: I64) -> int:
-        """How many partners these codes have together. Runtime complexity: O(log n) a code."""
-        ends = np.searchsorted(self._codes, codes, side="right") - np.searchsorted(self._codes, codes, side="left")
-        return int(ends.sum())
-
     def probe(self, codes: I64) -> Iterator[Pairs]:
         """Positions in `codes` and the slots of rows with that code, in chunks."""
         low = np.searchsorted(self._codes, codes, side="left")
@@ -99,8 +94,9 @@ class Probe:
                 side.insert(mine.astype(np.int32), codes)
 
     def probe(self, slots: I64) -> Iterator[Pairs]:
-        """Pairs (t, s) of rows of which one is among `slots`; each as often as it is found."""
-        for as_t in (True, False):
+        """Pairs of rows of which one is among `slots`, in one of their orders; some more than once."""
+        both = not (isinstance(self._t_side, EqualRows) and self._t_side is self._s_side)
+        for as_t in (True, False)[: 1 + both]:
             side = self._s_side if as_t else self._t_side
             mine, codes = self._codes(slots, self._t_columns if as_t else self._s_columns)
             if not mine.size:
@@ -112,13 +108,6 @@ class Probe:
                 keep = (one != other) & self._rows.alive[other]
                 one, other = one[keep], other[keep]
                 yield (one, other) if as_t else (other, one)
-
-    def expected(self, slots: I64) -> int:
-        """About how many pairs `probe` would hand out: exact for equalities, all rows else."""
-        if isinstance(self._t_side, EqualRows):
-            mine, codes = self._codes(slots, self._s_columns)
-            return 2 * self._t_side.count(codes[0]) if mine.size else 0
-        return int(slots.size * self._rows.size // 4)
 
     def _codes(self, slots: I64, columns: list[int]) -> tuple[I64, list[I64]]:
         """Rows that may match, and their codes; a row with an unknown value matches none."""

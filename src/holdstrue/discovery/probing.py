@@ -218,7 +218,7 @@ class ProbingWay:
         for probe, _ in self._probes:
             for t, s in probe.probe(new):
                 self.candidates += t.size
-                found, first = pair_words.distinct(np.concatenate([t, s]), np.concatenate([s, t]))
+                found, first = pair_words.distinct(t, s)
                 hit = np.empty(found.shape[0], dtype=np.bool_)
                 kernels.containing(found, cover.sets, hit)
                 words.append(found[hit])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.layout import Lanes, Layout, Side
 from holdstrue.discovery.predicates import Space
 from holdstrue.kernels import digest
+from holdstrue.kernels import evidence as kernels
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -53,36 +54,44 @@ def ranked(
         order, weights, copies = _arranged(space, ranks, known, slots)
         ranks, known, slots = ranks[:, order], known[:, order], slots[order]
     usable = _usable(space, known)
-    layout = Layout(space, ~usable.all(axis=1), int(ranks.max(initial=0)) + 1)
+    layout = Layout(space, np.logical_not(usable.all(axis=1)), int(ranks.max(initial=0)) + 1)
     return layout, _side(layout, ranks, usable, weights, slots, copies)
 
 
 def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side]:
     """Ranks for comparing rows t with rows s only: by where codes of s lie among those of t.
 
-    Complexity: O(values of s x log values of t).
+    Complexity: O(values of s), O(values of s x log values of t) for ordered columns.
     """
-    t_ranks, s_ranks = (np.zeros(block[0].shape, dtype=np.int64) for block in (t, s))
-    for component in space.components:
-        columns = list(component)
-        landmarks = np.unique(t[0][columns])
-        for codes, ranks in ((t[0], t_ranks), (s[0], s_ranks)):
-            for column in columns:
-                at = np.searchsorted(landmarks, codes[column])
-                ranks[column] = 2 * at
-                ranks[column] += landmarks[np.minimum(at, landmarks.size - 1)] == codes[column]
-        _settle_nulls(space, t_ranks, t[1], columns)
-        _settle_nulls(space, s_ranks, s[1], columns)
+    ordered = {c.left for c in space.comparisons if c.ordered}
+    landmarks = {component: np.unique(t[0][list(component)]) for component in space.components}
+    # the lowest rank is left to NULL as a value
+    top = 2 * max(marks.size for marks in landmarks.values()) + 2
     t_known, s_known = _usable(space, t[1]), _usable(space, s[1])
-    top = max(int(t_ranks.max(initial=0)), int(s_ranks.max(initial=0)))
-    layout = Layout(space, ~(t_known.all(axis=1) & s_known.all(axis=1)), top + 1)
+    layout = Layout(space, np.logical_not(t_known.all(axis=1) & s_known.all(axis=1)), top + 1)
+    lowest = layout.lowest
+    sides = []
+    for codes, known, slots in (t, s):
+        ranks = np.empty(codes.shape, dtype=np.int16 if layout.narrow else np.int32)
+        for component, marks in landmarks.items():
+            for column in component:
+                kernels.ranks_among(
+                    marks, np.ascontiguousarray(codes[column]), column in ordered, lowest + 1, ranks[column]
+                )
+                if space.nulls == "equal":
+                    ranks[column, ~known[column]] = lowest
+        sides.append((ranks, _usable(space, known), slots))
     none = np.zeros(0, dtype=np.int64)
-    order = _locality(s_ranks, space)
-    return (
-        layout,
-        _side(layout, t_ranks, t_known, none, t[2], none),
-        _side(layout, s_ranks[:, order], s_known[:, order], none, s[2][order], none),
-    )
+    arranged = []
+    for ranks, known, slots in sides:
+        order = _locality(ranks, space)
+        lanes = _lanes(layout, known if known.all() else known[:, order])
+        arranged.append(Side(np.ascontiguousarray(ranks[:, order]), lanes, none, slots[order], none))
+    return layout, arranged[0], arranged[1]
+
+
+def _lanes(layout: Layout, known: Mask) -> tuple[Lanes, Lanes]:
+    return layout.known_lanes(known, "t"), layout.known_lanes(known, "s")
 
 
 _SMALL = 4096
@@ -100,9 +109,8 @@ def _usable(space: Space, known: Mask) -> Mask:
 
 
 def _side(layout: Layout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> Side:
-    narrow: Lanes = (ranks - 32768).astype(np.int16) if layout.narrow else ranks.astype(np.int32)
-    lanes = (layout.known_lanes(known, "t"), layout.known_lanes(known, "s"))
-    return Side(np.ascontiguousarray(narrow), lanes, weights, np.ascontiguousarray(slots), copies)
+    narrow: Lanes = (ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32)
+    return Side(np.ascontiguousarray(narrow), _lanes(layout, known), weights, np.ascontiguousarray(slots), copies)
 
 
 def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I64, I64]:
@@ -124,7 +132,7 @@ def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I
     return first[order], counts[order].astype(np.int64), slots[second[order]]
 
 
-def _locality(ranks: I64, space: Space) -> I64:
+def _locality(ranks: Lanes, space: Space) -> I64:
     """Rows by columns of few values, then by an ordered one: neighbours then compare alike with most rows."""
     distinct = [int(np.unique(row).size) if row.size else 0 for row in ranks[:, :: max(1, ranks.shape[1] // 4096)]]
     ordered = [c.left for c in space.comparisons if c.ordered and c.left == c.right]

@@ -63,10 +63,11 @@ class Tally:
         before, numbers = self._used, np.empty(words.shape[0], dtype=np.int64)
         self._used = kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
         self._counts[before : self._used] = 0
-        np.add.at(self._counts, numbers, counts)
+        kernels.accumulate(self._counts, numbers, np.ascontiguousarray(counts))
         if first is not None:
-            fresh = np.flatnonzero(numbers >= before)[::-1]
-            self._first[numbers[fresh]] = first[fresh]
+            fresh = np.flatnonzero(numbers >= before)
+            new, place = np.unique(numbers[fresh], return_index=True)
+            self._first[new] = first[fresh[place]]
         return numbers
 
     def count(self, layout: Layout, t: Side, s: Side, span: I64, state: I64) -> bool:

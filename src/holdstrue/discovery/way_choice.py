@@ -25,7 +25,7 @@ NEW_PAIRS = 10**9
 PAIR_SECONDS = 2.5e-9
 """A counted pair on `airport`, one core."""
 
-CANDIDATE_SECONDS = 1.0e-7
+CANDIDATE_SECONDS = 2.0e-7
 """A candidate pair fetched and its evidence built, on `airport`, one core."""
 
 
@@ -81,7 +81,7 @@ def estimate(rows: CodedRows, sets: U64, live: int, removed: int, added: int) ->
         if choice.is_equality:
             _, counts = np.unique(rows.codes[comparison.left, sample], return_counts=True)
             share = float((counts.astype(np.float64) * (counts - 1)).sum() / max(1, sample.size * (sample.size - 1)))
-            candidates += 2 * added * live * share
+            candidates += added * live * share
         else:
             candidates += added * live / 4
     return Cost(pairs, counting, candidates * CANDIDATE_SECONDS, removed > 0)

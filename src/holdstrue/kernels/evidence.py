@@ -276,6 +276,13 @@ def enter(cells: I32, keys: U64, used: int, words: U64, out: I64) -> int:
 
 
 @kernel
+def accumulate(counts: I64, numbers: I64, more: I64) -> None:
+    """Add `more[i]` to the count of `numbers[i]`. Complexity: O(n)."""
+    for i in range(numbers.size):
+        counts[numbers[i]] += more[i]
+
+
+@kernel
 def reenter(cells: I32, keys: U64, used: int) -> None:
     """Fill empty, larger cells with the words already numbered. Complexity: O(used)."""
     mask = np.uint64(cells.size - 1)
@@ -381,3 +388,47 @@ def words_of_pairs(
             if s_known.shape[1] > 0:
                 lane &= t_known[g, t[i]] & s_known[g, s[i]]
             words[g // a_word, i] |= np.uint64(lane) << np.uint64((g % a_word) * lane_bits)
+
+
+@kernel
+def ranks_among(landmarks: I64, codes: I64, ordered: bool, lowest: int, out: Lanes) -> None:
+    """Ranks by which codes compare with the landmarks (ascending, distinct) as their values do.
+
+    The i-th landmark has rank 2i + 1, a code between two landmarks the even rank between theirs; where order
+    does not matter any code that is no landmark has rank 0. All are above `lowest`, which is added.
+
+    Complexity: O(log landmarks) a code, O(1) expected without order.
+    """
+    count = landmarks.size
+    if ordered:
+        for i in range(codes.size):
+            low = 0
+            high = count
+            while low < high:
+                middle = (low + high) // 2
+                if landmarks[middle] < codes[i]:
+                    low = middle + 1
+                else:
+                    high = middle
+            hit = low < count and landmarks[low] == codes[i]
+            out[i] = lowest + 2 * low + (1 if hit else 0)
+        return
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    mask = np.uint64(size - 1)
+    cells = np.full(size, -1, dtype=np.int32)
+    for k in range(count):
+        at = mix(np.uint64(landmarks[k])) & mask
+        while cells[at] >= 0:
+            at = (at + np.uint64(1)) & mask
+        cells[at] = k
+    for i in range(codes.size):
+        at = mix(np.uint64(codes[i])) & mask
+        rank = 0
+        while cells[at] >= 0:
+            if landmarks[cells[at]] == codes[i]:
+                rank = 2 * cells[at] + 1
+                break
+            at = (at + np.uint64(1)) & mask
+        out[i] = lowest + rank
