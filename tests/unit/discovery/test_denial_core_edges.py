@@ -185,7 +185,7 @@ def test_keys_on_measures_rank_below_real_ones() -> None:
 
 
 def test_what_a_sample_gives_is_verified_on_all_rows(shared_data: Path) -> None:
-    import pyarrow.csv as csv
+    from pyarrow import csv
 
     table = csv.read_csv(shared_data / "tax" / "tax50k_dirty.csv").slice(0, 3000)
     columns = ("zip", "city", "state", "salary", "rate")
