@@ -12,14 +12,11 @@ from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.denial import DenialCore, DenialOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Miss, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.discovery.predicates import SpaceOptions
 from holdstrue.rules.model import DC, Rule
-
-NEAR_SECONDS = 10.0
-"""Time for near misses, which nobody asked for by name. Chosen, not tuned."""
 
 
 class DenialKind(PerTable[DenialCore]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from holdstrue.discovery.dependencies.near import NearMiss
 from holdstrue.discovery.dependencies.options import Options as CoreOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Miss, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import FD, Body
@@ -57,7 +58,7 @@ class DependencyKind(PerTable[Core]):
         return [
             Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, _measures(miss))
             for name, core in self.cores.items()
-            for miss in core.near_misses(most)
+            for miss in core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
         ]
 
     def explain(self) -> str:

@@ -18,6 +18,9 @@ from holdstrue.rules.model import Body
 
 Arrays = dict[str, NDArray[np.generic]]
 
+NEAR_SECONDS = 10.0
+"""Time for the near misses of a table, which nobody asked for by name. Chosen, not tuned."""
+
 
 @dataclass(frozen=True)
 class Miss:
