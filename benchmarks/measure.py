@@ -64,7 +64,7 @@ def machine() -> dict[str, str | int]:
         ),
         platform.processor(),
     )
-    packages = ("holdstrue", "numpy", "numba", "pyarrow", "duckdb", "polars", "pyroaring")
+    packages = ("holdstrue", "numpy", "numba", "pyarrow", "duckdb", "polars", "pyroaring", "desbordante")
     found: dict[str, str | int] = {
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         "cpu": model,

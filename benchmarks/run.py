@@ -13,7 +13,19 @@ import tempfile
 from pathlib import Path
 
 from measure import machine
-from scenarios import cli, delta, memory, pairs, profile_batches, scratch, single, spark
+from scenarios import (
+    cli,
+    delta,
+    discover_fd,
+    discover_ind,
+    fragments,
+    memory,
+    pairs,
+    profile_batches,
+    scratch,
+    single,
+    spark,
+)
 from scenarios.setting import Outcome, Setting
 
 SCENARIOS = {
@@ -25,6 +37,9 @@ SCENARIOS = {
     "cli": cli.run,
     "profile": profile_batches.run,
     "spark": spark.run,
+    "discover_ind": discover_ind.run,
+    "fragments": fragments.run,
+    "discover_fd": discover_fd.run,
 }
 ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
 PEERS = "holdstrue,duckdb,duckdb_recompute,polars,lt_tree,chains"
@@ -37,6 +52,9 @@ SIZES = {
     "cli": "1000000,3000000",
     "profile": "1000000",
     "spark": "1000000,5000000",
+    "discover_ind": "1000000,10000000",
+    "fragments": "200000,500000,1000000,2000000",
+    "discover_fd": "100000,1000000",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from competitors import dependencies, inclusions
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
@@ -18,7 +19,17 @@ def main() -> None:
     """Run the job."""
     given = json.load(sys.stdin)
     job = Job(**{**given, "rules": tuple(given["rules"]), "batches": tuple(given["batches"])})
-    tasks = {"changes": changes, "scratch": scratch, "memory": memory, "hotspots": ranked}
+    tasks = {
+        "changes": changes,
+        "scratch": scratch,
+        "memory": memory,
+        "hotspots": ranked,
+        "inclusions": inclusions.scratch,
+        "inclusion_changes": inclusions.changes,
+        "fragments": split,
+        "dependencies": dependencies.scratch,
+        "dependency_changes": dependencies.changes,
+    }
     print(json.dumps(tasks[job.task](job)))
 
 
@@ -125,6 +136,14 @@ def ranked(job: Job) -> dict[str, Any]:
 
     spots = hotspots(work, len(batches) - half, job.options.get("top", 15))
     return {"plain_us": round(median([span.cpu_ms for span in spans]) * 1e3), "spots": spots}
+
+
+def split(job: Job) -> dict[str, Any]:
+    """A relation over sites, by one of its algorithms."""
+    from competitors import split_relation
+
+    works = {"plan": split_relation.planned, "central": split_relation.central}
+    return works.get(job.options["way"], split_relation.measured)(job.options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta, Violation
     from holdstrue.detect.monitor import Monitor
     from holdstrue.detect.report import Report
+    from holdstrue.discovery.api import discover
+    from holdstrue.discovery.discovery import Discovery
     from holdstrue.errors import HoldstrueError
     from holdstrue.rules import CFD, DC, FD, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
 
@@ -21,6 +23,8 @@ _HOMES = {
     "Report": "holdstrue.detect.report",
     "Delta": "holdstrue.detect.delta",
     "Violation": "holdstrue.detect.delta",
+    "Discovery": "holdstrue.discovery.discovery",
+    "discover": "holdstrue.discovery.api",
     "HoldstrueError": "holdstrue.errors",
     **dict.fromkeys(
         ("CFD", "DC", "FD", "Inclusion", "Key", "NotNull", "Rule", "RuleSet", "load_rules", "parse_rule"),
@@ -33,6 +37,7 @@ __all__ = [
     "DC",
     "FD",
     "Delta",
+    "Discovery",
     "HoldstrueError",
     "Inclusion",
     "Key",
@@ -43,6 +48,7 @@ __all__ = [
     "RuleSet",
     "Violation",
     "check",
+    "discover",
     "load_rules",
     "parse_rule",
 ]

@@ -40,3 +40,33 @@ def test_an_unknown_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HoldstrueError, match="colour"):
         many.apply([pa.table({"path": [str(path)]})], feed="files")
     assert many.batches == 1
+
+
+def test_a_column_that_was_all_null_takes_the_type_of_its_first_values(tmp_path: Path) -> None:
+    empty = pa.table({"id": [1, 2], "zip": pa.nulls(2), "city": ["A", "B"]})
+    one = Monitor("zip -> city", key="id")
+    one.apply(empty, feed="append")
+    many = Sharded(Loops(2), tmp_path / "state", "zip -> city", key="id")
+    many.apply([empty], feed="append")
+    path = tmp_path / "new.csv"
+    path.write_text("id,zip,city\n3,10,C\n4,10,D\n")
+    files = [pa.table({"path": [str(path)]})]
+    assert dict(many.apply(files, feed="files").counts) == dict(one.apply(path).counts)
+    assert many.counts() == one.counts()
+    assert one.counts()["zip -> city"].pairs == 1
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_commit_of_a_changelog_may_lie_in_several_files(tmp_path: Path, order: tuple[int, int]) -> None:
+    one, many = monitors(tmp_path)
+    head = "id,zip,city,op,_change_type,_commit_version\n"
+    (tmp_path / "0.csv").write_text(head + "1,10,A,insert,update_preimage,1\n2,11,B,delete,delete,2\n")
+    (tmp_path / "1.csv").write_text(head + "1,11,A,insert,update_postimage,1\n")
+    paths = [tmp_path / f"{i}.csv" for i in order]
+    assert dict(one.apply(paths, feed="delta").counts) == dict(
+        many.apply(
+            [pa.table({"path": [str(path) for path in paths]})], feed="files", read={"feed": "delta"}
+        ).counts
+    )  # fmt: skip
+    assert many.rows == one.rows == {"data": 1}
+    assert many.counts() == one.counts()

@@ -16,6 +16,7 @@ from holdstrue.detect.delta import Violation
 from holdstrue.spark import hot, pool
 from holdstrue.spark.lists import ADDED
 from holdstrue.spark.sharded import Shape, Sharded, violation_of
+from holdstrue.spark.standing import standing_counts
 from laws import test_references as references
 from laws import worlds
 from laws.shards import Loops
@@ -100,6 +101,7 @@ def check(monitor: Sharded, delta: Any, truth: dict[str, set[Any]], after: dict[
     assert found(delta.removed) == nonempty({rule: truth[rule] - after[rule] for rule in after})
     assert found(listed(monitor)) == nonempty(after)
     assert_counts(monitor.counts(), after)
+    assert standing_counts(monitor.path) == monitor.counts()
 
 
 @SETTINGS

@@ -260,7 +260,7 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
     "unknown column": (table([row | {"zipp": 1} for row in GOOD]), "unknown column 'zipp'"),
     "missing column": (table(GOOD).drop_columns(["city"]), "no column 'city'"),
     "text for a number": (
-        table(GOOD).set_column(3, "code", pa.array(["seven", "7"])),
+        table(GOOD).set_column(3, "code", pa.array(["seven", "seven"])),
         "'seven'",
     ),
     "number out of range": (table(GOOD).set_column(3, "code", pa.array([7, 2**40])), str(2**40)),

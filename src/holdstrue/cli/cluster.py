@@ -1,4 +1,4 @@
-"""What `check`, `init` and `apply` do on Spark."""
+"""What `check`, `discover`, `init` and `apply` do on Spark."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from holdstrue.detect.delta import Delta
     from holdstrue.detect.resolve import OnConflict
+    from holdstrue.discovery.discovery import Discovery
     from holdstrue.plan.compile import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.spark import Report
@@ -96,6 +97,20 @@ class Cluster:
             columns = dict.fromkeys((*(own if name == main else ()), *needed[name]))
             frames[name] = frame_of(spark, paths, tuple(columns), read)
         return check(frames, rules, key=key or None, limit=limit, index=index)
+
+    def discover(
+        self, sources: Any, kinds: Sequence[str], *, key: Any, state: str | None, read: Any, **choices: Any
+    ) -> Discovery:
+        """Find the rules of files."""
+        spark = self.session()
+        from holdstrue.spark import discover
+        from holdstrue.spark.files import frame_of
+
+        named = sources if isinstance(sources, Mapping) else {"data": sources}
+        files = {name: [paths] if isinstance(paths, str) else list(paths) for name, paths in named.items()}
+        frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
+        data = frames if isinstance(sources, Mapping) else frames["data"]
+        return discover(data, kinds, key=key, state=state, **choices)
 
     def create(
         self, state: str, rules: RuleSet, keys: Mapping[str, tuple[str, ...]], files: Files, index: IndexKind, read: Any

@@ -10,7 +10,9 @@ import typer
 from holdstrue import __version__
 from holdstrue.cli.commands.apply import apply
 from holdstrue.cli.commands.check import check
+from holdstrue.cli.commands.discover import discover
 from holdstrue.cli.commands.explain import explain
+from holdstrue.cli.commands.fragments import fragments
 from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.status import status
@@ -25,8 +27,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 clean, 1 violations, 2 bad usage or bad input, 3 internal failure.",
 )
-for _command in (check, init, apply, watch, violations, status, explain, rules):
+for _command in (check, discover, init, apply, watch, violations, status, explain, rules):
     app.command()(_command)
+app.add_typer(fragments)
 
 
 def _version(wanted: bool) -> None:

@@ -195,8 +195,8 @@ class Teller:
             label = printable(", ".join(files) or delta.batch)
             return f"{dt.datetime.now().isoformat(timespec='seconds')} {line_of(replace(delta, batch=label))}"
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        counts = delta.to_dict()["counts"]
-        return json_text({"time": now, "batch": delta.batch, "files": files, "counts": counts})
+        about = {name: value for name, value in delta.to_dict().items() if name in ("counts", "stopped_holding")}
+        return json_text({"time": now, "batch": delta.batch, "files": files, **about})
 
 
 def follow(query: StreamingQuery, stop: Stop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def check(
     ----------
     data
         A path (CSV, Parquet, Arrow IPC, JSON lines; a glob for several files), a pyarrow Table, a
-        pandas or polars data frame.
+        pandas or polars data frame; a mapping from names to such for several tables.
     rules
         Anything `load_rules` takes: a file, rule texts, rules.
     key
@@ -55,7 +56,14 @@ def check(
         raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
     ruleset = load_rules(rules)
     others = dict(tables or {})
-    main = main_table(ruleset, tuple(others))
+    if _are_tables(data):
+        others = {**data, **others}
+        main = main_table(ruleset, tuple(others))
+        if main not in others:
+            raise HoldstrueError(f"the rules speak of a table {main!r}", hint=f"the tables are {', '.join(others)}")
+        data = others.pop(main)
+    else:
+        main = main_table(ruleset, tuple(others))
     needed = needed_columns(ruleset, main)
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     sources = {name: source for name, source in {main: data, **others}.items() if name in needed}
@@ -78,6 +86,16 @@ def check(
         0,
     )
     return Report.of(engine, {main: own}, limit)
+
+
+def _are_tables(data: Any) -> bool:
+    """Whether a mapping is of tables by name rather than of values by column."""
+    if not isinstance(data, Mapping) or hasattr(data, "__arrow_c_stream__") or not data:
+        return False
+    return all(
+        isinstance(part, str | PathLike) or hasattr(part, "column_names") or hasattr(part, "columns")
+        for part in data.values()
+    )
 
 
 def _schema(source: Any, read: Mapping[str, Any]) -> pa.Schema:

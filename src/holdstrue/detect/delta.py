@@ -66,6 +66,11 @@ class Delta:
         total = sum(step.added + step.removed for step in self.counts.values())
         return not self.duplicate and len(self.added) + len(self.removed) < total
 
+    @property
+    def stopped_holding(self) -> tuple[str, ...]:
+        """The rules that held before the batch and do not hold after it."""
+        return tuple(rule for rule, step in self.counts.items() if step.open and step.open == step.added - step.removed)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         return {
@@ -76,6 +81,7 @@ class Delta:
                 rule: {"added": step.added, "removed": step.removed, "open": step.open}
                 for rule, step in self.counts.items()
             },
+            "stopped_holding": list(self.stopped_holding),
             "truncated": self.truncated,
             "duplicate": self.duplicate,
         }

@@ -15,6 +15,7 @@ from holdstrue.detect.delta import Batched, RuleCounts
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.runs import MOST_RUNS, Runs, size_of
 from holdstrue.detect.shard import Shard
+from holdstrue.errors import StateError
 from holdstrue.io.store import RunFile, Store
 from holdstrue.plan.compile import IndexKind
 from holdstrue.plan.layout import Layout
@@ -71,6 +72,11 @@ class State:
     @staticmethod
     def of(data: Mapping[str, Any]) -> State:
         """From plain JSON data."""
+        if "rules" not in data:
+            raise StateError(
+                "this is not the state of a monitor",
+                hint="a discovery is read with: holdstrue discover --state STATE; a site with: holdstrue fragments",
+            )
         return State(
             rules=load_rules(data["rules"]),
             main=data["main"],

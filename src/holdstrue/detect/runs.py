@@ -120,7 +120,7 @@ class Runs:
         """Apply the logged batches from number `since` on."""
         pending: dict[str, Incoming] = {}
         for file in self.log[since:]:
-            for table, part in _parts(store, file):
+            for table, part in parts_of(store, file):
                 rows = engine.tables[table].rows
                 if table in pending and (part.old >= rows.size).any():
                     _apply(engine, pending, keys)
@@ -148,7 +148,7 @@ def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
     return tables
 
 
-def _parts(store: Store, file: RunFile) -> Iterator[tuple[str, Incoming]]:
+def parts_of(store: Store, file: RunFile) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
     tables = store.read_tables(file)
     tables = tables[len(tables) % 3 :]

@@ -1,1 +1,1 @@
-"""Rules found in data, and kept current as it changes."""
+"""Rules found in data, and kept current while the data change."""

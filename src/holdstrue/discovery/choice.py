@@ -23,8 +23,8 @@ _CHUNK = 1 << 14
 def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
     """The predicate space of a table.
 
-    Columns without any value are left out, and columns of lists, structs and maps, which do not compare.
-    The space stays as it was chosen when the table changes later.
+    Columns without any value are left out unless asked for, and columns of lists, structs and maps, which do
+    not compare. The space stays as it was chosen when the table changes later.
 
     Complexity: O(values log values), and O(columns^2) a distinct value that several columns share.
 
@@ -95,7 +95,7 @@ def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
                     f"column {name!r} holds {schema.field(name).type} values, which do not compare",
                     hint="leave the column out, or flatten it into plain columns",
                 )
-    if table.num_rows:
+    if table.num_rows and not options.empty:
         names = [name for name in names if table[name].null_count < table.num_rows]
     if not names:
         raise DataError("no column holds plain values to compare", hint="name other columns")

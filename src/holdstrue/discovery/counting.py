@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,13 @@ from holdstrue.discovery.coded_rows import CodedRows
 from holdstrue.discovery.counted import CountedEvidence, Shift
 from holdstrue.discovery.cover import Cover, CoverSearch
 from holdstrue.discovery.evidence import Evidence, evidence_between, evidence_within
+from holdstrue.discovery.predicates import Space
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Snapshot = dict[str, NDArray[Any]]
+Within: TypeAlias = Callable[[Space, I64, NDArray[np.bool_], I64, Budget], Evidence]
+"""Counts the evidence of all pairs of some rows: (space, codes, known, slots, budget)."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,10 @@ class CountingWay:
         self._error = error
         self.evidence = CountedEvidence(rows.space.width)
 
-    def load(self, slots: I64, budget: Budget) -> Cover:
-        """Compare all pairs and search."""
-        found = self._within(slots, budget)
+    def load(self, slots: I64, budget: Budget, within: Within | None = None) -> Cover:
+        """Compare all pairs, here or elsewhere, and search."""
+        rows = self._rows
+        found = (within or evidence_within)(rows.space, rows.codes, rows.known, slots, budget)
         self.evidence.apply([], [found])
         return self._searched(found.complete, budget)
 

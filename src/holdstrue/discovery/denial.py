@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.choice import choose_space, space_from
 from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.counting import CountingWay, Outcome
+from holdstrue.discovery.counting import CountingWay, Outcome, Within
 from holdstrue.discovery.cover import Cover, CoverSearch, Limits, violated
 from holdstrue.discovery.measures import ColumnFacts, DenialRule, Measures
 from holdstrue.discovery.near_misses import NearMiss, near_misses
@@ -114,6 +114,7 @@ class DenialCore:
         *,
         space: Space | None = None,
         verifier: Verifier | None = None,
+        within: Within | None = None,
     ) -> DenialCore:
         """Discover from scratch.
 
@@ -127,6 +128,8 @@ class DenialCore:
             Instead of one chosen from the table.
         verifier
             Finds two rows that break a rule, for the way without all pairs; without one all pairs are looked at.
+        within
+            Counts the evidence of the rows elsewhere.
 
         Complexity: O(rows^2 x comparisons / lanes of a vector) with counted evidences.
         """
@@ -137,7 +140,11 @@ class DenialCore:
         if method == "index":
             core._way = core._probing()
             core._way.verifier, core._way.table = verifier, table if verifier is not None else None
-        core._cover = core._way.load(core._rows.insert(table), core.budget)
+        slots = core._rows.insert(table)
+        if isinstance(core._way, CountingWay):
+            core._cover = core._way.load(slots, core.budget, within)
+        else:
+            core._cover = core._way.load(slots, core.budget)
         return core
 
     @property
@@ -155,12 +162,13 @@ class DenialCore:
         """The way in use."""
         return "evidence" if isinstance(self._way, CountingWay) else "index"
 
-    def apply(self, removed: I64, added: pa.Table) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
         """Take rows out (by slot) and put rows in; returns the rules that this ended and made.
 
         Runtime complexity: O(rows of the batch x rows) comparisons with counted evidences; with indexes
         O(candidate pairs), and verification of what removed rows make possible.
         """
+        self.budget = replace(self.budget, deadline=deadline)
         before = shown(self.space, self._cover.sets)
         gone = np.unique(np.asarray(removed, dtype=np.int64)) if len(removed) else np.zeros(0, dtype=np.int64)
         if gone.size != len(removed):

@@ -78,8 +78,6 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
     """
     if not t_slots.size or not s_slots.size:
         return no_evidence(space)
-    if not t_slots.size or not s_slots.size:
-        return evidence_within(space, codes, known, np.zeros(0, dtype=np.int64), budget)
     if t_slots.size > s_slots.size:
         t_slots, s_slots = s_slots, t_slots
     layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))

@@ -57,6 +57,8 @@ class SpaceOptions:
         single comparison across columns are the same either way.
     order_text
         Whether text is also compared by order.
+    empty
+        Whether columns without any value are compared too: values may come later.
     nulls
         `unknown`: no comparison with NULL holds. `equal`: NULL is a value, equal to itself, below all others.
     """
@@ -66,6 +68,7 @@ class SpaceOptions:
     share: float = 0.3
     both_ways: bool = False
     order_text: bool = False
+    empty: bool = False
     nulls: Nulls = "unknown"
 
 

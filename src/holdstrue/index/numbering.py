@@ -44,6 +44,16 @@ class Numbering:
     def __len__(self) -> int:
         return self._used
 
+    @property
+    def hi(self) -> U64:
+        """By number the first word of the key."""
+        return self._hi
+
+    @property
+    def lo(self) -> U64:
+        """By number the second word of the key."""
+        return self._lo
+
     def assign(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of the members' keys, new ones for new keys; -1 for the others. Complexity: O(n) expected."""
         return self.assign_new(hi, lo, member)[0]
@@ -87,6 +97,10 @@ class Numbering:
         out = np.empty(hi.size, dtype=np.int32)
         hashing.find(self._cells, self._hi, self._lo, hi, lo, member, out)
         return out
+
+    def keys(self) -> tuple[U64, U64]:
+        """The keys in the order of their numbers; views that last until the next key is added."""
+        return self._hi[: self._used], self._lo[: self._used]
 
     def _reserve(self, keys: int) -> None:
         self._hi = room(self._hi, keys)

@@ -121,8 +121,8 @@ class Store:
         except OSError as error:
             os.close(handle)
             raise StateError(
-                f"{self.path} is being written by another process",
-                hint="wait for it to finish; reading commands work meanwhile",
+                f"{self.path} is open for writing elsewhere",
+                hint="wait for that to finish, or close the monitor that has it open",
             ) from error
         self._lock = handle
 
@@ -154,11 +154,13 @@ class Store:
         name = _fresh(kind, version)
         fields, columns = [], []
         for key, array in arrays.items():
-            flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+            # Arrow packs truth values into bits, which cannot be mapped as numpy's
+            plain = array.view(np.uint8) if array.dtype == np.bool_ else array
+            flat = pa.array(np.ascontiguousarray(plain).reshape(-1))
             offsets = pa.array([0, len(flat)], type=pa.int64())
             columns.append(pa.LargeListArray.from_arrays(offsets, flat))
             shape = ",".join(str(size) for size in array.shape)
-            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape}))
+            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": array.dtype.name}))
         schema = pa.schema(fields)
         with pa.OSFile(str(self._run(name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -284,7 +286,7 @@ class Store:
         for at, field in enumerate(batch.schema):
             values = batch.column(at).values
             shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
-            dtype = np.dtype(str(values.type))
+            dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
             if len(values) == 0:
                 arrays[field.name] = np.empty(shape, dtype=dtype)
                 continue

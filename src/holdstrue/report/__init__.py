@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdstrue.report.answers import Groups, Listing, Standing, Worst
     from holdstrue.report.forms import FORMATS, render
-    from holdstrue.report.notebook import html_of
+    from holdstrue.report.notebook import discovery_html, html_of
 
 _HOMES = {
     **dict.fromkeys(("Groups", "Listing", "Standing", "Worst"), "holdstrue.report.answers"),
     **dict.fromkeys(("FORMATS", "render"), "holdstrue.report.forms"),
-    "html_of": "holdstrue.report.notebook",
+    **dict.fromkeys(("discovery_html", "html_of"), "holdstrue.report.notebook"),
 }
 
-__all__ = ["FORMATS", "Groups", "Listing", "Standing", "Worst", "html_of", "render"]
+__all__ = ["FORMATS", "Groups", "Listing", "Standing", "Worst", "discovery_html", "html_of", "render"]
 
 
 def __getattr__(name: str) -> Any:

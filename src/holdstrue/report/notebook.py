@@ -7,7 +7,9 @@ from html import escape
 from itertools import islice
 
 from holdstrue.detect.report import Findings
+from holdstrue.discovery.discovery import Discovery
 from holdstrue.report.words import key_word, plural, shorten
+from holdstrue.rules.words import in_words
 
 SHOWN = 10
 """Violations a notebook shows: it is a glance, the rest is asked for in Python."""
@@ -56,6 +58,31 @@ def html_of(report: Findings) -> str:
         + _table(("status", "rule", "violations", "rows", "groups"), rules)
         + (_table(("rule", "t", "s"), listed) if listed else "")
         + (f"<p>… {more:,} more</p>" if more > 0 and shown else "")
+        + "</div>"
+    )
+
+
+def discovery_html(found: Discovery) -> str:
+    """The best rules of a discovery with their scores and words; every name is escaped."""
+    shown = found.rules[:SHOWN]
+    rules = "".join(
+        _row(
+            [
+                f"{rule.score:.2f}",
+                escape(rule.kind),
+                escape(shorten(f"{rule.table}: {rule.text}" if rule.table else rule.text, 100)),
+                escape(shorten(in_words(rule.body), 120)),
+            ]
+        )
+        for rule in shown
+    )
+    rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in found.counts().items())
+    more = len(found.rules) - len(shown)
+    return (
+        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(len(found.rules), "rule")}'
+        f"{'' if found.complete else ', stopped before the end'}</p>"
+        + _table(("score", "kind", "rule", "in words"), rules)
+        + (f"<p>… {more:,} more</p>" if more > 0 else "")
         + "</div>"
     )
 

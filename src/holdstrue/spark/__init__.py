@@ -1,4 +1,4 @@
-"""holdstrue on Spark: check data frames, keep violations current while changes stream in."""
+"""holdstrue on Spark: check data frames, discover their rules, keep violations current while changes stream in."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdstrue.spark.finding import discover
+    from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import Monitor
     from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
@@ -14,10 +16,12 @@ _HOMES = {
     "check": "holdstrue.spark.scratch",
     "Report": "holdstrue.spark.scratch",
     "Monitor": "holdstrue.spark.monitor",
+    "Inclusions": "holdstrue.spark.inclusions",
+    "discover": "holdstrue.spark.finding",
     "start": "holdstrue.spark.session",
 }
 
-__all__ = ["Monitor", "Report", "check", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -51,14 +51,17 @@ def feed_of(
     op_column: str | None,
     sample: pa.Table | None,
 ) -> Feed:
-    """The feed of a data frame with these columns; a table not seen before takes its types from it."""
+    """The feed of a data frame with these columns; a table not seen before takes its types from it.
+
+    For `files`, `frame` is what the files hold, as far as some column of the table was never seen with a value.
+    """
     names = tuple(frame.names)
     if feed == "files":
         if seen is None:
             raise ChangeError(
                 "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
             )
-        return Feed("files", seen, (PATH,))
+        return Feed("files", pa.schema([_typed(field, frame) for field in seen]), (PATH,))
     target = Target(tuple(key), seen, "error" if seen is not None else "ignore")
     table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
     if feed == "auto":

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.delta import Delta
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.store import RunFile, Store
 from holdstrue.plan.compile import IndexKind
 from holdstrue.spark.lists import settled
@@ -103,13 +103,19 @@ class Monitor(Sharded):
     # --- rows with what is wrong with them -------------------------------------------------------
 
     def annotated(self, rows: DataFrame, *, table: str | None = None) -> DataFrame:
-        """The rows of a table with a column `_violations`: an array of rule, partner (a key, as text) and message."""
+        """The rows of a table with a column `_violations`: an array of rule, partner (a key, as text) and message.
+
+        It tells what the monitor knows: rows are told by their key, and of a key that it does not have it knows none.
+        """
         durable, state = self._opened(read_only=True)
         durable.close()
         name = table or state.main
         if name not in state.keys:
             raise HoldstrueError(f"no table {name!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
         key = state.keys[name]
+        for part in key:
+            if part not in rows.columns:
+                raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
         listing = self.listing(table=name)
         found = self._frame(listing)
         several = len(key) > 1

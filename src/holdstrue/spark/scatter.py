@@ -17,7 +17,9 @@ from holdstrue.io.feeds import read_changes
 from holdstrue.io.feeds.changelog import read_log
 from holdstrue.io.feeds.delta import DELTA
 from holdstrue.io.feeds.iceberg import ICEBERG
+from holdstrue.io.feeds.reading import Opened, open_changes
 from holdstrue.io.feeds.target import Target
+from holdstrue.io.files import Options
 from holdstrue.plan.layout import HOME, Columns
 from holdstrue.spark.dispatch import first_rows
 from holdstrue.spark.job import Job
@@ -71,16 +73,19 @@ class Scatter:
     def _changes(self, rows: pa.Table, at: int) -> Iterator[tuple[Changes, NDArray[np.int64] | None]]:
         target = self._target()
         if self.feed == "files":
+            # a file has all columns of the table, and a column of the table is never an operation
+            whole = Target(target.key, self.seen)
             for path in rows.column(PATH).to_pylist():
-                local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
-                # a file has all columns of the table, and a column of the table is never an operation
-                yield read_changes(local, key=target.key, schema=self.seen, extra="error", **self.read), None
+                opened = open_file(path, whole, self.read)
+                if opened.feed in _LOGS:
+                    # a commit may lie in several files, so that only the rows' homes can settle it
+                    yield _log(opened.table, opened.places, whole, opened.feed)
+                else:
+                    yield opened.changes(), None
             return
         if self.feed in _LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
-            places = Places((Source(SOMEWHERE, _PARTITION_ROWS),), position)
-            changes, roles, commits = read_log(rows, places, target, _LOGS[self.feed])
-            yield Changes(changes.rows, roles, changes.places), commits
+            yield _log(rows, Places((Source(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
         options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column}
         yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None
@@ -103,6 +108,31 @@ class Scatter:
         """All kept columns; those that a batch of deletes leaves out are NULL."""
         schema = self.job.layout.plan.schemas[self.table]
         return fitted(changes, schema, self.job.layout.keys[self.table])
+
+
+def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
+    """Read a change file by its path as Spark writes it."""
+    local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
+    known = {name: value for name, value in read.items() if name in ("feed", "op_column", "format")}
+    asked = {name: value for name, value in read.items() if name not in known}
+    if "null_values" in asked:
+        asked["null_values"] = tuple(asked["null_values"])
+    return open_changes(local, target, options=Options(None, target.schema, **asked), **known)
+
+
+def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> pa.Schema:
+    """The types that columns which were all NULL so far have in some change files. Complexity: O(size of the files)."""
+    found: dict[str, pa.DataType] = {}
+    for path in paths:
+        for column in open_file(path, target, read).changes().rows.schema:
+            if not pa.types.is_null(column.type):
+                found.setdefault(column.name, column.type)
+    return pa.schema(found)
+
+
+def _log(rows: pa.Table, places: Places, target: Target, feed: str) -> tuple[Changes, NDArray[np.int64]]:
+    changes, roles, commits = read_log(rows, places, target, _LOGS[feed])
+    return Changes(changes.rows, roles, changes.places), commits
 
 
 def partition() -> int:

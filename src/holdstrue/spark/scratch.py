@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from holdstrue.detect.check import check as check_here
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.report import Findings
 from holdstrue.detect.tables import plain_field
@@ -22,7 +23,7 @@ from holdstrue.plan.compile import IndexKind, Plan, compile_rules, main_table, n
 from holdstrue.plan.explain import explain
 from holdstrue.plan.layout import HOME, Columns, Layout
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import Rule
+from holdstrue.rules.model import Inclusion, Rule
 from holdstrue.spark.dispatch import first_rows
 from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.spark.job import Job
@@ -30,8 +31,9 @@ from holdstrue.spark.ledger import Ledger
 from holdstrue.spark.lists import by_table
 from holdstrue.spark.reading import Listing, Violating
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.spark.sharded import HOT_FROM, Shape, explain_layout, violation_of
-from holdstrue.spark.tables import rows_by_key, violations_frame
+from holdstrue.spark.sharded import HOT_FROM, Shape, violation_of
+from holdstrue.spark.standing import explain_layout
+from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
 from holdstrue.spark.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 from holdstrue.spark.work import Routes, loaded
 
@@ -276,7 +278,14 @@ class Report(Findings):
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *own_columns(result.rule))))
         keys = {key for v in own for key in ((v.t, v.s) if v.pair else (v.t,))}
         frame = next(frame for frame, stage in self.source.work if stage.table == table)
-        rows = rows_by_key(frame, layout.keys[table], columns, keys)
+        if not keys:
+            return []
+        found = rows_with_keys(frame, layout.keys[table], columns, keys)
+        if found.num_rows > len(keys) and not isinstance(result.rule.body, Inclusion):
+            # rows share a key, so that only the rule itself can tell which of them break it
+            here = check_here(found, replace(layout.plan.rules, rules=(result.rule,)), key=layout.keys[table])
+            return here.examples(here.results[0], limit)
+        rows = by_key(found, layout.keys[table], columns)
         return [(v, [rows[key] for key in ((v.t, v.s) if v.pair else (v.t,))]) for v in own]
 
     def explain(self) -> str:

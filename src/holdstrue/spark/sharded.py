@@ -19,6 +19,7 @@ from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.tables import batch_name, keys_of, plan_for
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds.reading import FEEDS
+from holdstrue.io.feeds.target import Target
 from holdstrue.io.store import Store
 from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.layout import Layout
@@ -30,8 +31,9 @@ from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.spark.job import Job
 from holdstrue.spark.ledger import Ledger, Settled
 from holdstrue.spark.lists import ADDED, kept_references, settled
-from holdstrue.spark.reading import Listing, Reload, Violating
-from holdstrue.spark.scatter import Scatter
+from holdstrue.spark.reading import Listing, Reload
+from holdstrue.spark.scatter import PATH, Scatter, types_in
+from holdstrue.spark.standing import explain_layout, layout_of, scattered_rows, sharding
 from holdstrue.spark.wire import Message
 from holdstrue.spark.work import Routes
 
@@ -102,7 +104,8 @@ class Sharded:
         shape: Shape | None = None,
     ) -> None:
         self._runner = runner
-        self.path = os.fspath(path)
+        # tasks run in other directories than the driver
+        self.path = os.path.abspath(path)  # noqa: PTH100
         self._shape = shape or Shape()
         if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
             if rules is None:
@@ -154,7 +157,9 @@ class Sharded:
             if batch_id is not None and durable.seen(batch):
                 return self._again(durable, state, batch)
             frames = changes if isinstance(changes, Mapping) else {state.main: changes}
-            feeds = {name: self._feed(state, name, frame, feed, op_column) for name, frame in frames.items()}
+            feeds = {
+                name: self._feed(state, name, frame, feed, op_column, read or {}) for name, frame in frames.items()
+            }
             learned = dict(state.schemas) | {name: found.schema for name, found in feeds.items()}
             first = durable.sharding is None and not state.schemas
             layout = self._layout(durable, replace(state, schemas=learned), frames, feeds, first=first)
@@ -232,14 +237,27 @@ class Sharded:
         finally:
             durable.close()
 
-    def _feed(self, state: State, table: str, frame: Frame, feed: str, op_column: str | None) -> Feed:
+    def _feed(
+        self,
+        state: State,
+        table: str,
+        frame: Frame,
+        feed: str,
+        op_column: str | None,
+        read: Mapping[str, Any],
+    ) -> Feed:
         if table not in state.keys:
             raise HoldstrueError(f"no table {table!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
         schema = self._runner.schema(frame)
+        seen = state.schemas.get(table)
         sample = None
-        if feed == "auto" and table not in state.schemas:
+        if feed == "auto" and seen is None:
             sample = self._runner.sample(frame, 1000, 0)
-        return feed_of(schema, state.keys[table], state.schemas.get(table), feed, op_column, sample)
+        if feed == "files" and seen is not None and any(pa.types.is_null(field.type) for field in seen):
+            # which type a column gets at last, all tasks must know before they read
+            paths = self._runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
+            schema = types_in(paths, Target(state.keys[table], seen), read)
+        return feed_of(schema, state.keys[table], seen, feed, op_column, sample)
 
     # --- layout --------------------------------------------------------------------------------
 
@@ -253,11 +271,8 @@ class Sharded:
         first: bool,
     ) -> Layout:
         plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
-        known = durable.sharding
-        if known is not None:
-            layout = Layout.of(plan, state.keys, known["shards"], known["blocks"])
-            hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
-            return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
+        if durable.sharding is not None:
+            return layout_of(durable.sharding, plan, state.keys)
         rows = sum(state.rows.values())
         samples: dict[str, pa.Table] = {}
         if first:
@@ -362,7 +377,7 @@ class Sharded:
         if found is None:
             return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.rules}
         _, ledger, job = found
-        distinct = scattered_rows(self._runner, ledger, job)
+        distinct = scattered_rows(self._runner.distinct, ledger, job)
         return {rule.name: ledger.counts(i, distinct.get(i)) for i, rule in enumerate(self.rules)}
 
     def history(self) -> list[Batched]:
@@ -410,25 +425,6 @@ class Sharded:
         return explain_layout(ledger)
 
 
-def scattered_rows(runner: Runner, ledger: Ledger, job: Job) -> dict[int, int]:
-    """By rule the number of distinct violating rows, for rules whose rows several shards count."""
-    wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if ledger.scattered(i)]
-    if not wanted:
-        return {}
-    rules = {check: i for i in wanted for check in ledger.checks_of(i)}
-    return runner.distinct(Violating(Listing(job, tuple(rules)), rules), job.tasks)
-
-
-def sharding(layout: Layout) -> dict[str, Any]:
-    """A layout as plain JSON data, beside the rules and types that the rest follows from."""
-    return {
-        "shards": layout.shards,
-        "blocks": layout.blocks,
-        "hot": [[[str(a), str(b)] for a, b in places] for places in layout.hot],
-        "routes": [str(route) for route in layout.routes],
-    }
-
-
 def delta_lists(tables: Iterable[pa.Table], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
     """Added and removed violations, each up to the limit."""
     added: list[Violation] = []
@@ -456,26 +452,3 @@ def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:
         for rule in table.column("rule").to_pylist():
             found[checks[rule]] = found.get(checks[rule], 0) + 1
     return found
-
-
-def explain_layout(ledger: Ledger) -> str:
-    """The routes in words."""
-    layout = ledger.layout
-    names = [rule.name for rule in layout.plan.rules]
-    lines = [f"{layout.shards} homes by key: {sum(ledger.rows().values()):,} rows"]
-    if layout.home_checks:
-        served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in layout.home_checks))
-        lines.append(f"  checks of single rows: {served}")
-    for number, route in enumerate(layout.routes):
-        served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in route.checks))
-        columns = {
-            table: ", ".join(f"{f.name} {'digest' if str(f.type).startswith('fixed') else f.type}" for f in schema)
-            for table, schema in layout.travelling(number).items()
-        }
-        lines.append(f"route {number}: {route}, for {served}")
-        lines += [f"  of {table} travel {what}" for table, what in columns.items()]
-        hot = len(layout.hot[number])
-        if hot:
-            cells = sum(spot.route == number and spot.hot >= 0 for spot in layout.spots)
-            lines.append(f"  {hot} hot places on grids of {layout.blocks} blocks: {cells} cells")
-    return "\n".join(lines)

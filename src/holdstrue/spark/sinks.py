@@ -42,16 +42,20 @@ def console(batch: Batch) -> None:
 
 
 def line_of(delta: Delta) -> str:
-    """A batch in one line.
+    """A batch in one line; it ends with the rules that held so far.
 
     >>> from holdstrue.detect.delta import Step
     >>> line_of(Delta("7", (), (), {"a": Step(2, 1, 14)}))
     '7: +2 new, -1 resolved, 14 open'
+    >>> line_of(Delta("8", (), (), {"zip -> city": Step(2, 0, 2)}))
+    "8: +2 new, -0 resolved, 2 open; no longer holds: 'zip -> city'"
     """
     added, removed, still = (
         sum(getattr(step, side) for step in delta.counts.values()) for side in ("added", "removed", "open")
     )
-    return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open"
+    stopped = ", ".join(repr(rule) for rule in delta.stopped_holding)
+    ended = f"; no longer holds: {stopped}" if stopped else ""
+    return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open{ended}"
 
 
 @dataclass(frozen=True)

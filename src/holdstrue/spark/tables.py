@@ -83,13 +83,9 @@ def as_text(value: Any) -> str | None:
     return ", ".join(str(plain(part)) for part in parts)
 
 
-def rows_by_key(
-    frame: DataFrame, key: Sequence[str], columns: Sequence[str], keys: Iterable[Any]
-) -> dict[Any, dict[str, Any]]:
-    """The rows of a data frame with these keys, each with some columns. One job."""
+def rows_with_keys(frame: DataFrame, key: Sequence[str], columns: Sequence[str], keys: Iterable[Any]) -> pa.Table:
+    """The rows of a data frame with these keys, and some columns. One job."""
     wanted = [value if isinstance(value, tuple) else (value,) for value in keys]
-    if not wanted:
-        return {}
     names = list(dict.fromkeys((*key, *columns)))
     aliases = [f":key {i}" for i in range(len(key))]
     schema = StructType([StructField(a, frame.schema[name].dataType) for a, name in zip(aliases, key, strict=True)])
@@ -97,9 +93,13 @@ def rows_by_key(
     asked = F.broadcast(frame.sparkSession.createDataFrame(wanted, schema))
     # without a constraint on it, a key may be NULL
     match = [column(name).eqNullSafe(column(alias)) for name, alias in zip(key, aliases, strict=True)]
-    found = frame.select(*(column(name) for name in names)).join(asked, match, "left_semi").toArrow()
-    rows = {}
-    for row in found.to_pylist():
+    return frame.select(*(column(name) for name in names)).join(asked, match, "left_semi").toArrow()
+
+
+def by_key(rows: pa.Table, key: Sequence[str], columns: Sequence[str]) -> dict[Any, dict[str, Any]]:
+    """Rows that are told by their key, as plain data."""
+    found = {}
+    for row in rows.to_pylist():
         parts = tuple(row[name] for name in key)
-        rows[parts[0] if len(parts) == 1 else parts] = {name: row[name] for name in columns}
-    return rows
+        found[parts[0] if len(parts) == 1 else parts] = {name: row[name] for name in columns}
+    return found

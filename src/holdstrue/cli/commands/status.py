@@ -21,7 +21,7 @@ def status(
 ) -> int:
     """Say how each rule stands, how many rows there are and which batch was the last.
 
-    Only the manifest is read, so this is quick however large the tables are. Exit code 0.
+    The tables are not read, so this is quick however large they are. Exit code 0.
     """
     with Output(output, format) as out:
         with Working(f"reading {state}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,30 +65,80 @@ def read_changes(
     >>> changes.ops.tolist(), changes.rows.column_names, changes.place(1)
     ([0, 2], ['id', 'zip'], 'row 2 of the table')
     """
+    options = Options(None, schema, encoding, delimiter, tuple(null_values))
+    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra)
+    return open_changes(source, target, feed, op_column, options, format).changes()
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A batch that has been read, before the rules of its feed say what happened."""
+
+    feed: str
+    target: Target
+    table: pa.Table
+    places: Places
+    op_column: str | None = None
+    known: Changes | None = None
+    """What happened, where reading already told."""
+
+    def changes(self) -> Changes:
+        """What happened, in order."""
+        if self.known is not None:
+            return self.known
+        match self.feed:
+            case "ops":
+                return ops_changes(self.table, self.places, self.target, self.op_column)
+            case "debezium":
+                return debezium_table(self.table, self.places, self.target)
+            case "delta":
+                return delta_changes(self.table, self.places, self.target)
+            case "iceberg":
+                return iceberg_changes(self.table, self.places, self.target)
+            case _:
+                return append_changes(self.table, self.places, self.target)
+
+
+def open_changes(
+    source: Any,
+    target: Target,
+    feed: str = "auto",
+    op_column: str | None = None,
+    options: Options | None = None,
+    format: str | None = None,  # noqa: A002
+) -> Opened:
+    """Read a batch and tell its feed; errors in what was read are errors in the changes."""
     if feed not in FEEDS:
         raise ChangeError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}")
-    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra)
-    options = Options(None, schema, encoding, delimiter, tuple(null_values))
     try:
-        paths = paths_of(source)
-        formats = {format_of(path, format) for path in paths}
-        if feed in ("auto", "debezium") and (events := _events(source, paths, formats, encoding)):
-            first = next((payload for _, value in events if (payload := unwrapped(value)) is not None), None)
-            if first is None:  # an empty file, or nothing but tombstones
-                return target.empty(Places(events.sources))
-            if feed == "debezium" or (op_column is None and _is_debezium(first, target)):
-                return debezium_events(events, target)
-        # Text takes its types while it is read; others when it is known which columns are the rows'.
-        untyped = isinstance(source, list | tuple) if not paths else formats <= {"csv", "tsv", "json"}
-        forced = target.without(op_column or "").schema if untyped else None
-        loaded = load(paths or source, replace(options, schema=forced), format)
-        if feed == "auto":
-            feed = recognise(loaded.table, target, op_column)
-        return _as_feed(feed, loaded.table, loaded.places, target, op_column)
+        return _opened(source, target, feed, op_column, options or Options(None, target.schema), format)
     except ChangeError:
         raise
     except DataError as error:
         raise ChangeError(error.message, hint=error.hint) from error
+
+
+def _opened(
+    source: Any, target: Target, feed: str, op_column: str | None, options: Options, given: str | None
+) -> Opened:
+    paths = paths_of(source)
+    formats = {format_of(path, given) for path in paths}
+    if feed in ("auto", "debezium") and (events := _events(source, paths, formats, options.encoding)):
+        first = next((payload for _, value in events if (payload := unwrapped(value)) is not None), None)
+        known = None
+        if first is None:  # an empty file, or nothing but tombstones
+            known = target.empty(Places(events.sources))
+        elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+            known = debezium_events(events, target)
+        if known is not None:
+            return Opened("debezium", target, known.rows, Places(events.sources), known=known)
+    # Text takes its types while it is read; others when it is known which columns are the rows'.
+    untyped = isinstance(source, list | tuple) if not paths else formats <= {"csv", "tsv", "json"}
+    forced = target.without(op_column or "").schema if untyped else None
+    loaded = load(paths or source, replace(options, schema=forced), given)
+    if feed == "auto":
+        feed = recognise(loaded.table, target, op_column)
+    return Opened(feed, target, loaded.table, loaded.places, op_column)
 
 
 def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> str:
@@ -105,20 +155,6 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     if is_flattened(names) or (is_envelope(table.column_names) and _has_struct_images(table, target)):
         return "debezium"
     return "append" if find_op_column(table, target) is None else "ops"
-
-
-def _as_feed(feed: str, table: pa.Table, places: Places, target: Target, op_column: str | None) -> Changes:
-    match feed:
-        case "ops":
-            return ops_changes(table, places, target, op_column)
-        case "debezium":
-            return debezium_table(table, places, target)
-        case "delta":
-            return delta_changes(table, places, target)
-        case "iceberg":
-            return iceberg_changes(table, places, target)
-        case _:
-            return append_changes(table, places, target)
 
 
 def _events(source: Any, paths: list[Path], formats: set[str], encoding: str) -> Events | None:

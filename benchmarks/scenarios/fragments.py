@@ -1,0 +1,138 @@
+"""Relations split over sites: the experiments of paper 000 (Exp-1 to Exp-10) on a joined TPC-H-like relation.
+
+Every figure comes from a process of its own; the violations of the incremental and the batch algorithms are
+compared before a figure counts. `elapsed` is the time when all sites work at once: in every round that of the
+slowest site. |D| grows over `--sizes`; other experiments use the last size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs import Answer, Job
+from scenarios.setting import Outcome, Setting, Table, attempt, ratio
+
+SITES, CFDS = 10, 50
+SHARE = 100
+"""Changes are a hundredth of |D| unless they are what varies."""
+
+_HEAD = ("inc elapsed ms", "inc CPU ms", "inc MB", "bat elapsed ms", "bat CPU ms", "bat MB", "bytes", "elapsed")
+
+
+def run(setting: Setting) -> Outcome:
+    """All experiments for both kinds of fragments."""
+    outcome = Outcome()
+    bench = _Bench(setting, outcome)
+    bench.plans()
+    largest = setting.sizes[-1]
+    fixed = max(setting.sizes[0] // SHARE, 1)
+    for shape in ("vertical", "horizontal"):
+        first = 1 if shape == "vertical" else 6
+        table = bench.table(f"Exp-{first} |D|, {shape}, {fixed:,} changes", "|D|")
+        for rows in setting.sizes:
+            bench.compare(table, rows, shape, rows, fixed)
+        table = bench.table(f"Exp-{first + 1} |changes|, {shape}, |D| = {largest:,}", "|changes|")
+        for part in (0.2, 0.5, 1, 2, 4):
+            count = max(int(largest * part / SHARE), 1)
+            bench.compare(table, count, shape, largest, count)
+        table = bench.table(f"Exp-{first + 2} |CFDs|, {shape}, |D| = {largest:,}", "CFDs")
+        for cfds in (25, 50) if setting.quick else (25, 50, 75, 100, 125):
+            bench.compare(table, cfds, shape, largest, largest // SHARE, cfds=cfds)
+        bench.scaleup(shape, f"Exp-{first + 3}", largest)
+        bench.against_insertions(shape, setting.sizes[0])
+    bench.central(setting.sizes[0])
+    return outcome
+
+
+class _Bench:
+    def __init__(self, setting: Setting, outcome: Outcome) -> None:
+        self._setting, self._outcome = setting, outcome
+
+    def table(self, title: str, varies: str) -> Table:
+        table = Table(f"{title} (ratios: bat to inc)", (varies, *_HEAD))
+        self._outcome.tables.append(table)
+        return table
+
+    def compare(self, table: Table, label: int, shape: str, rows: int, count: int, cfds: int = CFDS) -> None:
+        """One line: inc against bat."""
+        options = {"shape": shape, "rows": rows, "changes": count, "cfds": cfds, "sites": SITES}
+        inc, bat = self._measure("inc", options), self._measure("bat", options)
+        if not self._agree(options, inc, bat):
+            table.rows.append((label, *(("-",) * 7), inc.failure or bat.failure or "WRONG"))
+            return
+        i, b = inc.figures, bat.figures
+        cells = [i["elapsed_ms"], i["cpu_ms"], i["bytes"] / 1e6, b["elapsed_ms"], b["cpu_ms"], b["bytes"] / 1e6]
+        table.rows.append((label, *cells, ratio(b["bytes"], i["bytes"]), ratio(b["elapsed_ms"], i["elapsed_ms"])))
+
+    def _measure(self, way: str, options: dict[str, Any]) -> Answer:
+        job = Job("fragments", way, (options["shape"],), "", options={"way": way, **options})
+        return attempt(job, self._setting.timeout)
+
+    def _agree(self, options: dict[str, Any], *answers: Answer) -> bool:
+        failed = [a.failure for a in answers if a.failure]
+        agrees = not failed and all(a.figures["answer"] == answers[0].figures["answer"] for a in answers)
+        figures = [{k: v for k, v in a.figures.items() if k != "answer"} for a in answers]
+        record = {**options, "figures": figures, "failures": failed}
+        self._outcome.records.append(record if failed else record | {"agrees": agrees})
+        return agrees
+
+    def plans(self) -> None:
+        """Exp-5: ids for a changed row with and without optVer."""
+        table = Table(
+            "Exp-5 ids shipped for a changed row, vertical, 10 sites", ("CFDs", "chains", "optVer", "saved %")
+        )
+        for cfds in (25, 50, 75, 100, 125):
+            job = Job("fragments", "plan", ("vertical",), "", options={"way": "plan", "cfds": cfds, "sites": SITES})
+            answer = attempt(job, self._setting.timeout)
+            if answer.failure:
+                table.rows.append((cfds, answer.failure, "-", "-"))
+                continue
+            plain, best = answer.figures["chains"], answer.figures["optVer"]
+            table.rows.append((cfds, plain, best, 100 * (plain - best) / plain))
+            self._outcome.records.append({"cfds": cfds, **answer.figures})
+        self._outcome.tables.append(table)
+
+    def scaleup(self, shape: str, name: str, largest: int) -> None:
+        """Exp-4 and 9: sites, |D| and changes grow together; 1 is ideal."""
+        head = ("sites", "|D|", "inc elapsed ms", "scale-up inc", "bat elapsed ms", "scale-up bat")
+        table = Table(f"{name} scale-up, {shape}", head)
+        first: tuple[float, float] | None = None
+        for sites in (2, 4, 6, 8, 10):
+            rows = largest * sites // 10
+            options = {"shape": shape, "rows": rows, "changes": rows // SHARE, "cfds": CFDS, "sites": sites}
+            inc, bat = self._measure("inc", options), self._measure("bat", options)
+            if not self._agree(options, inc, bat):
+                table.rows.append((sites, rows, inc.failure or bat.failure or "WRONG", "-", "-", "-"))
+                continue
+            times = (inc.figures["elapsed_ms"], bat.figures["elapsed_ms"])
+            first = first or times
+            table.rows.append((sites, rows, times[0], first[0] / times[0], times[1], first[1] / times[1]))
+        self._outcome.tables.append(table)
+
+    def against_insertions(self, shape: str, base: int) -> None:
+        """Exp-10: against everything from scratch by our own incremental insertions (ibatVer, ibatHor)."""
+        head = ("|changes| / |D|", "inc elapsed ms", "ibat elapsed ms", "ratio")
+        table = Table(f"Exp-10 against incremental insertion of everything, {shape}, |D| = {base:,}", head)
+        for part in (0.1, 0.3, 1.0) if self._setting.quick else (0.1, 0.3, 0.6, 1.0, 1.5):
+            options = {"shape": shape, "rows": base, "changes": int(base * part), "cfds": CFDS, "sites": SITES}
+            inc, whole = self._measure("inc", options), self._measure("ibat", options)
+            if not self._agree(options, inc, whole):
+                table.rows.append((part, inc.failure or whole.failure or "WRONG", "-", "-"))
+                continue
+            times = (inc.figures["elapsed_ms"], whole.figures["elapsed_ms"])
+            table.rows.append((part, *times, times[1] / times[0]))
+        self._outcome.tables.append(table)
+
+    def central(self, rows: int) -> None:
+        """The violations are those of the engine that has the whole table in one place."""
+        job = Job("fragments", "central", ("one place",), "", options={"way": "central", "rows": rows, "cfds": CFDS})
+        one = attempt(job, self._setting.timeout)
+        options = {"shape": "vertical", "rows": rows, "changes": rows // SHARE, "cfds": CFDS, "sites": SITES}
+        inc = self._measure("inc", options)
+        failed = one.failure or inc.failure
+        counts = {} if failed else {rule: found[0] for rule, found in inc.figures["answer"].items()}
+        agrees = not failed and counts == one.figures["answer"]
+        table = Table("the same violations as in one place", ("|D|", "rules violated", "rows, all rules", "equal"))
+        table.rows.append((rows, len(counts), sum(counts.values()), failed or str(agrees)))
+        self._outcome.tables.append(table)
+        self._outcome.records.append({"central": rows, "agrees": agrees})

@@ -1,0 +1,259 @@
+"""`holdstrue discover`: find the rules that hold in data, and keep them current."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.failures import CLEAN, guarded
+from holdstrue.cli.options import (
+    Conf,
+    Conflict,
+    Delimiter,
+    Encoding,
+    Engine,
+    EngineKind,
+    Feed,
+    FeedKind,
+    InputFormat,
+    Master,
+    NullValues,
+    OnConflict,
+    OpColumn,
+    OutputFile,
+    column_names,
+    duration,
+    named_paths,
+    reading,
+)
+from holdstrue.cli.output import Output
+from holdstrue.cli.progress import Working
+from holdstrue.errors import HoldstrueError
+
+if TYPE_CHECKING:
+    from holdstrue.discovery.discovery import Discovery
+    from holdstrue.discovery.found import RuleChanges
+
+
+class FoundFormat(StrEnum):
+    """Forms of discovered rules."""
+
+    text = "text"
+    json = "json"
+    rules = "rules"
+    svg = "svg"
+
+
+_SEARCH = "Search"
+
+MaxPredicates = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
+]
+Error = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, metavar="E", help="Share of pairs (or rows) that may break a rule.", rich_help_panel=_SEARCH
+    ),
+]
+MeasureKind = Annotated[
+    str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
+]
+Nulls = Annotated[str, typer.Option(metavar="unknown|equal", help="How NULLs compare.", rich_help_panel=_SEARCH)]
+Sample = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="N", help="Search in N rows, then verify in all.", rich_help_panel=_SEARCH),
+]
+BudgetTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.", rich_help_panel=_SEARCH),
+]
+Arity = Annotated[
+    int,
+    typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH),
+]
+Support = Annotated[
+    int,
+    typer.Option(min=2, metavar="N", help="Rows that a conditional FD must speak of.", rich_help_panel=_SEARCH),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH
+    ),
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
+]
+
+
+@guarded
+def discover(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="A table as a file, or NAME=PATH for each of several tables."),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, separated by commas.")
+    ] = "dc,fd,key",
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLS", help="Columns that tell rows apart; NAME=COLS for a table of several."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="COLS", help="The columns that rules may speak of; all unless given.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
+    max_predicates: MaxPredicates = None,
+    error: Error = 0.0,
+    measure: MeasureKind = "pairs",
+    nulls: Nulls = "unknown",
+    sample: Sample = None,
+    budget: BudgetTime = None,
+    arity: Arity = 1,
+    support: Support = 20,
+    confidence: Confidence = 1.0,
+    threads: Threads = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
+    ] = None,
+    apply: Annotated[
+        list[str] | None,
+        typer.Option("--apply", metavar="CHANGES", help="Changes, or TABLE=CHANGES, to follow; needs --state."),
+    ] = None,
+    batch_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Names the batch: applied a second time, it does nothing.")
+    ] = None,
+    feed: FeedKind = Feed.auto,
+    op_column: OpColumn = None,
+    on_conflict: OnConflict = Conflict.error,
+    format: Annotated[FoundFormat, typer.Option("--format", "-f", help="Form of the output.")] = FoundFormat.text,  # noqa: A002
+    output: OutputFile = None,
+    engine: EngineKind = Engine.process,
+    master: Master = None,
+    conf: Conf = None,
+    encoding: Encoding = "utf8",
+    delimiter: Delimiter = None,
+    null_value: NullValues = None,
+    input_format: InputFormat = None,
+) -> int:
+    """Find the rules that hold in a table, or between tables; with --apply, say which a batch ended and made.
+
+    Exit code 0; with --apply 1 when rules died.
+    """
+    read = reading(encoding, delimiter, null_value, input_format)
+    cluster = cluster_of(engine, master, conf)
+    if apply:
+        if state is None or data:
+            raise HoldstrueError(
+                "--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES"
+            )
+        how: dict[str, Any] = {"feed": feed.value, "op_column": op_column, "on_conflict": on_conflict.value}
+        with Output(output, format) as out:
+            with Working(f"applying {', '.join(apply)}"):
+                changes = _applied(state, apply, batch_id, how | read)
+            out.write(_changed(changes, format, color=out.color))
+        return 1 if changes.died else CLEAN
+    choices: dict[str, Any] = {
+        "max_predicates": max_predicates,
+        "error": error,
+        "measure": measure,
+        "nulls": nulls,
+        "sample": sample,
+        **({} if budget is None else {"budget": duration(budget, "--budget")}),
+        "arity": arity,
+        "support": support,
+        "confidence": confidence,
+        "threads": threads,
+        "columns": column_names(columns, "--columns"),
+    }
+    with Output(output, format) as out:
+        with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
+            if data:
+                sources, keys = _sources(data, key)
+                kinds = column_names(kind, "--kind")
+                if cluster is not None:
+                    found = cluster.discover(sources, kinds, key=keys, state=state, read=read, **choices)
+                else:
+                    from holdstrue.discovery.api import discover as discover_in
+
+                    found = discover_in(
+                        sources, kinds, key=keys, state=state, progress=working.advance, **read, **choices
+                    )
+            elif state is not None:
+                from holdstrue.discovery.discovery import Discovery
+
+                found = Discovery.open(state, read_only=True)
+            else:
+                raise HoldstrueError("no data is given", hint="holdstrue discover DATA")
+            parts = list(_found(found, format, top, color=out.color))
+        out.write(parts)
+        found.close()
+    return CLEAN
+
+
+def _sources(data: list[str], key: list[str] | None) -> tuple[Any, Any]:
+    """The tables by name, and their keys."""
+    named = [("=" in entry and not Path(entry).exists()) for entry in data]
+    if not any(named):
+        if key is not None and len(key) > 1:
+            raise HoldstrueError("--key is given twice for one table", hint="separate columns by commas")
+        return (data if len(data) > 1 else data[0]), column_names(key[0]) if key else None
+    if not all(named):
+        odd = data[named.index(False)]
+        raise HoldstrueError(f"{odd!r} has no name", hint=f"give every table as NAME=PATH: {Path(odd).stem}={odd}")
+    keys = {name: column_names(values[0]) for name, values in named_paths(key, "--key").items()}
+    return {name: paths if len(paths) > 1 else paths[0] for name, paths in named_paths(data, "DATA").items()}, keys
+
+
+def _applied(state: str, apply: list[str], batch_id: str | None, how: dict[str, Any]) -> RuleChanges:
+    from holdstrue.discovery.discovery import Discovery
+
+    with Discovery.open(state) as found:
+        tables = list(found.counts())
+        named = [entry.partition("=")[0] in tables and "=" in entry for entry in apply]
+        if not all(named) and (any(named) or len(tables) > 1):
+            raise HoldstrueError(
+                f"--apply {apply[named.index(False)]!r} does not say which table changes",
+                hint=f"NAME=CHANGES, where NAME is one of {', '.join(tables)}",
+            )
+        changes: Any = named_paths(apply, "--apply") if any(named) else apply
+        return found.apply(changes, batch_id=batch_id, **how)
+
+
+def _found(found: Discovery, format: FoundFormat, top: int | None, *, color: bool) -> Iterator[str]:  # noqa: A002
+    from holdstrue.report.discovery_text import discovery_text
+    from holdstrue.report.layout import Ink
+    from holdstrue.report.words import json_text
+    from holdstrue.rules.file import dump_rules
+
+    match format:
+        case FoundFormat.json:
+            misses = {"near_misses": [miss.to_dict() for miss in found.near_misses()]}
+            yield json_text(found.to_dict(top) | misses, indent=2) + "\n"
+        case FoundFormat.rules:
+            yield dump_rules(found.ruleset(top))
+        case FoundFormat.svg:
+            from holdstrue.report.relationships import discovery_svg
+
+            yield discovery_svg(found) + "\n"
+        case _:
+            yield from discovery_text(found, found.near_misses(), top=top, ink=Ink(color))
+
+
+def _changed(changes: RuleChanges, format: FoundFormat, *, color: bool) -> Iterator[str]:  # noqa: A002
+    from holdstrue.report.discovery_text import rule_changes_text
+    from holdstrue.report.layout import Ink
+    from holdstrue.report.words import json_text
+
+    match format:
+        case FoundFormat.json:
+            yield json_text(changes.to_dict(), indent=2) + "\n"
+        case FoundFormat.text:
+            yield from rule_changes_text(changes, ink=Ink(color))
+        case _:
+            raise HoldstrueError(f"--format {format} is not for --apply", hint="text or json")

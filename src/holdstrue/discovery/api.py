@@ -1,0 +1,118 @@
+"""`discover`: from data to the rules that hold in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.data.domain import family_of
+from holdstrue.discovery.counting import Within
+from holdstrue.discovery.discovery import Discovery, loaded
+from holdstrue.discovery.options import Options
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.io.read import read_table
+
+_READ = ("encoding", "format", "delimiter", "null_values")
+Progress = Callable[[float, str], None]
+
+
+def discover(
+    data: Any,
+    kinds: Sequence[str] | str = ("dc", "fd", "key"),
+    *,
+    key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+    columns: Sequence[str] = (),
+    state: Any = None,
+    progress: Progress | None = None,
+    within: Within | None = None,
+    **choices: Any,
+) -> Discovery:
+    """Find the rules that hold in a table, or between tables.
+
+    Parameters
+    ----------
+    data
+        Anything `check` takes; a mapping from table name to such for several tables.
+    kinds
+        Which rules: dc (denial constraints), fd, key, cfd (conditional FDs), ind (inclusions).
+    key
+        The columns that tell rows apart, for updates and deletes; for several tables a mapping. Rows
+        without a key are known by all their values.
+    columns
+        The columns that rules may speak of; all where it is empty.
+    state
+        A directory in which the discovery is kept.
+    progress
+        Called with the share of the work that is done and what is being done.
+    within
+        Counts the pairs of rows of denial constraints elsewhere; `holdstrue.spark.discover` gives it.
+    choices
+        Options of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
+        (see `Options`: `max_predicates`, `error`, `measure`, `sample`, `budget`, `nulls`, ...).
+
+    Examples
+    --------
+    >>> found = discover(pa.table({"id": [1, 2, 3], "city": ["Bonn", "Bonn", "Ulm"]}), kinds="key")
+    >>> [rule.text for rule in found]
+    ['key(id)']
+    """
+    wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    read = {name: choices.pop(name) for name in _READ if name in choices}
+    try:
+        options = Options(kinds=tuple(dict.fromkeys(wanted)), columns=tuple(columns), **choices)
+    except TypeError as error:
+        odd = next(iter(set(choices) - set(Options.__dataclass_fields__)), "")
+        known = ", ".join(name for name in Options.__dataclass_fields__ if name not in ("kinds", "columns"))
+        raise HoldstrueError(f"unknown option {odd!r}", hint=f"{known}, {', '.join(_READ)}") from error
+    named = isinstance(data, Mapping) and not hasattr(data, "__arrow_c_stream__")
+    sources = dict(data) if named else {"data": data}
+    if not sources:
+        raise HoldstrueError("no table is given", hint="give a table, or a mapping from names to tables")
+    tables = {name: plain_table(name, read_table(source, **read)) for name, source in sources.items()}
+    keys = _keys(key, list(tables))
+    _require(tables, keys, options)
+    found = loaded(tables, keys, options, progress, within)
+    if state is not None:
+        found.save(state)
+    return found
+
+
+def plain_table(name: str, table: pa.Table) -> pa.Table:
+    """Only columns whose values compare, without dictionaries; a column without any value is one of text."""
+    kept = {}
+    for field, given in zip(table.schema, table.columns, strict=True):
+        family = family_of(field.type)
+        if family is None:
+            continue
+        if field.name in kept:
+            raise DataError(f"table {name!r} has two columns {field.name!r}", hint="name each column differently")
+        if family == "null":
+            kept[field.name] = pa.chunked_array([pa.nulls(len(given), pa.string())])
+        else:
+            kept[field.name] = given.cast(field.type.value_type) if pa.types.is_dictionary(field.type) else given
+    if not kept:
+        raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
+    return pa.table(kept)
+
+
+def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
+    given = dict(key) if isinstance(key, Mapping) else {tables[0]: key}
+    for name in given:
+        if name not in tables:
+            raise HoldstrueError(f"no table {name!r} to have a key", hint=f"the tables are {', '.join(tables)}")
+    return {name: (k,) if isinstance(k, str) else tuple(k) for name, k in given.items() if k is not None}
+
+
+def _require(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], options: Options) -> None:
+    for name, columns in keys.items():
+        for column in columns:
+            if column not in tables[name].column_names:
+                raise DataError(
+                    f"no key column {column!r}", hint=f"the columns are {', '.join(tables[name].column_names)}"
+                )
+    everything = {column for table in tables.values() for column in table.column_names}
+    for column in options.columns:
+        if column not in everything:
+            raise DataError(f"no column {column!r}", hint=f"the columns are {', '.join(sorted(everything))}")

@@ -1,0 +1,86 @@
+"""Denial constraints as a kind of a discovery."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.detect.check import check
+from holdstrue.discovery.budget import Budget
+from holdstrue.discovery.denial import DenialCore, DenialOptions
+from holdstrue.discovery.found import Found
+from holdstrue.discovery.held import Held
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.per_table import PerTable
+from holdstrue.discovery.predicates import SpaceOptions
+from holdstrue.rules.model import DC, Rule
+
+
+class DenialKind(PerTable[DenialCore]):
+    """Minimal denial constraints."""
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: Options, work: Work) -> DenialCore:
+        """Search one table."""
+        budget = Budget(work.deadline, options.threads or 0, work.progress)
+        core = DenialCore.load(table, _core_options(options), budget, verifier=breaking, within=work.within)
+        core.budget = Budget(threads=options.threads or 0)
+        return core
+
+    @classmethod
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> DenialCore:
+        """The core of one table as it was left."""
+        rows = held.engine.tables[name].rows.values().select(schema.names)
+        budget = Budget(threads=options.threads or 0)
+        return DenialCore.restore(schema, _core_options(options), arrays, budget, verifier=breaking, table=rows)
+
+    def found(self) -> list[Found]:
+        """The rules now."""
+        found = []
+        for name, core in self.cores.items():
+            for rule in core.rules():
+                if self.held.speaks_of_values(name, rule.body):
+                    measures: dict[str, float] = {
+                        "support": rule.support,
+                        "coverage": round(rule.coverage, 6),
+                        "succinctness": round(rule.succinctness, 6),
+                        "interest": round(rule.interest, 6),
+                    }
+                    if self.options.error:
+                        measures |= {"violations": rule.violations, "error": rule.error}
+                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
+        return found
+
+    def near(self, most: int) -> list[Miss]:
+        """Rules that a few pairs break; none where pairs are not counted."""
+        misses = []
+        for name, core in self.cores.items():
+            if core.method != "evidence" or not core.complete:
+                continue
+            before = core.budget
+            core.budget = Budget(time.monotonic() + NEAR_SECONDS, before.threads)
+            for miss in core.near_misses(most):
+                rule = miss.rule
+                measures = {"score": round(rule.score, 4), "support": rule.support}
+                misses.append(Miss(rule.body, len(miss.pairs), rule.error, miss.pairs, (), name, measures))
+            core.budget = before
+        return misses
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        return "; ".join(", ".join(core.explain()) for core in self.cores.values())
+
+
+def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
+    """The places of two rows that break a rule, found by the detectors."""
+    for violation in check(table, [Rule(body, "found")], limit=1):
+        return int(violation.t), int(violation.s)
+    return None
+
+
+def _core_options(options: Options) -> DenialOptions:
+    space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls)
+    return DenialOptions(space, options.max_predicates, error=options.error, sample=options.sample)

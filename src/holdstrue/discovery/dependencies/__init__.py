@@ -1,0 +1,1 @@
+"""Keys, functional dependencies and conditional ones: by partitions, agree sets and validation."""

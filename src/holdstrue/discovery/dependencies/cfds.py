@@ -1,0 +1,299 @@
+"""Conditional FDs of a table: what depends on what where a column has a certain value, as few useful rules.
+
+Patterns that differ in the value alone make one rule with a tableau. Left out are
+
+- patterns that random values would also show: at least `support` rows could have broken one,
+- patterns that luck explains: the FD without the constant is broken elsewhere, and if it were broken as
+  often here, at least `EXPECTED` rows would have to go,
+- rules with more than `MOST_PATTERNS` patterns, which say that an FD nearly holds (see near misses),
+- conditions on columns with many values, on fractions and on times of day.
+
+Under changes the search is done again on the coded rows: a batch costs what it does from scratch.
+
+Memory: that of `Codes`, and the values of columns with few of them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.domain import family_of
+from holdstrue.discovery.dependencies.codes import Codes, Nulls
+from holdstrue.discovery.dependencies.judging import members as columns_in
+from holdstrue.discovery.dependencies.near import NO_LIMIT, suspects
+from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progress, conditional
+from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
+from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.errors import DataError
+from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
+from holdstrue.rules.cursor import Cursor
+from holdstrue.rules.model import CFD, Constant, Pattern
+from holdstrue.rules.parser import parse_body
+from holdstrue.rules.text import constant_text, pattern_text, text_of
+
+I64 = NDArray[np.int64]
+
+MOST_VALUES = 64
+"""Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
+
+MOST_PATTERNS = 12
+"""A rule that needs more patterns is nearly an FD. Chosen, not tuned."""
+
+EXPECTED = 10
+"""An FD that is broken by chance is not broken here with probability e^-10. Chosen, not tuned."""
+
+_FAMILIES = ("text", "number", "bool", "date")
+
+
+@dataclass(frozen=True)
+class CfdOptions:
+    """What conditional FDs are looked for.
+
+    Parameters
+    ----------
+    support
+        Rows that must match a pattern and have a partner, of which as many would break it by chance.
+    confidence
+        The share of the matching rows that must keep to it.
+    max_lhs
+        Columns on the left, with the one that has the constant.
+    """
+
+    nulls: Nulls = "unknown"
+    support: int = 20
+    confidence: float = 1.0
+    max_lhs: int = 2
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.support < 2:
+            raise DataError(f"support is {self.support}", hint="at least 2 rows must match a pattern")
+        if not 0 < self.confidence <= 1:
+            raise DataError(f"confidence is {self.confidence}", hint="give a share above 0, at most 1")
+        if self.max_lhs < 1:
+            raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")
+
+
+@dataclass(frozen=True)
+class ConditionalRule:
+    """A conditional FD: rows that match it, those with a partner, and the share that keeps to it."""
+
+    body: CFD
+    score: float
+    rows: int
+    support: int
+    confidence: float
+
+
+class CfdCore:
+    """The conditional FDs of a table.
+
+    Examples
+    --------
+    >>> land = ["UK"] * 99 + ["US"] * 99
+    >>> zips = [i % 6 for i in range(198)]
+    >>> street = [f"S{z // 2}" for z in zips[:99]] + [f"S{i % 7}" for i in range(99)]
+    >>> core = CfdCore.load(pa.table({"land": land, "zip": zips, "street": street}))
+    >>> from holdstrue.rules.text import text_of
+    >>> [text_of(rule.body) for rule in core.rules()]
+    ["[land='UK', zip] -> [street]"]
+    """
+
+    def __init__(self, schema: pa.Schema, options: CfdOptions) -> None:
+        self.options, self._schema = options, schema
+        self.codes = Codes(schema, options.nulls)
+        self.names = self.codes.names
+        self._workers = Workers(options.threads)
+        self._values: list[list[Any]] = [[] for _ in self.names]
+        self._rules: tuple[ConditionalRule, ...] = ()
+        self.complete = False
+
+    @classmethod
+    def load(
+        cls,
+        table: pa.Table,
+        options: CfdOptions | None = None,
+        *,
+        deadline: float | None = None,
+        progress: Progress | None = None,
+    ) -> CfdCore:
+        """Find the conditional FDs of a table; at the deadline it ends with what was found."""
+        core = cls(table.schema, options or CfdOptions())
+        core._take(table, core.codes.encode(table, core._workers))
+        core._find(deadline, progress)
+        return core
+
+    def _take(self, table: pa.Table, codes: NDArray[np.int32]) -> None:
+        self.codes.append(codes)
+        for number, name in enumerate(self.names):
+            values = self._values[number]
+            if len(values) > MOST_VALUES or not self._may_be_constant(name):
+                continue
+            found, first = np.unique(codes[number], return_index=True)
+            # codes are given in the order of appearance, so new ones follow those known
+            fresh = [int(row) for code, row in zip(found, first, strict=True) if code >= len(values)]
+            values += [table.column(name)[row].as_py() for row in fresh[: MOST_VALUES + 1]]
+
+    def _may_be_constant(self, name: str) -> bool:
+        plain = self._schema.field(name).type
+        return family_of(plain) in _FAMILIES and not pa.types.is_floating(plain)
+
+    def _find(self, deadline: float | None, progress: Progress | None = None) -> None:
+        options = self.options
+        columns = profiles(self.codes, self._schema)
+        rows = int(np.count_nonzero(self.codes.alive[: self.codes.used]))
+        conditions = [
+            (number, value)
+            for number, known in enumerate(self._values)
+            if 1 < len(known) <= MOST_VALUES
+            for value, said in enumerate(known)
+            if said is not None
+        ]
+        found, self.complete = conditional(
+            self.codes, conditions, Demand(options.support, options.confidence, options.max_lhs),
+            self._workers, deadline, progress,
+        )  # fmt: skip
+        kept = [one for one in found if self._chance(one, columns) >= options.support]
+        self._rules = self._together(self._not_luck(kept), columns, rows)
+
+    def _not_luck(self, found: list[Conditional]) -> list[Conditional]:
+        """Patterns that keep to the FD far better than the whole table does."""
+        if not found:
+            return []
+        validator = Validator(Partitions(self.codes), self._workers)
+        targets = np.array([one.target for one in found], dtype=np.int64)
+        limits = np.full(2, NO_LIMIT, dtype=np.int64)
+        counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
+        kept = []
+        for one, everywhere in zip(found, counts, strict=True):
+            share = int(one.counts[SUPPORT]) / max(1, int(everywhere[SUPPORT]))
+            expected = share * int(everywhere[SURPLUS])
+            if expected >= EXPECTED + 3 * int(one.counts[SURPLUS]):
+                kept.append(one)
+        return kept
+
+    def _chance(self, one: Conditional, columns: list[Profile]) -> float:
+        """Rows that would break the pattern if the right side were drawn at random."""
+        if not one.line.any():
+            if one.commonest < 0 or self._constant(one.target, one.commonest) is None:
+                return 0.0
+            column = self.codes.matrix[one.target][self.codes.members()]
+            everywhere = float(np.mean(column[column >= 0] == one.commonest))
+            return int(one.counts[SUPPORT]) * (1 - everywhere)
+        target = columns[one.target]
+        inside = Profile(target.name, target.quality, target.distinct, one.rows, one.share)
+        return surprise(int(one.counts[SUPPORT]), int(one.counts[GATHERED]), inside)
+
+    def _constant(self, column: int, code: int) -> Any:
+        values = self._values[column]
+        return values[code] if code < len(values) <= MOST_VALUES else None
+
+    def _together(self, found: list[Conditional], columns: list[Profile], rows: int) -> tuple[ConditionalRule, ...]:
+        """Patterns that differ in values alone as one rule, the best rules first."""
+        tableaux: dict[tuple[int, bytes, int], list[Conditional]] = {}
+        for one in found:
+            tableaux.setdefault((one.column, one.line.tobytes(), one.target), []).append(one)
+        rules = [self._rule(same, columns, rows) for same in tableaux.values() if len(same) <= MOST_PATTERNS]
+        return tuple(sorted(rules, key=lambda rule: (-rule.score, str(rule.body))))
+
+    def _rule(self, same: list[Conditional], columns: list[Profile], rows: int) -> ConditionalRule:
+        first = same[0]
+        others = columns_in(first.line)
+        free = (None,) * len(others)
+        patterns = []
+        for one in same:
+            right = None if others else Constant(self._constant(one.target, one.commonest))
+            patterns.append(Pattern((Constant(self._constant(one.column, one.value)), *free), (right,)))
+        body = CFD(
+            (self.names[first.column], *(self.names[i] for i in others)),
+            (self.names[first.target],),
+            tuple(sorted(patterns, key=pattern_text)),
+        )
+        matching, support = sum(one.rows for one in same), sum(int(one.counts[SUPPORT]) for one in same)
+        confidence = sum(one.confidence * one.rows for one in same) / matching
+        expected = sum(self._chance(one, columns) for one in same)
+        score = float(np.sqrt(support / rows)) * expected / (expected + 10) * confidence / (1 + len(others) / 4)
+        return ConditionalRule(body, score, matching, support, confidence)
+
+    def rules(self) -> tuple[ConditionalRule, ...]:
+        """The rules, the best first: sqrt(support / rows) * e / (e + 10) * confidence / (1 + other columns / 4),
+        where e rows would break it by chance."""
+        return self._rules
+
+    def bodies(self) -> tuple[CFD, ...]:
+        """The rules alone."""
+        return tuple(rule.body for rule in self._rules)
+
+    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+        """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
+        before = self.bodies()
+        codes, places = self.codes.encode(added, self._workers), self.codes.places(removed)
+        self.codes.remove(places)
+        self.codes.compact()
+        self._take(added, codes)
+        self._find(deadline)
+        after = self.bodies()
+        died = tuple(Died(body, self._witness(body)) for body in before if body not in after)
+        return Turnover(died, tuple(body for body in after if body not in before))
+
+    def _witness(self, body: CFD) -> tuple[int, ...]:
+        """Slots of the row, or the two rows, that break a rule; none where it holds but says too little now."""
+        column, *others = (self.names.index(name) for name in body.lhs)
+        target = self.names.index(body.rhs[0])
+        everyone = self.codes.members()
+        for pattern in body.tableau:
+            (given, *_), (wanted,) = pattern.lhs, pattern.rhs
+            assert given is not None
+            value = self._values[column].index(given.value)
+            members = everyone[self.codes.matrix[column][everyone] == value]
+            right = self.codes.matrix[target]
+            if wanted is not None:
+                said = self._values[target].index(wanted.value)
+                broken = members[(right[members] >= 0) & (right[members] != said)]
+                if broken.size:
+                    return (int(self.codes.slots[broken[0]]),)
+                continue
+            line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
+            for other in others:
+                line[other >> 6] |= np.uint64(1 << (other & 63))
+            validator = Validator(Partitions(self.codes, members=members), self._workers)
+            pairs = suspects(right, *validator.rows_of(line))
+            if pairs:
+                return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
+        return ()
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self.codes.size_bytes()
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state; rules and values as text."""
+        rules = [(text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence) for rule in self._rules]
+        values = [[None if v is None else constant_text(Constant(v)) for v in known] for known in self._values]
+        said = json.dumps({"rules": rules, "values": values, "complete": self.complete}).encode()
+        return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}
+
+    @classmethod
+    def restore(cls, schema: pa.Schema, options: CfdOptions, arrays: Snapshot) -> CfdCore:
+        """A core as it was left (the arrays will be written to)."""
+        core = cls(schema, options)
+        core.codes.restore(unnested("codes", arrays))
+        said = json.loads(arrays["said"].tobytes())
+        core.complete = said["complete"]
+        core._values = [
+            [None if text is None else Cursor(text).constant("").value for text in known] for known in said["values"]
+        ]
+        for text, *measures in said["rules"]:
+            body = parse_body(text).body
+            assert isinstance(body, CFD)
+            core._rules += (ConditionalRule(body, *measures),)
+        return core

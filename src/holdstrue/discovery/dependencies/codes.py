@@ -1,0 +1,173 @@
+"""A table as dense codes: rows with equal values in a column have equal numbers 0, 1, 2, ... there.
+
+Memory: 4 bytes a value and 9 bytes a row, and for every distinct value of a column 27 to 37 bytes
+of its numbering (`index.numbering`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.coding import NULL_DIGEST, Coded, encode
+from holdstrue.data.domain import Domain, domain_of
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.errors import ChangeError, DataError
+from holdstrue.index.arrays import all_true, room, with_slack
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Nulls: TypeAlias = Literal["unknown", "equal"]
+
+MOST_ROWS = 2**31 - 2
+
+
+class Codes:
+    """The codes of a growing and shrinking table.
+
+    A row has a slot, its number in order of arrival, which is never used again, and a position in the
+    arrays, which changes when the places of removed rows are given up. Unknown values have code -1;
+    with `nulls="equal"` NULL is a value like others.
+
+    Examples
+    --------
+    >>> codes = Codes(pa.schema([("a", pa.string())]), "unknown")
+    >>> codes.append(codes.encode(pa.table({"a": ["x", None, "x", "y"]}), Workers(1)))
+    >>> codes.matrix[:, :4].tolist(), codes.members().tolist()
+    ([[0, -1, 0, 1]], [0, 1, 2, 3])
+    """
+
+    def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
+        repeated = [name for name, times in Counter(schema.names).items() if times > 1]
+        if repeated:
+            raise DataError(f"several columns are called {repeated[0]!r}", hint="rename all but one of them")
+        self.domains = {field.name: domain_of([field.type], ordered=False) for field in schema}
+        self.names = tuple(name for name, domain in self.domains.items() if domain is not None)
+        self.skipped = tuple(name for name, domain in self.domains.items() if domain is None)
+        self.nulls = nulls
+        self.numberings = [Numbering() for _ in self.names]
+        self.matrix: I32 = np.empty((len(self.names), 0), dtype=np.int32)
+        self.alive = np.empty(0, dtype=np.bool_)
+        self.slots = np.empty(0, dtype=np.int64)
+        self.used = 0
+        self.next_slot = 0
+
+    def encode(self, table: pa.Table, workers: Workers) -> I32:
+        """The codes of further rows, which are not in the table yet, column by column. Complexity: O(values)."""
+        for name in self.names:
+            if name not in table.column_names:
+                raise ChangeError(f"the added rows have no column {name!r}", hint="give every column of the table")
+            if domain_of([table.schema.field(name).type], ordered=False) != self.domains[name]:
+                raise ChangeError(
+                    f"column {name!r} holds {table.schema.field(name).type} values here, others in the table",
+                    hint="cast the column to the type it has in the table",
+                )
+        if self.used + table.num_rows > MOST_ROWS:
+            raise DataError(f"there are more than {MOST_ROWS:,} rows", hint="discover rules in a part of them")
+        codes = np.empty((len(self.names), table.num_rows), dtype=np.int32)
+
+        def one(number: int) -> None:
+            codes[number] = self._numbers(number, table.column(self.names[number]), self.names[number])
+
+        workers(one, range(len(self.names)))
+        return codes
+
+    def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:
+        domain = self.domains[name]
+        assert domain is not None
+        if domain.kind == "label":
+            # long decimals: their text is unique at one scale, and equality is all that counts
+            column, domain = column.cast(pa.string()), Domain("text", "text")
+        coded = encode(column, domain, name=name)
+        hi, lo, member = _words(coded, nulls_equal=self.nulls == "equal")
+        return self.numberings[number].assign(hi, lo, member)
+
+    def append(self, codes: I32) -> None:
+        """Add rows, given by their codes, at the end. Complexity: O(values)."""
+        start, end = self.used, self.used + codes.shape[1]
+        self.matrix = room(self.matrix, end, axis=1)
+        self.alive = room(self.alive, end)
+        self.slots = room(self.slots, end)
+        self.matrix[:, start:end] = codes
+        self.alive[start:end] = True
+        self.slots[start:end] = np.arange(self.next_slot, self.next_slot + end - start)
+        self.used, self.next_slot = end, self.next_slot + end - start
+
+    def places(self, slots: I64) -> I64:
+        """The positions of rows by slot. Complexity: O(slots log rows)."""
+        places = np.searchsorted(self.slots[: self.used], slots)
+        known = places < self.used
+        known[known] = (self.slots[places[known]] == slots[known]) & self.alive[places[known]]
+        if not known.all():
+            raise ChangeError(f"there is no row {slots[~known][0]} to remove", hint="remove each row once")
+        if np.unique(slots).size < slots.size:
+            raise ChangeError("a row is removed twice in one batch", hint="remove each row once")
+        return places
+
+    def remove(self, places: I64) -> None:
+        """Take rows out by position."""
+        self.alive[places] = False
+
+    def members(self) -> I32:
+        """Positions of the rows that are in the table, ascending."""
+        return np.flatnonzero(self.alive[: self.used]).astype(np.int32)
+
+    def distinct(self, column: int) -> int:
+        """How many codes a column has had."""
+        return len(self.numberings[column])
+
+    def compact(self) -> I32 | None:
+        """Give up the places of removed rows when they are the most; the new position of each old one, else None."""
+        members = self.members()
+        if self.used < 1024 or members.size * 2 > self.used:
+            return None
+        moved = np.full(self.used, -1, dtype=np.int32)
+        moved[members] = np.arange(members.size, dtype=np.int32)
+        self.matrix = np.ascontiguousarray(self.matrix[:, members])
+        self.slots = self.slots[members]
+        self.alive = np.ones(members.size, dtype=np.bool_)
+        self.used = members.size
+        return moved
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        numberings = sum(numbering.size_bytes() for numbering in self.numberings)
+        return self.matrix.nbytes + self.alive.nbytes + self.slots.nbytes + numberings
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        arrays: Snapshot = {
+            "matrix": with_slack(self.matrix, self.used, axis=1),
+            "alive": with_slack(self.alive, self.used),
+            "slots": with_slack(self.slots, self.used),
+            "counts": np.array([self.used, self.next_slot], dtype=np.int64),
+        }
+        for number, numbering in enumerate(self.numberings):
+            arrays |= nested(f"numbering{number}", numbering.snapshot())
+        return arrays
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot (they will be written to)."""
+        self.matrix, self.alive, self.slots = (
+            np.require(arrays[name], requirements=["C", "W"]) for name in ("matrix", "alive", "slots")
+        )
+        self.used, self.next_slot = (int(count) for count in arrays["counts"])
+        for number, numbering in enumerate(self.numberings):
+            numbering.restore(unnested(f"numbering{number}", arrays))
+
+
+def _words(coded: Coded, *, nulls_equal: bool) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
+    """Two words for each value, and which values get a number."""
+    lower = coded.codes.view(np.uint64)
+    upper = np.zeros(lower.size, dtype=np.uint64) if coded.upper is None else coded.upper
+    if coded.valid is None:
+        return upper, lower, all_true(lower.size)
+    if not nulls_equal:
+        return upper, lower, coded.valid
+    upper = np.where(coded.valid, upper, NULL_DIGEST[0])
+    return upper, np.where(coded.valid, lower, NULL_DIGEST[1]), all_true(lower.size)

@@ -1,0 +1,251 @@
+"""Minimal keys and functional dependencies of a table, kept exact as rows come and go.
+
+Under changes (the idea of DynFD, Schirmer et al. 2019): new rows can only break dependencies, and
+only in groups they are in; gone rows can only mend them, where the pair that showed the contrary lost
+a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.cover import Cover
+from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.extents import Extents
+from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
+from holdstrue.discovery.dependencies.near import NearMiss
+from holdstrue.discovery.dependencies.options import Options
+from holdstrue.discovery.dependencies.ranking import Dependency, profiles
+from holdstrue.discovery.dependencies.sampling import sample
+from holdstrue.discovery.dependencies.search import Progress, Search
+from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.rules.model import Body
+
+__all__ = ["DependencyCore", "Options"]
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+
+
+class DependencyCore:
+    """All minimal keys and FDs of a table.
+
+    Examples
+    --------
+    >>> table = pa.table({"id": [1, 2, 3], "zip": [10, 10, 20], "city": ["A", "A", "B"]})
+    >>> core = DependencyCore.load(table)
+    >>> sorted(core.bodies(), key=str)[-1]
+    Key(columns=('id',))
+    >>> turnover = core.apply(np.array([], dtype=np.int64), pa.table({"id": [4], "zip": [20], "city": ["C"]}))
+    >>> turnover.died[0]
+    Died(body=FD(lhs=('zip',), rhs=('city',)), witness=(2, 3))
+    """
+
+    def __init__(self, schema: pa.Schema, options: Options) -> None:
+        if options.error:
+            raise ValueError("rules with an error are found by ApproximateCore")
+        self.options = options
+        self.codes = Codes(schema, options.nulls)
+        self.names = self.codes.names
+        many = len(self.names)
+        targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
+        self._workers = Workers(options.threads)
+        longest = many if options.max_lhs is None else min(many, options.max_lhs)
+        covers = [Cover(target, many) for target in targets]
+        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._workers)
+        self._schema = schema
+        self._whole: Partitions | None = None
+        self.complete = False
+
+    @classmethod
+    def load(
+        cls,
+        table: pa.Table,
+        options: Options | None = None,
+        *,
+        deadline: float | None = None,
+        progress: Progress | None = None,
+    ) -> DependencyCore:
+        """Find all minimal keys and FDs of a table.
+
+        At the deadline (of `time.monotonic`) it ends with what was found, and `complete` is False.
+        """
+        core = cls(table.schema, options or Options())
+        core.codes.append(core.codes.encode(table, core._workers))
+        if progress is not None:
+            progress(0.05, "columns coded")
+        parts = Partitions(core.codes)
+        parts.ranked(core._workers)
+        sample(core.codes, parts, core._search.evidence, deadline)
+        if progress is not None:
+            progress(0.1, "rows sampled")
+        core._search.take(core._search.evidence.known(), deadline)
+        core._whole = parts
+        core.complete = core._search.deepen(parts, parts, deadline, progress)
+        return core
+
+    @property
+    def searched(self) -> int:
+        """All rules with left sides (keys) of up to this many columns were found, also when not `complete`."""
+        return self._search.searched
+
+    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+        """Take rows out by slot, add others; what became of the rules.
+
+        Complexity: O(rows) for every column to find the groups of new rows, then O(rows in these groups);
+        removed rows cost a validation for each pair of the evidence that they were in.
+        """
+        search, codes = self._search, self.codes
+        # all that can be refused is refused here, before anything changes
+        fresh_codes, places = codes.encode(added, self._workers), codes.places(removed)
+        before = {cover.target: cover.holding().copy() for cover in search.covers}
+        search.resume()
+        gone = np.zeros(codes.used, dtype=np.bool_)
+        gone[places] = True
+        codes.remove(places)
+        lost = search.evidence.remove(gone) if places.size else np.empty(0, dtype=np.int64)
+        moved = codes.compact()
+        if moved is not None:
+            search.evidence.move(moved)
+        fresh = codes.used
+        codes.append(fresh_codes)
+        if added.num_rows:
+            for cover in search.covers:
+                cover.age()
+        search.extents.age(removed.size + added.num_rows, codes.used)
+        whole = self._whole = Partitions(codes)
+        touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
+        self._mend(lost, whole, deadline)
+        self.complete = search.deepen(whole, touched, deadline)
+        return self._turnover(before)
+
+    def _mend(self, lost: I64, whole: Partitions, deadline: float | None) -> None:
+        """Look for other pairs where those are gone that showed a dependency not to hold; renew covers without."""
+        search = self._search
+        evidence = search.evidence
+        if lost.size == 0:
+            return
+        targets = np.zeros(evidence.words, dtype=np.uint64)
+        for cover in search.covers:
+            targets[cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
+        # agree sets inside a known one told nothing
+        wanted = evidence.uncovered(lost) & targets
+        asked = np.flatnonzero(wanted.any(axis=1))
+        if asked.size == 0:
+            return
+        tested = Validator(whole, self._workers).test(evidence.agree[lost[asked]], wanted[asked], deadline)
+        mended = np.bitwise_or.reduce(wanted[asked] & ~tested.broken, axis=0)
+        search.take(evidence.add(self.codes.matrix, tested.pairs), deadline)
+        renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
+        search.renew(renewed, deadline)
+
+    def _turnover(self, before: dict[int, U64]) -> Turnover:
+        died: list[Died] = []
+        born: list[Body] = []
+        for cover in self._search.covers:
+            target, held = cover.target, cover.holding()
+            for line in _missing(before[target], held):
+                if self._shown(target, line):
+                    died.append(Died(self._body(target, line), self._witness(target, line)))
+            born += [self._body(target, line) for line in _missing(held, before[target]) if self._shown(target, line)]
+        return Turnover(tuple(died), tuple(born))
+
+    def _witness(self, target: int, line: U64) -> tuple[int, ...]:
+        """Slots of two rows that break a dependency; none when it holds."""
+        evidence = self._search.evidence
+        numbers = evidence.against(evidence.known(), target)
+        breaking = numbers[((evidence.agree[numbers] & line) == line).all(axis=1)]
+        if breaking.size == 0:
+            return ()
+        return tuple(int(slot) for slot in self.codes.slots[np.sort(evidence.witness[breaking[0]])])
+
+    def _shown(self, target: int, line: U64) -> bool:
+        return target < len(self.names) or bool(line.any())
+
+    def _body(self, target: int, line: U64) -> Body:
+        return body_of(target, line, self.names)
+
+    def _dependencies(self) -> tuple[U64, I64]:
+        """The left sides that hold, and their targets."""
+        search = self._search
+        parts = [(cover.target, cover.holding()) for cover in search.covers]
+        lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.evidence.words), dtype=np.uint64)])
+        targets = np.concatenate([np.full(len(sets), target) for target, sets in parts] or [np.empty(0)])
+        targets = targets.astype(np.int64)
+        shown = (targets < len(self.names)) | lines.any(axis=1)
+        return lines[shown], targets[shown]
+
+    def bodies(self) -> tuple[Body, ...]:
+        """The minimal keys and FDs; a column of one value is the denial constraint that no two rows differ in it."""
+        return tuple(self._body(int(target), line) for line, target in zip(*self._dependencies(), strict=True))
+
+    def rules(self) -> tuple[Dependency, ...]:
+        """The minimal keys and FDs with their measures, the best first.
+
+        Complexity: O(rules), and a partition for each left side whose extent is not known (see `Extents`).
+        """
+        lines, targets = self._dependencies()
+        return judged(
+            lines, targets, self._body, self._search.extents.of(lines, self._validator()),
+            profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
+            nulls_equal=self.options.nulls == "equal",
+        )  # fmt: skip
+
+    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+        """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
+
+        Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
+        """
+        return near_misses(
+            self.codes, self._validator(), [cover.target for cover in self._search.covers], self._body,
+            profiles(self.codes, self._schema), most, max_lhs, deadline,
+        )  # fmt: skip
+
+    def _validator(self) -> Validator:
+        if self._whole is None:
+            self._whole = Partitions(self.codes)
+        return Validator(self._whole, self._workers)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return (
+            self.codes.size_bytes()
+            + self._search.evidence.size_bytes()
+            + sum(cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers)
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        arrays = nested("codes", self.codes.snapshot()) | nested("evidence", self._search.evidence.snapshot())
+        for cover in self._search.covers:
+            arrays |= nested(f"cover{cover.target}", cover.snapshot())
+        arrays |= nested("extents", self._search.extents.snapshot(self._search.evidence.words))
+        return arrays | {
+            "progress": np.array([self._search.searched, self._search.length, self.complete], dtype=np.int64)
+        }
+
+    @classmethod
+    def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> DependencyCore:
+        """A core as it was left (the arrays will be written to)."""
+        core = cls(schema, options)
+        core.codes.restore(unnested("codes", arrays))
+        core._search.evidence.restore(unnested("evidence", arrays))
+        for cover in core._search.covers:
+            cover.restore(unnested(f"cover{cover.target}", arrays))
+        core._search.extents.restore(unnested("extents", arrays))
+        searched, length, complete = (int(value) for value in arrays["progress"])
+        core._search.searched, core._search.length, core.complete = searched, length, bool(complete)
+        return core
+
+
+def _missing(sets: U64, others: U64) -> U64:
+    """Those of `sets` that are not among `others`."""
+    one = np.dtype([("", np.uint64)] * sets.shape[1])
+    lines, known = (np.ascontiguousarray(array).view(one).reshape(-1) for array in (sets, others))
+    return sets[~np.isin(lines, known)]

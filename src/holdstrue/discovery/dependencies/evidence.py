@@ -1,0 +1,143 @@
+"""What pairs of rows show: sets of columns on which two rows agree and differ, each with a pair that shows it.
+
+Memory: 16 bytes for each 64 columns and 8 bytes for the pair, and 27 to 37 bytes of the numbering, an agree set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.index.arrays import all_true, room, with_slack
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.kernels import agreement, antichains, digest
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+
+class Outcomes(Protocol):
+    """Sets of columns on which rows agree, and differ, line by line."""
+
+    @property
+    def agree(self) -> U64:
+        """Columns on which the rows agree."""
+
+    @property
+    def differ(self) -> U64:
+        """Columns on which they differ."""
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Left sides that were counted out: as if two rows agreed on them and differed in the target."""
+
+    agree: U64
+    differ: U64
+
+    @staticmethod
+    def of(sets: U64, target: int) -> Refuted:
+        """Left sides of one target."""
+        differ = np.zeros_like(sets)
+        differ[:, target >> 6] = np.uint64(1 << (target & 63))
+        return Refuted(np.ascontiguousarray(sets), differ)
+
+
+class Evidence:
+    """Distinct outcomes of comparing two rows, with one witness pair (of positions) each."""
+
+    def __init__(self, columns: int) -> None:
+        self.words = columns // 64 + 1
+        self.agree: U64 = np.empty((64, self.words), dtype=np.uint64)
+        self.differ: U64 = np.empty((64, self.words), dtype=np.uint64)
+        self.witness: I32 = np.empty((64, 2), dtype=np.int32)
+        self._numbering = Numbering()
+        self._key = columns
+
+    def __len__(self) -> int:
+        return len(self._numbering)
+
+    def add(self, matrix: I32, pairs: I32) -> I64:
+        """Compare pairs of rows; returns the numbers of the outcomes that were not known. Complexity: O(values)."""
+        agree = np.empty((pairs.shape[0], self.words), dtype=np.uint64)
+        differ = np.empty_like(agree)
+        agreement.compare(matrix, pairs, agree, differ)
+        # two rows always break the key, the target behind the last column
+        differ[:, self._key >> 6] |= np.uint64(1 << (self._key & 63))
+        hi = np.full(pairs.shape[0], digest.EMPTY_KEY[0], dtype=np.uint64)
+        lo = np.full(pairs.shape[0], digest.EMPTY_KEY[1], dtype=np.uint64)
+        for word in range(self.words):
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(agree[:, word]))
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(differ[:, word]))
+        before = len(self)
+        numbers, origin = self._numbering.assign_new(hi, lo, all_true(hi.size))
+        after = len(self)
+        self.agree, self.differ = room(self.agree, after), room(self.differ, after)
+        self.witness = room(self.witness, after)
+        self.agree[before:after], self.differ[before:after] = agree[origin], differ[origin]
+        self.witness[before:after] = pairs[origin]
+        fresh = np.arange(before, after, dtype=np.int64)
+        lost = np.flatnonzero((numbers < before) & (self.witness[numbers, 0] < 0))
+        if lost.size == 0:
+            return fresh
+        self.witness[numbers[lost]] = pairs[lost]
+        return np.concatenate((np.unique(numbers[lost]).astype(np.int64), fresh))
+
+    def known(self) -> I64:
+        """Numbers of the outcomes that have a witness."""
+        return np.flatnonzero(self.witness[: len(self), 0] >= 0)
+
+    def remove(self, gone: Mask) -> I64:
+        """Drop witnesses of which a row is gone; returns the numbers of their outcomes. Complexity: O(outcomes)."""
+        known = self.known()
+        lost = known[gone[self.witness[known]].any(axis=1)]
+        self.witness[lost] = -1
+        return lost
+
+    def move(self, moved: I32) -> None:
+        """Follow rows to their new positions."""
+        known = self.known()
+        self.witness[known] = moved[self.witness[known]]
+
+    def uncovered(self, lost: I64) -> U64:
+        """For each lost outcome the targets in which no known outcome differs that agrees on as much, as bits.
+
+        Complexity: O(lost * known) at most.
+        """
+        out = self.differ[lost]
+        known = self.by_size(self.known())
+        antichains.take_off(self.agree[lost], self.agree[known], self.differ[known], out)
+        return out
+
+    def against(self, numbers: I64, target: int) -> I64:
+        """Those of the outcomes that differ in the target."""
+        bit = np.uint64(1 << (target & 63))
+        return numbers[(self.differ[numbers, target >> 6] & bit) != 0]
+
+    def by_size(self, numbers: I64) -> I64:
+        """Outcomes in the order of how many columns agree, the most first."""
+        sizes = np.empty(numbers.size, dtype=np.int64)
+        antichains.sizes(self.agree[numbers], sizes)
+        return numbers[np.argsort(-sizes, kind="stable")]
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self.agree.nbytes + self.differ.nbytes + self.witness.nbytes + self._numbering.size_bytes()
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        arrays: Snapshot = {"agree": self.agree, "differ": self.differ, "witness": self.witness}
+        kept: Snapshot = {name: with_slack(array, len(self)) for name, array in arrays.items()}
+        return kept | nested("numbering", self._numbering.snapshot())
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot (they will be written to)."""
+        self.agree, self.differ, self.witness = (
+            np.require(arrays[name], requirements=["C", "W"]) for name in ("agree", "differ", "witness")
+        )
+        self._numbering.restore(unnested("numbering", arrays))

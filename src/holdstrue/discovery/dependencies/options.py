@@ -1,0 +1,42 @@
+"""What is looked for in a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdstrue.discovery.dependencies.codes import Nulls
+from holdstrue.errors import DataError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which keys and FDs are looked for.
+
+    Parameters
+    ----------
+    kinds
+        `fd`, `key` or both.
+    nulls
+        Whether NULL is unknown, so that it never breaks a rule, or a value like others.
+    max_lhs
+        The most columns of a key or a left side; by default as many as there are.
+    threads
+        By default one for each processor.
+    error, measure
+        How much may break a rule (`ApproximateCore`): a share of the `pairs` of rows, or of the `rows`,
+        of which so many would have to go.
+    """
+
+    kinds: tuple[str, ...] = ("fd", "key")
+    nulls: Nulls = "unknown"
+    max_lhs: int | None = None
+    threads: int | None = None
+    error: float = 0.0
+    measure: Literal["pairs", "rows"] = "pairs"
+
+    def __post_init__(self) -> None:
+        if self.max_lhs is not None and self.max_lhs < 1:
+            raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")
+        if not 0 <= self.error < 1:
+            raise DataError(f"error is {self.error}", hint="give a share, at least 0 and below 1")

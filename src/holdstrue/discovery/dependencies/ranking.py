@@ -1,0 +1,176 @@
+"""How much a discovered rule says: measures of keys and FDs, and a score between 0 and 1 made of them.
+
+An FD is worth more the more rows could have broken it. Its score is the product of
+
+- the root of the share of rows that have a partner with the same left side,
+- e / (e + 10), where e is how many of these rows would differ from their partners if the right side
+  were drawn at random: (rows with a partner - groups) * (1 - share of the right side's commonest value),
+- 1 / (1 + (columns on the left - 1) / 4).
+
+A key is worth more the less it is a matter of chance. Its score is the product of
+
+- for each column what its type makes of it: 1 for text and integers called like a key (id, code, ...),
+  0.8 for others, 0.5 for dates and times, 0.3 for booleans, 0.15 for fractions, which are measures;
+- the share of rows in which all its columns are known,
+- for several columns e / (e + 1), where e is how many pairs of rows would be equal if the columns
+  were independent: pairs / product of the numbers of distinct values,
+- 1 / (1 + (columns - 1) / 4).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.domain import family_of
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.rules.model import DC, FD, Body, Key
+
+KEY_NAMES = re.compile(
+    r"(?:^|[\W_])(?:id|ids|key|code|no|nr|num|number|uuid|guid|sku|isbn|iban|ssn|ean|iata|icao|email|login)(?:$|[\W_])"
+    r"|[a-z](?:Id|ID|Key|Code|No|Nr|Number)$",
+)
+_TYPES = {
+    "text": 0.8, "bytes": 0.8, "number": 0.8, "decimal": 0.15, "bool": 0.3, "null": 0.0,
+    "date": 0.5, "time": 0.5, "timestamp": 0.5, "zoned": 0.5, "duration": 0.15,
+}  # fmt: skip
+_FRACTION = 0.15
+_CHANCE = 10.0
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A discovered key, FD or constant column with its measures.
+
+    `support` are the rows that have a partner with the same left side (for a key: the rows in which it
+    is known), `groups` how many groups they form; `error` is the share of pairs, or of rows to
+    remove, that break it: 0 unless an error was allowed. `implied_by_key`: the left side holds a key, so
+    the FD says nothing more. `implied`: it follows from better rules by transitivity.
+    """
+
+    body: Body
+    score: float
+    support: int
+    groups: int
+    error: float = 0.0
+    implied_by_key: bool = False
+    implied: bool = False
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What ranking has to know of a column."""
+
+    name: str
+    quality: float
+    distinct: int
+    known: int
+    commonest: float
+    """Share of the commonest value among known ones."""
+
+
+def profiles(codes: Codes, schema: pa.Schema) -> list[Profile]:
+    """Look at every column. Complexity: O(values)."""
+    members = codes.members()
+    found = []
+    for number, name in enumerate(codes.names):
+        column = codes.matrix[number][members]
+        counts = np.bincount(column[column >= 0], minlength=1)
+        known = int(counts.sum())
+        commonest = int(counts.max()) / known if known else 1.0
+        quality = _quality(name, schema.field(name).type)
+        found.append(Profile(name, quality, int(np.count_nonzero(counts)), known, commonest))
+    return found
+
+
+def _quality(name: str, data_type: pa.DataType) -> float:
+    plain = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    family = family_of(plain)
+    if pa.types.is_floating(plain) or family is None:
+        return _FRACTION
+    quality = _TYPES[family]
+    return 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
+
+
+def _brevity(columns: int) -> float:
+    return 1 / (1 + max(0, columns - 1) / 4)
+
+
+def surprise(support: int, groups: int, target: Profile) -> float:
+    """Rows that would break an FD if its right side were drawn at random."""
+    return max(0, support - groups) * (1 - target.commonest)
+
+
+def fd_score(left: list[Profile], target: Profile, support: int, groups: int, rows: int) -> float:
+    """The score of an FD. A constant column has all rows in one group, and so scores by how many there are."""
+    if not rows or not support:
+        return 0.0
+    share = float(np.sqrt(support / rows))
+    if not left:
+        return share * target.known / (target.known + 10 * _CHANCE) * 0.5
+    expected = surprise(support, groups, target)
+    return share * expected / (expected + _CHANCE) * _brevity(len(left))
+
+
+def chance(columns: list[Profile], rows: int) -> float:
+    """How many pairs of rows would agree on all columns if these were independent."""
+    pairs = rows * (rows - 1) / 2
+    return float(pairs / np.prod([float(max(1, column.distinct)) for column in columns]))
+
+
+def key_score(columns: list[Profile], rows: int) -> float:
+    """The score of a key."""
+    if not rows:
+        return 0.0
+    score = _brevity(len(columns))
+    for column in columns:
+        score *= column.quality * column.known / rows
+    if len(columns) > 1:
+        expected = chance(columns, rows)
+        score *= expected / (expected + 1)
+    return score
+
+
+def columns_of(body: Body) -> tuple[tuple[str, ...], str | None]:
+    """The left side and the right column of a discovered rule; a key has none on the right."""
+    match body:
+        case Key(columns):
+            return columns, None
+        case FD(lhs, (rhs,)):
+            return lhs, rhs
+        case DC((predicate,)):
+            return (), predicate.left.name
+    raise ValueError(f"not a discovered dependency: {body}")
+
+
+MOST_RELATED = 600
+"""So many of the best FDs are looked through for those that follow from others. Chosen, not tuned."""
+
+
+def follow_from_others(lefts: NDArray[np.uint64], targets: NDArray[np.int64], middle: NDArray[np.uint64]) -> list[bool]:
+    """Which FDs, given best first, follow from others by transitivity through the columns of `middle`.
+
+    With NULL as unknown an FD carries over only through columns that are never NULL. Of FDs that follow
+    from each other the better ones stay. Complexity: O(dependencies^2 * columns).
+    """
+    words = lefts.shape[1]
+    gains = np.zeros((targets.size, words), dtype=np.uint64)
+    gains[np.arange(targets.size), targets >> 6] = np.uint64(1) << (targets & 63).astype(np.uint64)
+    kept = np.ones(targets.size, dtype=np.bool_)
+    for i in range(targets.size - 1, -1, -1):
+        kept[i] = False
+        reached, usable = lefts[i].copy(), lefts[i].copy()
+        while True:
+            fires = kept & ((lefts & usable) == lefts).all(axis=1)
+            wider = np.bitwise_or.reduce(gains[fires], axis=0, initial=0) | reached
+            if (wider & gains[i]).any():
+                break
+            if (wider == reached).all():
+                kept[i] = True
+                break
+            reached, usable = wider, lefts[i] | (wider & middle)
+    return (~kept).tolist()

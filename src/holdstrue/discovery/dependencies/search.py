@@ -1,0 +1,172 @@
+"""All minimal left sides of every target: evidence from pairs narrows them down, validation on the data settles them.
+
+The going back and forth between sampled pairs and validation is that of HyFD (Papenbrock and Naumann
+2016); a key is treated as a dependency of one more target, in which any two rows differ. Validation
+shares partitions along a tree of prefixes with the most selective column first, and what fails there
+gives pairs with large agree sets, which is why little is sampled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.cover import Cover, set_sizes
+from holdstrue.discovery.dependencies.evidence import Evidence
+from holdstrue.discovery.dependencies.extents import Extents
+from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Progress = Callable[[float, str], None]
+
+MOST_WORDS = 1 << 24
+"""Words that the left sides of all targets may take: 128 MB, twice that while they grow."""
+
+FIRST_ROUND = 256
+"""Left sides tested before it is looked at how many fail. Chosen, not tuned."""
+
+DEEPER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Left sides are found up to these lengths, one after the other: where time runs out the short ones are known."""
+
+
+@dataclass
+class Search:
+    """The covers of all targets and the evidence they follow from."""
+
+    codes: Codes
+    evidence: Evidence
+    covers: list[Cover]
+    extents: Extents
+    max_lhs: int
+    workers: Workers
+    searched: int = 0
+    """Left sides up to this length are all known."""
+    length: int = 1
+    """Covers hold left sides up to this length; longer ones were cut."""
+
+    def deepen(
+        self, whole: Partitions, touched: Partitions, deadline: float | None, progress: Progress | None = None
+    ) -> bool:
+        """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended.
+
+        `touched` are the groups that new rows are in.
+        """
+        lengths = [length for length in DEEPER if length < self.max_lhs] + [self.max_lhs]
+        for step, length in enumerate(lengths):
+            if length < self.length:
+                continue
+            if progress is not None:
+                progress(0.1 + 0.9 * step / len(lengths), f"left sides of up to {length} columns")
+            longer = length > self.length
+            self.length = length
+            # some time is kept for testing what comes out
+            early = deadline if deadline is None else deadline - 0.4 * max(0.0, deadline - time.monotonic())
+            self.renew([c for c in self.covers if not c.settled or (c.cut and longer)], early)
+            if not self.settle(whole, touched, deadline):
+                return False
+            self.searched = length
+            if not any(cover.cut for cover in self.covers):
+                self.searched = self.max_lhs
+                break
+        return True
+
+    def resume(self) -> None:
+        """Go back to the last length that was finished, before the table changes."""
+        if self.searched < self.max_lhs:
+            self.length = max(1, self.searched)
+        self.searched = 0
+        for cover in self.covers:
+            cover.forget()
+
+    def renew(self, covers: list[Cover], deadline: float | None) -> None:
+        known = self.evidence.by_size(self.evidence.known()) if covers else self.evidence.known()
+
+        def one(number: int) -> None:
+            cover = covers[number]
+            stale = bool((cover.status == STALE).any())
+            cover.renew(self.evidence, known, self.length, self._room(cover), deadline, stale=stale)
+
+        self.workers(one, range(len(covers)))
+
+    def _room(self, cover: Cover) -> int:
+        return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
+
+    def settle(self, whole: Partitions, touched: Partitions, deadline: float | None) -> bool:
+        """Test what is open or stale until nothing is; False when time ran out or some cover has no room."""
+        validators: dict[bool, Validator] = {}
+        size = FIRST_ROUND
+        while True:
+            stale_first = any((cover.status == STALE).any() for cover in self.covers)
+            kind = STALE if stale_first else OPEN
+            sets, wanted, owners = self._candidates(kind)
+            if sets.shape[0] == 0:
+                return all(cover.settled for cover in self.covers)
+            if stale_first not in validators:
+                validators[stale_first] = Validator(touched if stale_first else whole, self.workers)
+            chosen = np.arange(sets.shape[0])[:size]
+            tested = validators[stale_first].test(sets[chosen], wanted[chosen], deadline)
+            if not stale_first:
+                self.extents.note(sets[chosen], tested)
+            failed = self._note(tested.broken, tested.done, chosen, owners)
+            fresh = self.evidence.add(self.codes.matrix, tested.pairs)
+            self.take(fresh, deadline)
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            size = size * 4 if failed * 3 < chosen.size else max(FIRST_ROUND, size // 2)
+
+    def take(self, numbers: I64, deadline: float | None) -> None:
+        """Bring new evidence into the covers it concerns."""
+        numbers = self.evidence.by_size(numbers)
+
+        def one(number: int) -> None:
+            cover = self.covers[number]
+            if cover.settled:
+                cover.extend(self.evidence, numbers, self.length, self._room(cover), deadline)
+
+        if numbers.size:
+            self.workers(one, range(len(self.covers)))
+
+    def _candidates(self, kind: int) -> tuple[U64, U64, list[tuple[Cover, I64, I64]]]:
+        """The shortest left sides of this kind, each once with its targets; and for each cover which are its own."""
+        picked: list[tuple[Cover, I64]] = []
+        shortest = 1 << 30
+        for cover in self.covers:
+            places = np.flatnonzero(cover.status == kind)
+            if places.size:
+                lengths = set_sizes(cover.sets[places])
+                shortest = min(shortest, int(lengths.min())) if kind == OPEN else shortest
+                picked.append((cover, places))
+        words = self.evidence.words
+        if not picked:
+            return np.empty((0, words), dtype=np.uint64), np.empty((0, words), dtype=np.uint64), []
+        if kind == OPEN:
+            picked = [(c, p[set_sizes(c.sets[p]) == shortest]) for c, p in picked]
+        together = np.concatenate([cover.sets[places] for cover, places in picked])
+        distinct, inverse = np.unique(together, axis=0, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        wanted = np.zeros_like(distinct)
+        owners, at = [], 0
+        for cover, places in picked:
+            lines = inverse[at : at + places.size]
+            at += places.size
+            wanted[lines, cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
+            owners.append((cover, places, lines))
+        return distinct, wanted, owners
+
+    def _note(self, broken: U64, done: NDArray[np.bool_], chosen: I64, owners: list[tuple[Cover, I64, I64]]) -> int:
+        """Mark left sides that passed; returns how many of those tested failed."""
+        for cover, places, lines in owners:
+            mine = lines < chosen.size
+            at = lines[mine]
+            bit = np.uint64(1 << (cover.target & 63))
+            passed = done[at] & ((broken[at, cover.target >> 6] & bit) == 0)
+            cover.status[places[mine][passed]] = HOLDS
+        return int(np.count_nonzero(broken.any(axis=1)))

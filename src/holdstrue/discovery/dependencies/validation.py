@@ -1,0 +1,212 @@
+"""Left sides tested and weighed on the data: partitions of rows, shared by all with a common beginning."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.kernels import partitions
+from holdstrue.kernels.partitions import NEXT, PAIRS
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+BUDGET = 20_000_000
+"""Rows looked at between two looks at the clock, some tenths of a second. Chosen, not tuned."""
+
+MOST_PAIRS = 100
+"""Pairs taken from a left side that fails, for each target: on nycflights13 24 pairs made 5% more work."""
+
+PIECE = 64
+"""Left sides that one thread takes at a time, at least. Chosen, not tuned."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Which targets failed, as bits, and pairs of rows that show it.
+
+    `done` tells which left sides were tested; `extent` are the rows and groups of their partitions.
+    """
+
+    broken: U64
+    pairs: I32
+    done: Mask
+    extent: I64
+
+
+class Partitions:
+    """The partitions of a table by each of its columns, made when they are first needed.
+
+    `fresh` is the position of the first new row: with it above zero only groups with new rows are kept.
+    `members` are the rows that count, by default all of the table.
+
+    Memory: up to 6 bytes a value, while a batch is worked on.
+    """
+
+    def __init__(self, codes: Codes, fresh: int = 0, members: I32 | None = None) -> None:
+        self.codes, self.fresh = codes, fresh
+        self.members = codes.members() if members is None else members
+        self.matrix = codes.matrix
+        self.many = len(codes.names)
+        self.most_codes = max((codes.distinct(c) for c in range(self.many)), default=0)
+        self._made: dict[int, tuple[I32, I32]] = {}
+        self._order: I32 | None = None
+
+    def of(self, column: int) -> tuple[I32, I32]:
+        """Rows and starts of one column's partition; the one behind the last has all rows in one group.
+
+        Complexity: O(rows), once.
+        """
+        if column not in self._made:
+            rows = np.empty(self.members.size, dtype=np.int32)
+            starts = np.empty(self.members.size // 2 + 2, dtype=np.int32)
+            if column == self.many:
+                rows[:] = self.members
+                groups = int(rows.size > 1 and rows[-1] >= self.fresh)
+                starts[0], starts[groups] = 0, rows.size if groups else 0
+            else:
+                groups = partitions.group(
+                    self.matrix[column], self.members, self.codes.distinct(column), self.fresh, rows, starts
+                )
+            self._made[column] = rows[: starts[groups]].copy(), starts[: groups + 1].copy()
+        return self._made[column]
+
+    def ranked(self, workers: Workers) -> I32:
+        """Columns by how few rows they leave together, the most selective first."""
+        if self._order is None:
+            workers(self.of, range(self.many + 1))
+            sizes = (np.diff(self.of(column)[1].astype(np.float64)) for column in range(self.many))
+            self._order = np.argsort([np.square(size).sum() for size in sizes], kind="stable").astype(np.int32)
+        return self._order
+
+    def joined(self) -> tuple[I32, I32, I64]:
+        """All partitions made so far, one behind the other, and the place of each."""
+        places = np.zeros((self.many + 1, 3), dtype=np.int64)
+        rows: list[I32] = []
+        starts: list[I32] = []
+        for column, (some_rows, some_starts) in self._made.items():
+            places[column] = (sum(r.size for r in rows), sum(s.size for s in starts), some_starts.size - 1)
+            rows.append(some_rows)
+            starts.append(some_starts)
+        return np.concatenate(rows), np.concatenate(starts), places
+
+
+class _Walk:
+    """Where a kernel stands in the tree of prefixes, with the partitions on its way."""
+
+    def __init__(self, longest: int, widest: int, codes: int) -> None:
+        # room for every level at the size of the widest partition; pages that are never written cost nothing
+        self.at = np.zeros(3, dtype=np.int64)
+        self.path = np.full(longest, -1, dtype=np.int32)
+        self.levels = np.zeros((longest + 1, 3), dtype=np.int64)
+        self.rows = np.empty(longest * widest, dtype=np.int32)
+        self.starts = np.empty(longest * (widest // 2 + 2), dtype=np.int32)
+        self.scratch = np.zeros((3, codes + 1), dtype=np.int32)
+
+
+class Validator:
+    """Tests and weighs left sides on one image of the table, in threads."""
+
+    def __init__(self, parts: Partitions, workers: Workers) -> None:
+        self._parts, self._workers = parts, workers
+        self.many = parts.many
+        self._order = parts.ranked(workers)
+        self._roots = parts.joined()
+        self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
+
+    def test(self, sets: U64, wanted: U64, deadline: float | None) -> Tested:
+        """Test every set against its wanted targets; stops at the deadline with some sets undone."""
+        count = sets.shape[0]
+        columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
+        wanted = np.ascontiguousarray(wanted[ordered])
+        broken, extent = np.zeros_like(wanted), np.zeros((count, 2), dtype=np.int64)
+        done = np.zeros(count, dtype=np.bool_)
+        rows, starts, roots = self._roots
+        found: list[I32] = [np.empty((0, 2), dtype=np.int32)]
+
+        def one(piece: tuple[int, int]) -> None:
+            part = slice(*piece)
+            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
+            pairs = np.empty((max(4096, MOST_PAIRS * (self._parts.many + 1)), 2), dtype=np.int32)
+            while walk.at[NEXT] < part.stop - part.start:
+                walk.at[PAIRS] = 0
+                partitions.validate(
+                    self._parts.matrix, self._parts.fresh, rows, starts, roots, columns[part], wanted[part],
+                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch,
+                    broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
+                )  # fmt: skip
+                found.append(pairs[: walk.at[PAIRS]].copy())
+                if _late(deadline):
+                    break
+            done[part.start : part.start + walk.at[NEXT]] = True
+
+        self._workers(one, self._pieces(count))
+        back = np.argsort(ordered)
+        return Tested(broken[back], np.concatenate(found), done[back], extent[back])
+
+    def weigh(self, sets: U64, targets: I64, limits: I64, deadline: float | None) -> tuple[I64, Mask]:
+        """Count what breaks each set -> target: see `kernels.partitions.weigh`; and which were counted in time."""
+        count = sets.shape[0]
+        columns, ordered = self._as_paths(sets, targets)
+        wanted = targets[ordered].astype(np.int32)
+        rows, starts, roots = self._roots
+        counts, done = np.zeros((count, 4), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+
+        def one(piece: tuple[int, int]) -> None:
+            part = slice(*piece)
+            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
+            while walk.at[NEXT] < part.stop - part.start:
+                partitions.weigh(
+                    self._parts.matrix, rows, starts, roots, columns[part], wanted[part],
+                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, limits, counts[part], BUDGET,
+                )  # fmt: skip
+                if _late(deadline):
+                    break
+            done[part.start : part.start + walk.at[NEXT]] = True
+
+        self._workers(one, self._pieces(count))
+        back = np.argsort(ordered)
+        return counts[back], done[back]
+
+    def rows_of(self, line: U64) -> tuple[I32, I32]:
+        """Rows and starts of the partition by one set of columns. Complexity: O(rows)."""
+        columns, _ = self._as_paths(line.reshape(1, -1), np.zeros(1, dtype=np.int64))
+        rows, starts = self._parts.of(int(columns[0, 0]) if columns[0, 0] >= 0 else self._parts.many)
+        scratch = np.zeros((3, self._parts.most_codes + 1), dtype=np.int32)
+        for column in columns[0, 1:]:
+            finer = np.empty(rows.size, dtype=np.int32), np.empty(rows.size // 2 + 2, dtype=np.int32)
+            groups = partitions.split(self._parts.matrix[column], rows, starts, scratch, *finer)
+            rows, starts = finer[0][: finer[1][groups]], finer[1][: groups + 1]
+        return rows, starts
+
+    def _pieces(self, count: int) -> list[tuple[int, int]]:
+        threads = self._workers.threads
+        pieces = max(1, min(4 * threads, count // PIECE)) if threads > 1 else 1
+        bounds = np.linspace(0, count, pieces + 1).astype(np.int64).tolist()
+        return list(pairwise(bounds))
+
+    def _as_paths(self, sets: U64, targets: I64) -> tuple[I32, I64]:
+        """Each set as its columns in the order of rank, filled up with -1; and the order in which they are tested."""
+        many = self._order.size
+        bits = np.unpackbits(np.ascontiguousarray(sets).view(np.uint8), axis=1, bitorder="little")[:, :many]
+        ranked = bits[:, self._order].astype(np.bool_)
+        longest = int(ranked.sum(axis=1).max(initial=0))
+        if longest == 0:
+            return np.full((sets.shape[0], 1), -1, dtype=np.int32), np.argsort(targets, kind="stable")
+        ranks = np.argsort(~ranked, axis=1, kind="stable")[:, :longest].astype(np.int32)
+        ranks[~np.take_along_axis(ranked, ranks.astype(np.int64), axis=1)] = -1
+        ordered = np.lexsort((targets, *ranks.T[::-1]))
+        ranks = ranks[ordered]
+        return np.ascontiguousarray(np.where(ranks >= 0, self._order[ranks], -1), dtype=np.int32), ordered
+
+
+def _late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline

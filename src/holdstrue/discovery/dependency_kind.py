@@ -1,0 +1,136 @@
+"""Keys, FDs and conditional FDs as kinds of a discovery."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from holdstrue.discovery.dependencies.approximate import ApproximateCore
+from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
+from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.near import NearMiss
+from holdstrue.discovery.dependencies.options import Options as CoreOptions
+from holdstrue.discovery.found import Found
+from holdstrue.discovery.held import Held
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.per_table import PerTable
+from holdstrue.rules.model import FD, Body
+
+Core: TypeAlias = DependencyCore | ApproximateCore
+
+
+class DependencyKind(PerTable[Core]):
+    """Minimal keys and FDs; an FD whose left side holds a key is left out where keys are asked for too."""
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
+        """Search one table."""
+        return _core(options).load(table, _core_options(options), deadline=work.deadline, progress=work.progress)
+
+    @classmethod
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> Core:
+        """The core of one table as it was left."""
+        return _core(options).restore(schema, _core_options(options), arrays)
+
+    def found(self) -> list[Found]:
+        """The rules now."""
+        found = []
+        for name, core in self.cores.items():
+            for rule in core.rules():
+                if (rule.implied_by_key and "key" in self.options.kinds) or self._too_long(rule.body):
+                    continue
+                if self.held.speaks_of_values(name, rule.body):
+                    measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
+                    if self.options.error:
+                        measures["error"] = rule.error
+                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
+        return found
+
+    def _too_long(self, body: Body) -> bool:
+        most = self.options.max_predicates
+        return most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
+
+    def near(self, most: int) -> list[Miss]:
+        """Rules that a few rows break, each of them with a row that it disagrees with."""
+        return [
+            Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, _measures(miss))
+            for name, core in self.cores.items()
+            for miss in core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
+        ]
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"partitions, and pairs of rows that show what does not hold ({size:,} bytes)"
+
+
+class ConditionKind(PerTable[CfdCore]):
+    """Conditional FDs, where an FD does not hold as a whole."""
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: Options, work: Work) -> CfdCore:
+        """Search one table."""
+        return CfdCore.load(table, _condition_options(options), deadline=work.deadline, progress=work.progress)
+
+    @classmethod
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
+        """The core of one table as it was left."""
+        return CfdCore.restore(schema, _condition_options(options), arrays)
+
+    def found(self) -> list[Found]:
+        """The rules now."""
+        return [
+            Found(
+                rule.body,
+                rule.score,
+                {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence},
+                shown_table(self.held, name),
+            )
+            for name, core in self.cores.items()
+            for rule in core.rules()
+        ]
+
+    def near(self, most: int) -> list[Miss]:
+        """None: rules with a confidence below 1 are found as such."""
+        return []
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"
+
+
+def _condition_options(options: Options) -> CfdOptions:
+    longest = {} if options.max_predicates is None else {"max_lhs": max(1, options.max_predicates - 1)}
+    return CfdOptions(
+        nulls=options.nulls,
+        support=options.support,
+        confidence=options.confidence,
+        threads=options.threads,
+        **longest,
+    )
+
+
+def _measures(miss: NearMiss) -> dict[str, float]:
+    return {"score": round(miss.score, 4), "pairs": miss.pairs, "support": miss.support}
+
+
+def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
+    return ApproximateCore if options.error else DependencyCore
+
+
+def _core_options(options: Options) -> CoreOptions:
+    kinds = tuple(kind for kind in ("fd", "key") if kind in options.kinds)
+    # an FD of n predicates has n - 1 columns on the left, a key n: the longer one bounds the search
+    return CoreOptions(
+        kinds, options.nulls, _longest(options), options.threads, options.error, options.measure
+    )
+
+
+def _longest(options: Options) -> int | None:
+    if options.max_predicates is None:
+        return None
+    return options.max_predicates if "key" in options.kinds else max(1, options.max_predicates - 1)

@@ -1,0 +1,285 @@
+"""A discovery: the rules found in some tables, kept current for every batch of changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from holdstrue.detect.engine import Incoming
+from holdstrue.detect.resolve import OnConflict
+from holdstrue.detect.tables import batch_name
+from holdstrue.discovery.counting import Within
+from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
+from holdstrue.discovery.held import Held
+from holdstrue.discovery.kind import Gone, Kind
+from holdstrue.discovery.kinds import Progress, load_kinds, restore_kinds
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.io.feeds import read_changes
+from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, RuleSet
+
+HANDFUL = 10
+"""Pairs, rows or values that break a near miss at most."""
+
+
+class Discovery:
+    """Rules found by `discover`, ranked, and kept current by `apply`.
+
+    Examples
+    --------
+    >>> import holdstrue
+    >>> zips = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Bonn", "Ulm"]})
+    >>> found = holdstrue.discover(zips, kinds=("fd",), key="id")
+    >>> "zip -> city" in [rule.text for rule in found]
+    True
+    >>> changes = found.apply(pa.table({"id": [4], "zip": ["1"], "city": ["Köln"]}))
+    >>> [(ended.text, ended.rows) for ended in changes.died if ended.text == "zip -> city"]
+    [('zip -> city', (2, 4))]
+    """
+
+    def __init__(self, held: Held, kinds: Mapping[str, Kind], options: Options) -> None:
+        self._held = held
+        self._kinds = dict(kinds)
+        self.options = options
+        self._state: DiscoveryState | None = None
+        self._ids: set[str] = set()
+        self._batches = 0
+        self._found: list[Found] | None = None
+        self._broken = False
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> list[Found]:
+        """The rules now, best first."""
+        if self._found is None:
+            everything = [found for kind in self._kinds.values() for found in kind.found()]
+            # a key or an FD is a denial constraint too, and is said once, in the shorter form
+            told: dict[tuple[str | None, Any], Found] = {}
+            for found in everything:
+                told.setdefault((found.table, _meaning(found.body)), found)
+            self._found = sorted(told.values(), key=lambda found: (-found.score, len(found.text), found.text))
+        return self._found
+
+    def __iter__(self) -> Any:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name} {count:,} rows" for name, count in self._held.counts().items())
+        partly = "" if self.complete else ", stopped before the end"
+        return f"Discovery({len(self.rules)} rules in {rows}{partly})"
+
+    def _repr_html_(self) -> str:
+        # rendering lives above discovery, so it is looked up when a notebook asks for it
+        html: str = import_module("holdstrue.report").discovery_html(self)
+        return html
+
+    @property
+    def complete(self) -> bool:
+        """Whether every rule was found; False where time or size was limited."""
+        return all(kind.complete for kind in self._kinds.values())
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return self._held.counts()
+
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each table."""
+        return {name: list(schema.names) for name, schema in self._held.schemas.items()}
+
+    def ruleset(self, top: int | None = None) -> RuleSet:
+        """The best rules, for `check` and for a monitor to adopt."""
+        chosen = [found.rule for found in self.rules[:top]]
+        tables = list(self._held.keys)
+        main = tables[0] if len(tables) == 1 and tables[0] != "data" else None
+        return RuleSet(tuple(chosen), table=main, key=self._held.keys[tables[0]] if len(tables) == 1 else ())
+
+    def near_misses(self, most: int = HANDFUL) -> list[NearMiss]:
+        """Rules that at most so many pairs, rows or values break, with these: likely errors in the data."""
+        found = []
+        for kind in self._kinds.values():
+            for miss in kind.near(most):
+                table = miss.table or next(iter(self._held.keys))
+                rows = tuple(self._held.named(table, slots) for slots in miss.slots)
+                where = None if len(self._held.keys) == 1 else miss.table
+                found.append(
+                    NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures)
+                )
+        return sorted(found, key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
+
+    def explain(self) -> str:
+        """How each kind of rule is kept current."""
+        return "\n".join(f"{name}: {kind.explain()}" for name, kind in self._kinds.items())
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "rows": self._held.counts(),
+            "complete": self.complete,
+            "rules": [found.to_dict() for found in self.rules[:top]],
+        }
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        changes: Any,
+        *,
+        batch_id: str | int | None = None,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        **read: Any,
+    ) -> RuleChanges:
+        """Apply one batch, whole or not at all, and say which rules died and which were born.
+
+        Parameters
+        ----------
+        changes
+            Rows, a file, or a change feed (see `read_changes`); a mapping from table name to such for
+            several tables. Rows of a table without a key are deleted by giving all their values.
+        batch_id
+            Names the batch. A batch whose id was applied before changes nothing.
+        """
+        if self._broken:
+            raise StateError("an earlier batch failed half way", hint="open the discovery again")
+        batch = batch_name(batch_id, self._batches)
+        if batch_id is not None and batch in self._ids:
+            return RuleChanges(batch, rules=len(self.rules), duplicate=True)
+        tables = list(self._held.keys)
+        named = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
+        parts = changes if named else {tables[0]: changes}
+        incoming = {}
+        for name, part in parts.items():
+            if name not in self._held.keys:
+                raise HoldstrueError(f"no table {name!r} in this discovery", hint=f"it has {', '.join(tables)}")
+            key, schema = self._held.keys[name], self._held.schemas[name]
+            if not key and feed not in ("auto", "append", "ops"):
+                raise HoldstrueError(f"a feed of {feed} for a table without a key", hint="discover with key=...")
+            known = read_changes(part, key=key, schema=schema, feed=feed, op_column=op_column, extra="ignore", **read)
+            incoming[name] = self._held.resolve(name, known, on_conflict)
+        return self._run(batch, incoming)
+
+    def _run(self, batch: str, incoming: Mapping[str, Incoming]) -> RuleChanges:
+        before = {(found.table, found.body): found for found in self.rules}
+        self._broken = True
+        gone = self._follow(self._held.apply(incoming))
+        after = {(found.table, found.body): found for found in self.rules}
+        died = tuple(
+            self._ended(body, table, gone.get((table, body))) for table, body in before if (table, body) not in after
+        )
+        born = tuple(found for place, found in after.items() if place not in before)
+        self._batches += 1
+        self._ids.add(batch)
+        if self._state is not None:
+            line = {"batch": batch, "died": len(died), "born": len(born), "rules": len(after)}
+            self._state.append(self._held, incoming, line, self._snapshots)
+        self._broken = False
+        return RuleChanges(batch, died, born, len(after))
+
+    def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Gone]:
+        self._found = None
+        return {(gone.table, gone.body): gone for kind in self._kinds.values() for gone in kind.apply(batches)}
+
+    def _ended(self, body: Body, table: str | None, gone: Gone | None) -> Ended:
+        if gone is None or not gone.slots:
+            return Ended(body, (), table)
+        return Ended(body, self._held.named(table or next(iter(self._held.keys)), gone.slots), table)
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keep the discovery in a state directory, where every batch from now on is durable."""
+        about = {
+            "options": self.options.to_dict(),
+            "schemas": {name: schema_text(schema) for name, schema in self._held.schemas.items()},
+            "keys": {name: list(key) for name, key in self._held.keys.items()},
+        }
+        self._state = DiscoveryState.create(path, about, self._held, self._snapshots())
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Discovery:
+        """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint)."""
+        state = DiscoveryState.open(path, read_only=read_only)
+        try:
+            about = state.about
+            schemas = {name: schema_of_text(text) for name, text in about["schemas"].items()}
+            held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()})
+            options = Options.of(about["options"])
+            state.rows(held)
+            found = cls(held, restore_kinds(held, options, state.cores()), options)
+            for incoming in state.batches():
+                found._follow(held.again(incoming))
+            found._ids = set(state.history().column("batch").to_pylist())
+            found._batches = len(found._ids)
+            found._state = None if read_only else state
+        except BaseException:
+            state.close()
+            raise
+        if read_only:
+            state.close()
+        return found
+
+    def history(self) -> list[dict[str, Any]]:
+        """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""
+        if self._state is None:
+            return []
+        lines: list[dict[str, Any]] = self._state.history().to_pylist()
+        return lines
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        if self._state is not None:
+            self._state.close()
+            self._state = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _snapshots(self) -> dict[str, Any]:
+        return {name: kind.snapshot() for name, kind in self._kinds.items()}
+
+
+def loaded(
+    tables: Mapping[str, pa.Table],
+    keys: Mapping[str, Sequence[str]],
+    options: Options,
+    progress: Progress | None,
+    within: Within | None = None,
+) -> Discovery:
+    """Discover in tables that are in memory; `within` counts pairs of rows elsewhere."""
+    held = Held({name: table.schema for name, table in tables.items()}, {n: tuple(k) for n, k in keys.items()})
+    held.load(tables)
+    return Discovery(held, load_kinds(held, options, progress, within), options)
+
+
+def _meaning(body: Body) -> Any:
+    """What a rule says, the same for a key or an FD and the denial constraint that spells it out."""
+    match body:
+        case Key(columns):
+            return frozenset(columns), frozenset()
+        case FD(lhs, rhs):
+            return frozenset(lhs), frozenset(rhs)
+        case DC(predicates):
+            sides: dict[Op, list[str]] = {Op.EQ: [], Op.NE: []}
+            for p in predicates:
+                own = isinstance(p.right, Column) and p.right.name == p.left.name and p.right.var != p.left.var
+                if p.op not in sides or not own:
+                    return body
+                sides[p.op].append(p.left.name)
+            return body if len(sides[Op.NE]) > 1 else (frozenset(sides[Op.EQ]), frozenset(sides[Op.NE]))
+    return body

@@ -1,0 +1,126 @@
+"""Discovered rules as people see them: ranked, with their measures, and near misses with the rows that break them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdstrue.rules.model import Body, Inclusion, Rule
+from holdstrue.rules.text import text_of
+
+
+@dataclass(frozen=True)
+class Found:
+    """A rule that holds (or nearly holds, where an error is allowed).
+
+    `score` in [0, 1] ranks rules of all kinds; `measures` says what it is made of.
+    """
+
+    body: Body
+    score: float
+    measures: Mapping[str, float] = field(default_factory=dict)
+    table: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The rule as text that `check` accepts."""
+        return text_of(self.body)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule itself, named by its text."""
+        table = None if isinstance(self.body, Inclusion) else self.table
+        return Rule(self.body, self.text, table=table)
+
+    @property
+    def kind(self) -> str:
+        """key, fd, cfd, dc or inclusion."""
+        return self.rule.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        where = {"table": self.table} if self.table is not None else {}
+        kind = "ind" if self.kind == "inclusion" else self.kind
+        return {"kind": kind, "text": self.text, **where, "score": round(self.score, 4), **dict(self.measures)}
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A rule that a handful of rows break: likely errors in the data.
+
+    `rows` are the offenders by key (or number): pairs for rules of two rows, single rows for others;
+    `values` are offending values, for inclusions.
+    """
+
+    body: Body
+    violations: int
+    error: float
+    rows: tuple[tuple[Any, ...], ...] = ()
+    values: tuple[Any, ...] = ()
+    table: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The rule as text that `check` accepts."""
+        return text_of(self.body)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        found: dict[str, Any] = {"text": self.text, "violations": self.violations, "error": self.error}
+        found |= self.measures
+        if self.table is not None:
+            found["table"] = self.table
+        if self.rows:
+            found["rows"] = [list(row) for row in self.rows]
+        if self.values:
+            found["values"] = list(self.values)
+        return found
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rule that stopped being among the discovered ones, and the rows that break it, by key.
+
+    Without rows, it still holds and a smaller rule says more.
+    """
+
+    body: Body
+    rows: tuple[Any, ...] = ()
+    table: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The rule as text."""
+        return text_of(self.body)
+
+
+@dataclass(frozen=True)
+class RuleChanges:
+    """What a batch did to the discovered rules."""
+
+    batch: str
+    died: tuple[Ended, ...] = ()
+    born: tuple[Found, ...] = ()
+    rules: int = 0
+    """How many rules there are now."""
+    duplicate: bool = False
+    """Whether the batch had been applied before and so did nothing."""
+
+    def __repr__(self) -> str:
+        return f"RuleChanges(batch={self.batch!r}: -{len(self.died)} died, +{len(self.born)} born, {self.rules} rules)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        died = [
+            {"text": e.text, **({"table": e.table} if e.table is not None else {}), "witness": list(e.rows)}
+            for e in self.died
+        ]
+        return {
+            "batch": self.batch,
+            "duplicate": self.duplicate,
+            "died": died,
+            "born": [found.to_dict() for found in self.born],
+            "rules": self.rules,
+        }

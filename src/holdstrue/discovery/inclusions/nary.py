@@ -1,0 +1,199 @@
+"""Inclusions of tuples of columns up to a given arity, found level by level and kept current.
+
+An inclusion of n columns is reported when it and all its parts hold; since NULLs are ignored on the left, a
+tuple may hold where a part of it does not, and such ones are not looked for. Tuples of the candidates are
+counted by their digests as single values are, so that a batch costs its changed tuples only. A batch that makes
+new candidates has their columns counted in the whole tables. Columns without values are left out from two
+columns on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.discovery.inclusions.attributes import Changes, inclusion
+from holdstrue.discovery.inclusions.candidates import candidates
+from holdstrue.discovery.inclusions.level import Level, OutOfTimeError, Tables
+from holdstrue.discovery.inclusions.tally import Tally
+from holdstrue.discovery.inclusions.unary import FoundInclusion, Options, Progress, UnaryInclusions
+from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.errors import ChangeError
+from holdstrue.index.numbering import Snapshot, nested, unnested
+
+Mask = NDArray[np.bool_]
+
+LEVEL_SHARDS = 1
+"""Tuples lie in one shard: a level is counted in one process."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How far to look: columns of an inclusion, share of tuples it may miss, candidates of a level.
+
+    `most` bounds a level: constant or copied columns have exponentially many inclusions. Up to 4,000 tuples
+    of columns may then be counted, and their counters take 128 MB.
+    """
+
+    arity: int = 1
+    error: float = 0.0
+    most: int = 2000
+
+
+class Inclusions:
+    """All inclusions of up to `search.arity` columns between the given tables, whole or partial.
+
+    Examples
+    --------
+    >>> weather = pa.table({"day": [1, 1, 2], "hour": [0, 1, 0]})
+    >>> flights = pa.table({"on": [1, 2], "at": [1, 0], "n": [7, 8]})
+    >>> tables = {"flights": flights, "weather": weather}
+    >>> found = Inclusions.load(tables, Search(arity=2))
+    >>> [rule.body.columns for rule in found.rules() if len(rule.body.columns) == 2 and rule.body.table == "flights"]
+    [('on', 'at')]
+    """
+
+    def __init__(self, unary: UnaryInclusions, search: Search) -> None:
+        self.unary = unary
+        self.search = search
+        self.levels: list[Level] = []
+        self._columns = {name: schema.names for name, schema in unary.schemas.items()}
+        self._places = {name: {column: i for i, column in enumerate(names)} for name, names in self._columns.items()}
+        self._held: Mask | None = None
+        self._in_time = True
+
+    @staticmethod
+    def load(
+        tables: Mapping[str, pa.Table],
+        search: Search | None = None,
+        options: Options | None = None,
+        *,
+        deadline: float | None = None,
+        progress: Progress | None = None,
+    ) -> Inclusions:
+        """Find all inclusions. Past the `deadline` no further level is begun, and `complete` says so."""
+        search = search or Search()
+        share = 1.0 if search.arity < 2 else 0.5
+        first = None if progress is None else lambda done, what: progress(done * share, what)
+        core = Inclusions(UnaryInclusions.load(tables, options, deadline=deadline, progress=first), search)
+        core._search(tables.__getitem__, deadline, progress)
+        return core
+
+    def _search(self, tables: Tables, deadline: float | None = None, progress: Progress | None = None) -> None:
+        """Walk up the levels: each decides about the candidates that the one below makes.
+
+        Below a level of which nothing changed, candidates are as they were.
+        """
+        if self.search.arity < 2:
+            return
+        held = self.unary.held(self.search.error) & self.unary.with_values()[:, None]
+        same = self._held is not None and np.array_equal(held, self._held)
+        self._held = held
+        below = [] if same else self.unary.pairs(held)
+        for at in range(self.search.arity - 1):
+            if not same:
+                pairs, whole = candidates(below, self._places, self.search.most)
+                if not pairs:
+                    del self.levels[at:]
+                    return
+                if at == len(self.levels):
+                    self.levels.append(Level(self.unary.options.compare, LEVEL_SHARDS))
+                try:
+                    self.levels[at].consider(pairs, whole, tables, deadline)
+                except OutOfTimeError:
+                    del self.levels[at:]
+                    self.search = replace(self.search, arity=at + 1)
+                    self._in_time = False
+                    return
+            if at == len(self.levels):
+                return
+            same &= not self.levels[at].decide(self.search.error)
+            below = self.levels[at].held()
+            if progress is not None:
+                progress(0.5 + 0.5 * (at + 1) / (self.search.arity - 1), f"{at + 2} columns")
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for was looked at."""
+        return self._in_time and self.unary.complete and all(level.whole for level in self.levels)
+
+    def apply(self, changes: Changes, tables: Tables | None = None) -> Turnover:
+        """Take in the rows that go and come, of any tables, together; all or none.
+
+        `tables` gives a table as it is after the batch, whole. It is needed from two columns on, and
+        asked only when the batch makes a candidate whose columns were not counted yet.
+        Complexity: O(cells of the batch * counted tuples of columns); O(table) for each new one of these.
+        """
+        if tables is None and self.search.arity > 1:
+            raise ChangeError(
+                "inclusions of several columns need the tables as they are after the batch",
+                hint="pass a function that gives a table by its name",
+            )
+        unary = self.unary.tally(changes)
+        counted = [self._counted(level, changes) for level in self.levels]
+        old = [pair for level in self.levels for pair in level.held()]
+        turnover = self.unary.apply_tally(unary, self.search.error)
+        for level, part in zip(self.levels, counted, strict=True):
+            level.apply(part)
+        self._search(tables or _no_tables)
+        new = [pair for level in self.levels for pair in level.held()]
+        were, are = frozenset(old), frozenset(new)
+        return Turnover(
+            turnover.died + tuple(Died(inclusion(*pair)) for pair in old if pair not in are),
+            turnover.born + tuple(inclusion(*pair) for pair in new if pair not in were),
+        )
+
+    @staticmethod
+    def _counted(level: Level, changes: Changes) -> Tally:
+        try:
+            return level.tally(changes)
+        except LackingError as error:
+            attribute = list(level.attributes)[error.attribute]
+            raise ChangeError(
+                f"the batch removes rows of {attribute.table} that are not there: their values of "
+                f"{', '.join(attribute.columns)} never occur together",
+                hint="remove only rows that are in the table, with the values they have there",
+            ) from error
+
+    def rules(self) -> tuple[FoundInclusion, ...]:
+        """The inclusions, those of fewer columns first. Complexity: O(attributes squared + result)."""
+        more = [
+            FoundInclusion(inclusion(*pair), *counts)
+            for level in self.levels
+            for pair, counts in level.measured().items()
+        ]
+        return self.unary.rules(self.search.error) + tuple(more)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self.unary.size_bytes() + sum(level.size_bytes() for level in self.levels)
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        arrays = self.unary.snapshot() | {"searched": np.array([self.search.arity, self._in_time], dtype=np.int64)}
+        for i, level in enumerate(self.levels):
+            arrays |= nested(f"level{i}", level.snapshot(self._places))
+        return arrays
+
+    @staticmethod
+    def restore(schemas: Mapping[str, pa.Schema], options: Options, search: Search, arrays: Snapshot) -> Inclusions:
+        """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
+        core = Inclusions(UnaryInclusions.restore(schemas, options, arrays), search)
+        # a search that the deadline ended goes on with the columns it came to
+        arity, in_time = arrays["searched"].tolist()
+        core.search, core._in_time = replace(search, arity=min(search.arity, arity)), bool(in_time)
+        while part := unnested(f"level{len(core.levels)}", arrays):
+            level = Level(options.compare, LEVEL_SHARDS)
+            level.restore(part, core._columns)
+            core.levels.append(level)
+        core._search(_no_tables)
+        return core
+
+
+def _no_tables(name: str) -> pa.Table:
+    raise LookupError(f"table {name!r} was asked for where nothing new is counted")

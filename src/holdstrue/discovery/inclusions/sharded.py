@@ -1,0 +1,57 @@
+"""What both structures of inclusions have in common: counted values that lie in shards by their digests."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.discovery.inclusions.values import Values
+from holdstrue.index.numbering import Snapshot, nested, unnested
+
+I64 = NDArray[np.int64]
+
+
+class Sharded(ABC):
+    """Counted values of attributes in shards that know nothing of each other."""
+
+    def __init__(self, attributes: int, shards: int) -> None:
+        if shards < 1 or shards & (shards - 1):
+            raise ValueError(f"the number of shards is a power of two, not {shards}")
+        self.attributes = attributes
+        self.shards = tuple(Values(attributes) for _ in range(shards))
+
+    def _zeros(self) -> I64:
+        return np.zeros((self.attributes, self.attributes), dtype=np.int64)
+
+    def shared_rows(self) -> I64:
+        """`[A, B]`: rows of A whose value B holds; on the diagonal A's rows with a value. Complexity: O(values)."""
+        total = self._zeros()
+        for values in self.shards:
+            values.count_shared(total, rows=True)
+        return total
+
+    def distinct_values(self) -> int:
+        """How many values some attribute holds."""
+        return sum(values.living for values in self.shards)
+
+    @abstractmethod
+    def summary(self) -> Snapshot:
+        """The arrays beside those of the shards' values."""
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return sum(values.size_bytes() for values in self.shards)
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        arrays = self.summary()
+        for i, values in enumerate(self.shards):
+            arrays |= nested(f"shard{i}", values.snapshot())
+        return arrays
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot (they will be written to)."""
+        for i, values in enumerate(self.shards):
+            values.restore(unnested(f"shard{i}", arrays))

@@ -1,0 +1,152 @@
+"""Changes as counts: how many more (or fewer) rows of each attribute hold each value after a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.buffers import numbers
+from holdstrue.discovery.inclusions.content import Content
+from holdstrue.index.arrays import room
+from holdstrue.index.numbering import Numbering
+from holdstrue.kernels import inclusions as kernels
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """The distinct values of one attribute with their counts, as a table is loaded."""
+
+    attribute: int
+    hi: U64
+    lo: U64
+    counts: I32
+
+    def split(self, shards: int) -> list[Column]:
+        """The values of every shard. Complexity: O(values)."""
+        return [
+            Column(self.attribute, self.hi[rows], self.lo[rows], self.counts[rows])
+            for rows in _rows_by_shard(self.hi, shards)
+        ]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Net changes grouped by value: group g changes `attributes[offsets[g]:offsets[g + 1]]` by `nets` there."""
+
+    hi: U64
+    lo: U64
+    offsets: I64
+    attributes: I32
+    nets: I32
+
+    @property
+    def changes(self) -> int:
+        """How many (value, attribute) pairs change."""
+        return self.attributes.size
+
+    def to_table(self) -> pa.Table:
+        """One row for each (value, attribute) that changes, as it is logged or sent to a shard."""
+        sizes = np.diff(self.offsets)
+        return pa.table(
+            {
+                "hi": np.repeat(self.hi, sizes),
+                "lo": np.repeat(self.lo, sizes),
+                "attribute": self.attributes,
+                "net": self.nets,
+            }
+        )
+
+    @staticmethod
+    def of(table: pa.Table) -> Tally:
+        """From the rows of `to_table`, those of a value together."""
+        hi, lo = (_numbers(table, name, np.uint64) for name in ("hi", "lo"))
+        first = np.ones(hi.size, dtype=np.bool_)
+        first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        starts = np.flatnonzero(first)
+        attributes, nets = (_numbers(table, name, np.int32) for name in ("attribute", "net"))
+        return Tally(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
+
+    def split(self, shards: int) -> list[Tally]:
+        """The values of every shard. Complexity: O(changes)."""
+        if shards == 1:
+            return [self]
+        sizes = np.diff(self.offsets)
+        parts = []
+        for rows in _rows_by_shard(self.hi, shards):
+            taken = sizes[rows]
+            offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(taken)))
+            entries = np.repeat(self.offsets[rows] - offsets[:-1], taken) + np.arange(offsets[-1])
+            parts.append(Tally(self.hi[rows], self.lo[rows], offsets, self.attributes[entries], self.nets[entries]))
+        return parts
+
+
+def _numbers(table: pa.Table, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    parts = [numbers(chunk, dtype) for chunk in table.column(name).chunks]
+    return np.concatenate([np.empty(0, dtype=dtype), *parts])
+
+
+def shard_of(hi: U64, shards: int) -> NDArray[np.uint16]:
+    """The shard of each value: the upper bits of its digest. `shards` is a power of two."""
+    if shards == 1:
+        return np.zeros(hi.size, dtype=np.uint16)
+    return (hi >> np.uint64(65 - shards.bit_length())).astype(np.uint16)
+
+
+def _rows_by_shard(hi: U64, shards: int) -> list[I64] | list[slice]:
+    if shards == 1:
+        return [slice(None)]
+    owners = shard_of(hi, shards)
+    order = np.argsort(owners, kind="stable")
+    edges = np.searchsorted(owners[order], np.arange(shards + 1))
+    return [order[a:b] for a, b in pairwise(edges.tolist())]
+
+
+def distinct(attribute: int, parts: Iterable[Content]) -> Column:
+    """The distinct values of a column, given in parts, and how often each occurs. Complexity: O(rows)."""
+    numbering = Numbering()
+    counts = np.zeros(64, dtype=np.int32)
+    for content in parts:
+        found = numbering.assign(content.hi, content.lo, content.mask())
+        counts = room(counts, len(numbering), fill=0)
+        kernels.count_numbers(found, counts)
+    return Column(attribute, *numbering.keys(), counts[: len(numbering)])
+
+
+def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> Tally:
+    """Net changes of `(attribute, values, +1 or -1)`; what is taken and given back the same cancels.
+
+    Complexity: O(values).
+    """
+    known = [(number, content, step) for number, content, step in parts if content.hi.size]
+    hi = np.concatenate([content.hi for _, content, _ in known] or [np.empty(0, dtype=np.uint64)])
+    lo = np.concatenate([content.lo for _, content, _ in known] or [np.empty(0, dtype=np.uint64)])
+    member = np.concatenate([content.mask() for _, content, _ in known] or [np.empty(0, dtype=np.bool_)])
+    sizes = [content.hi.size for _, content, _ in known]
+    owner = np.repeat(np.array([number for number, _, _ in known], dtype=np.int32), sizes)
+    steps = np.repeat(np.array([step for _, _, step in known], dtype=np.int32), sizes)
+    return net(hi, lo, member, owner, steps, attributes)
+
+
+def net(hi: U64, lo: U64, member: NDArray[np.bool_], owner: I32, steps: I32, attributes: int) -> Tally:
+    """Net changes of entries `(value, attribute, step)`, each given by one place of the arrays."""
+    numbering = Numbering()
+    groups = numbering.assign(hi, lo, member)
+    key_hi, key_lo = numbering.keys()
+    offsets = np.empty(key_hi.size + 1, dtype=np.int64)
+    out = np.empty((2, groups.size), dtype=np.int32)
+    starts = np.zeros(key_hi.size + 1, dtype=np.int64)
+    delta = np.zeros(attributes, dtype=np.int32)
+    used = kernels.net_changes(groups, owner, steps, starts, delta, offsets, out)
+    changed = np.flatnonzero(np.diff(offsets))
+    kept = np.append(offsets[changed], used)
+    return Tally(key_hi[changed], key_lo[changed], kept, out[0, :used].copy(), out[1, :used].copy())

@@ -1,0 +1,96 @@
+"""What is looked for, and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from holdstrue.errors import HoldstrueError
+
+KINDS = ("dc", "fd", "key", "cfd", "ind")
+Measure: TypeAlias = Literal["pairs", "rows"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of a discovery; all are kept in its state.
+
+    Parameters
+    ----------
+    kinds
+        Which of dc, fd, key, cfd and ind.
+    columns
+        The columns that rules may speak of; all of them where it is empty.
+    max_predicates
+        The most predicates of a rule: an FD has one for each column, a key likewise.
+    error, measure
+        How much of the data may break a rule: a share of the pairs of rows (g1), or of the rows that
+        would have to go (g3).
+    nulls
+        Whether a NULL is unknown, or equal to others.
+    cross, shared
+        Whether columns are compared across, and the least share of values that they must then share.
+    sample
+        Search in so many rows, then verify in all of them; None: as many as are worth it.
+    budget
+        Seconds after which the search stops with what it found; None for no end.
+    threads
+        How many threads search; as many as there are cores where it is None.
+    arity
+        The most columns on a side of an inclusion.
+    as_text
+        Whether inclusions compare values of different types as text.
+    support, confidence
+        Rows that a conditional FD must speak of, and the share of them that must follow it.
+    """
+
+    kinds: tuple[str, ...] = ("dc", "fd", "key")
+    columns: tuple[str, ...] = ()
+    max_predicates: int | None = None
+    error: float = 0.0
+    measure: Measure = "pairs"
+    nulls: Literal["unknown", "equal"] = "unknown"
+    cross: bool = True
+    shared: float = 0.3
+    sample: int | None = None
+    budget: float | None = 120.0
+    threads: int | None = None
+    arity: int = 1
+    as_text: bool = False
+    support: int = 20
+    confidence: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.kinds or not set(self.kinds) <= set(KINDS):
+            odd = next((kind for kind in self.kinds if kind not in KINDS), "")
+            raise HoldstrueError(f"no kind of rule called {odd!r}", hint=f"one or more of {', '.join(KINDS)}")
+        checks = (
+            ("max_predicates", self.max_predicates is None or self.max_predicates >= 1, "at least 1"),
+            ("error", 0 <= self.error < 1, "a share: at least 0 and below 1"),
+            ("measure", self.measure in ("pairs", "rows"), "pairs or rows"),
+            ("nulls", self.nulls in ("unknown", "equal"), "unknown or equal"),
+            ("shared", 0 <= self.shared <= 1, "a share between 0 and 1"),
+            ("sample", self.sample is None or self.sample >= 2, "at least 2 rows"),
+            ("budget", self.budget is None or self.budget > 0, "seconds, more than 0"),
+            ("threads", self.threads is None or self.threads >= 1, "at least 1"),
+            ("arity", self.arity >= 1, "at least 1"),
+            ("support", self.support >= 2, "at least 2 rows"),
+            ("confidence", 0 < self.confidence <= 1, "a share above 0, at most 1"),
+        )
+        for name, good, wanted in checks:
+            if not good:
+                raise HoldstrueError(f"{name} is {getattr(self, name)!r}", hint=wanted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return asdict(self)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Options:
+        """From plain JSON data."""
+        known = {field.name for field in fields(Options)}
+        given: dict[str, Any] = {name: value for name, value in data.items() if name in known}
+        for name in ("kinds", "columns"):
+            given[name] = tuple(given[name])
+        return Options(**given)

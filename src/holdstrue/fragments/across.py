@@ -1,0 +1,270 @@
+"""Horizontal fragments agree on which groups violate, by digests (paper 000, Section 6, incHor on batches).
+
+A site knows of each group of rows with equal X that it holds whether the group violates the CFD anywhere: all
+of a group's rows do, or none. So a change is told to other fragments only when it can change that:
+
+- insert, case 1(a)(ii): a group that is new here; 1(b)(ii): a right side that is new in a clean group;
+- delete, case 1(b): a violating group that lost a right side and has one or none left here.
+
+Where a local row with the same X is already a violation nothing is told (the paper's Example 9).
+
+Rounds: `announce` (X, the only right side left here or "none" or "many"), `reply` (who holds another right
+side says so), `verdict` (the first announcer calls a group clean again when nobody does). Each costs at most
+one id a changed group and peer, whatever the table's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.fragments.atoms import Atom
+from holdstrue.fragments.channel import Arrays, Mailbox, Message
+from holdstrue.fragments.classes import MANY_KINDS, NO_KIND, Classes, Step
+from holdstrue.fragments.ids import Ids
+from holdstrue.index.numbering import Numbering
+
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+NONE, ONE, MANY = 0, 1, 2
+WAS_DIRTY = 4
+"""Set in a state when the group violated before the batch."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """States of groups as sites announced them; `who` is the fragment of each."""
+
+    x: Ids
+    state: U8
+    value: Ids
+    who: I32
+
+    @staticmethod
+    def join(parts: Iterable[Said]) -> Said:
+        """Several as one."""
+        known = [*parts]
+        return Said(
+            Ids.concat(part.x for part in known),
+            np.concatenate([part.state for part in known]) if known else np.empty(0, dtype=np.uint8),
+            Ids.concat(part.value for part in known),
+            np.concatenate([part.who for part in known]) if known else np.empty(0, dtype=np.int32),
+        )
+
+
+class Flags:
+    """Which groups violate together with other fragments, with what is needed to take changes back."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+        self.groups = np.empty(0, dtype=np.int32)
+        self._before = np.empty(0, dtype=np.uint8)
+        self._dirty = np.empty(0, dtype=np.bool_)
+
+    def set(self, groups: I32, value: int) -> None:
+        """Set flags; the first change of a group remembers what was."""
+        if not groups.size:
+            return
+        fresh = np.setdiff1d(groups, self.groups).astype(np.int32)
+        if fresh.size:
+            self._before = np.concatenate((self._before, self._classes.flags(fresh)))
+            self._dirty = np.concatenate((self._dirty, self._classes.dirty(fresh)))
+            self.groups = np.concatenate((self.groups, fresh))
+        self._classes.set_flags(groups, value)
+
+    def abort(self) -> None:
+        """Take all changes back."""
+        self._classes.set_flags(self.groups, self._before)
+
+    def state(self) -> tuple[Ids, U8]:
+        """Ids and flags of all groups whose flag was set."""
+        return self._classes.ids(self.groups), self._classes.flags(self.groups)
+
+    def flipped(self, step: Step) -> tuple[I32, I32]:
+        """Groups that violate now and did not, and the other way round."""
+        others = ~np.isin(self.groups, step.groups)
+        groups = np.concatenate((step.groups, self.groups[others]))
+        before = np.concatenate((step.dirty_before, self._dirty[others]))
+        now = self._classes.dirty(groups) if groups.size else np.zeros(0, dtype=np.bool_)
+        return groups[now & ~before], groups[before & ~now]
+
+
+class Talk:
+    """One CFD's exchange with other fragments in one batch, at its home."""
+
+    def __init__(
+        self, atom: Atom, fragment: int, peers: Mapping[int, str], classes: Classes, step: Step, flags: Flags
+    ) -> None:
+        self.atom = atom
+        self.flags = flags
+        self._fragment, self._peers = fragment, peers
+        self._classes, self._step = classes, step
+        self._said = self._own()
+
+    def _own(self) -> Said:
+        """What must be announced, after which flags of all other touched groups are as they will be."""
+        step = self._step
+        before, after, dirty = step.sides_before, step.sides_after, step.dirty_before
+        new = (before == 0) & (after > 0)
+        widened = (before > 0) & ~dirty & step.gained
+        narrowed = dirty & step.lost & (after < 2)
+        told = new | widened | narrowed
+        self.flags.set(step.groups[dirty & ~told & (after > 0)], 1)
+        groups = step.groups[told]
+        state, value = self._states(groups)
+        state = state | np.where(dirty[told], np.uint8(WAS_DIRTY), np.uint8(0))
+        return Said(self._classes.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
+
+    def _states(self, groups: I32) -> tuple[U8, Ids]:
+        kind, value = self._classes.sole_values(groups)
+        state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
+        return state, value
+
+    def announced(self) -> Iterable[tuple[str, Arrays]]:
+        """What goes to each peer."""
+        said = self._said
+        if said.x.size:
+            for site in self._peers.values():
+                yield site, _entries(self.atom, said.x, said.state, said.value)
+
+    def reply(self, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+        """Take in all announcements; (site, kind, entries) of the answers."""
+        said = Said.join([self._said, *heard])
+        numbers = Numbering()
+        at = numbers.assign(said.x.hi, said.x.lo, np.ones(said.x.size, dtype=np.bool_))
+        size = len(numbers)
+        state = (said.state & 3).astype(np.uint8)
+        self._x = Ids(numbers.hi[:size].copy(), numbers.lo[:size].copy())
+        self._at, self._all = at, said
+        many, one = _any(at[state == MANY], size), at[state == ONE]
+        values = said.value.take(state == ONE)
+        self._value = Ids.zeros(size)
+        # the last value announced stands for all; where another one differs the group has several
+        self._value.hi[one], self._value.lo[one] = values.hi, values.lo
+        differs = _any(one[~values.equals(self._value.take(one))], size)
+        self._two = many | differs
+        self._one = _any(one, size) & ~self._two
+        self._none = ~self._two & ~self._one
+        mine = _any(at[said.who == self._fragment], size)
+        groups = self._classes.find(self._x)
+        own, own_value = self._states(groups)
+        has = own != NONE
+        self._groups, self._mine, self._has = groups, mine, has
+        self.flags.set(groups[self._two & has], 1)
+        other = self._one & ~mine & has & ((own == MANY) | ~own_value.equals(self._value))
+        self.flags.set(groups[other], 1)
+        yield from self._conflicts(other, state)
+        yield from self._leftovers(own, own_value)
+
+    def _conflicts(self, other: Mask, state: U8) -> Iterable[tuple[str, str, Arrays]]:
+        """Who announced a right side, and holds rows, hears that there is another one."""
+        for fragment, site in self._peers.items():
+            told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
+            found = told[other[told]]
+            if found.size:
+                yield site, "conflict", signs(self.atom, self._x.take(found))
+
+    def _leftovers(self, own: U8, value: Ids) -> Iterable[tuple[str, str, Arrays]]:
+        """Where all who announced have nothing left, the first of them hears what the others hold."""
+        self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
+        holding = (self._all.state & 3 != NONE) | self._none[self._at]
+        np.minimum.at(self._first, self._at[holding], self._all.who[holding])
+        asked = self._none & ~self._mine & self._has
+        for fragment, site in self._peers.items():
+            found = np.flatnonzero(asked & (self._first == fragment))
+            if found.size:
+                yield site, "state", _entries(self.atom, self._x.take(found), own[found], value.take(found))
+
+    def verdict(self, conflicts: Ids, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+        """Decide the groups announced here; tell those who cannot know that a group is clean again."""
+        met = self._find(conflicts)
+        conflict = _any(met[met >= 0], self._x.size)
+        own = self._one & self._mine & self._has
+        self.flags.set(self._groups[own & conflict], 1)
+        self.flags.set(self._groups[own & ~conflict], 0)
+        was = _any(self._at[self._all.state & WAS_DIRTY != 0], self._x.size)
+        clean = own & ~conflict & was & (self._first == self._fragment)
+        for fragment, site in self._peers.items():
+            knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
+            found = clean & ~knows
+            if found.any():
+                yield site, "clean", signs(self.atom, self._x.take(found))
+        yield from self._settled(Said.join(heard))
+
+    def _settled(self, states: Said) -> Iterable[tuple[str, str, Arrays]]:
+        at = self._find(states.x)
+        many = _any(at[states.state & 3 == MANY], self._x.size)
+        value = Ids.zeros(self._x.size)
+        value.hi[at], value.lo[at] = states.value.hi, states.value.lo
+        differs = _any(at[~states.value.equals(value.take(at))], self._x.size)
+        clean = ~(many | differs)
+        for fragment, site in self._peers.items():
+            found = at[(states.who == fragment) & clean[at]] if at.size else at
+            if found.size:
+                yield site, "clean", signs(self.atom, self._x.take(found))
+
+    def finish(self, clean: Ids) -> None:
+        """Take in what others called clean."""
+        groups = self._classes.find(clean)
+        self.flags.set(groups[groups >= 0], 0)
+
+    def _find(self, x: Ids) -> I32:
+        numbers = Numbering()
+        numbers.assign(self._x.hi, self._x.lo, np.ones(self._x.size, dtype=np.bool_))
+        return numbers.find(x.hi, x.lo, np.ones(x.size, dtype=np.bool_))
+
+
+def _any(at: NDArray[np.integer], size: int) -> Mask:
+    found = np.zeros(size, dtype=np.bool_)
+    found[at] = True
+    return found
+
+
+def signs(atom: Atom, x: Ids) -> Arrays:
+    """Ids of groups on the wire."""
+    return {"atom": np.full(x.size, atom.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
+
+
+def _entries(atom: Atom, x: Ids, state: U8, value: Ids) -> Arrays:
+    return signs(atom, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
+
+
+def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Message]:
+    """One message a target and kind, with the entries of all CFDs."""
+    by_target: dict[tuple[str, str], list[Arrays]] = {}
+    for site, kind, arrays in parts:
+        by_target.setdefault((site, kind), []).append(arrays)
+    return [
+        mail.send(site, kind, {name: np.concatenate([part[name] for part in some]) for name in some[0]})
+        for (site, kind), some in by_target.items()
+    ]
+
+
+def said_of(messages: Iterable[Message], fragments: Mapping[str, int]) -> dict[int, list[Said]]:
+    """States of groups by atom, out of messages; `fragments` says whose home each site is."""
+    found: dict[int, list[Said]] = {}
+    for got in messages:
+        arrays = got.arrays()
+        for atom in np.unique(arrays["atom"]):
+            some = arrays["atom"] == atom
+            x = Ids(arrays["hi"][some], arrays["lo"][some])
+            value = Ids(arrays["value_hi"][some], arrays["value_lo"][some])
+            who = np.full(x.size, fragments[got.source], dtype=np.int32)
+            found.setdefault(int(atom), []).append(Said(x, arrays["state"][some], value, who))
+    return found
+
+
+def signs_of(messages: Iterable[Message]) -> dict[int, Ids]:
+    """Ids of groups by atom, out of messages."""
+    found: dict[int, list[Ids]] = {}
+    for got in messages:
+        arrays = got.arrays()
+        for atom in np.unique(arrays["atom"]):
+            some = arrays["atom"] == atom
+            found.setdefault(int(atom), []).append(Ids(arrays["hi"][some], arrays["lo"][some]))
+    return {atom: Ids.concat(parts) for atom, parts in found.items()}

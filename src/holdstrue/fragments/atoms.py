@@ -1,0 +1,144 @@
+"""CFDs in the form that fragments check: one right-hand column, one pattern, the filter cut at its `and`s.
+
+A rule is the union of its atoms: a row violates the rule when it violates one of them (paper 000, Section 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from holdstrue.errors import RuleError
+from holdstrue.fragments.model import Layout
+from holdstrue.rules.model import (
+    CFD,
+    FD,
+    All,
+    Any,
+    Comparison,
+    Condition,
+    Constant,
+    IsNull,
+    Not,
+    Op,
+    Pattern,
+    Rule,
+    RuleSet,
+)
+from holdstrue.rules.text import condition_text
+
+GUARD = "?"
+"""Starts the name of a part of a filter where it stands among the columns of a left side."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A CFD (X -> B, pattern).
+
+    `x` holds the left-hand columns and, by their text after `GUARD`, the parts of the rule's filter: a part
+    is shipped, shared and counted like a column whose value is the same in all rows that matter.
+    """
+
+    number: int
+    rule: int
+    x: tuple[str, ...]
+    b: str
+    constants: tuple[tuple[str, Constant], ...] = ()
+    wanted: Constant | None = None
+    parts: tuple[tuple[str, Condition], ...] = ()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether one row alone can violate it."""
+        return self.wanted is not None
+
+    @property
+    def guards(self) -> dict[str, Condition]:
+        """By column, or by part of the filter: what rows must fulfil to be looked at."""
+        return {c: Comparison(c, Op.EQ, value) for c, value in self.constants} | dict(self.parts)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All that a row must fulfil on the left side."""
+        return tuple(self.guards.values())
+
+
+def atoms_of(rules: RuleSet, layout: Layout) -> tuple[Atom, ...]:
+    """The atoms of FDs and CFDs; other rules are refused."""
+    atoms: list[Atom] = []
+    for number, rule in enumerate(rules):
+        parts = tuple((GUARD + condition_text(part), part) for part in _parts(rule.where))
+        for lhs, pattern, b, wanted in _cells(rule):
+            if wanted is None and b in lhs:
+                continue
+            constants = tuple((c, cell) for c, cell in zip(lhs, pattern.lhs, strict=True) if cell is not None)
+            x = tuple(c for c, _ in constants) if wanted is not None else lhs
+            named = tuple(name for name, _ in parts)
+            atoms.append(Atom(len(atoms), number, (*x, *named), b, constants, wanted, parts))
+        _require_columns(rule, layout)
+    return tuple(atoms)
+
+
+def _cells(rule: Rule) -> Iterator[tuple[tuple[str, ...], Pattern, str, Constant | None]]:
+    match rule.body:
+        case FD(lhs, rhs):
+            for b in rhs:
+                yield lhs, Pattern((None,) * len(lhs), ()), b, None
+        case CFD(lhs, rhs, tableau):
+            for pattern in tableau:
+                for b, cell in zip(rhs, pattern.rhs, strict=True):
+                    yield lhs, pattern, b, cell
+        case _:
+            raise RuleError(
+                f"rule {rule.name!r} is a {rule.kind} rule: over fragments FDs and CFDs are checked",
+                hint="check other rules at one place, with Monitor",
+            )
+
+
+def _parts(where: Condition | None) -> tuple[Condition, ...]:
+    if where is None:
+        return ()
+    if isinstance(where, All):
+        return tuple(part for operand in where.operands for part in _parts(operand))
+    return (where,)
+
+
+def _require_columns(rule: Rule, layout: Layout) -> None:
+    body = rule.body
+    names = (*body.lhs, *body.rhs) if isinstance(body, FD | CFD) else ()
+    for name in (*names, *(c for part in _parts(rule.where) for c in condition_columns(part))):
+        if name not in layout.columns:
+            raise RuleError(
+                f"rule {rule.name!r} reads column {name!r}, which no site holds",
+                hint=f"the columns are {', '.join(layout.columns)}",
+            )
+    for part in _parts(rule.where):
+        for fragment in layout.fragments:
+            if not fragment.holders(condition_columns(part)):
+                raise RuleError(
+                    f"rule {rule.name!r}: no site holds all columns of the filter {condition_text(part)!r}",
+                    hint="a filter is cut at its 'and's; each part must be answered at one site",
+                )
+
+
+def condition_columns(condition: Condition) -> tuple[str, ...]:
+    """The columns a condition reads."""
+    match condition:
+        case Comparison(column, _, str(other)):
+            return (column, other)
+        case Comparison(column, _, _) | IsNull(column):
+            return (column,)
+        case Not(operand):
+            return condition_columns(operand)
+        case All(operands) | Any(operands):
+            return tuple(dict.fromkeys(column for operand in operands for column in condition_columns(operand)))
+    raise TypeError(f"not a condition: {condition!r}")
+
+
+def needed(atoms: Iterable[Atom]) -> set[str]:
+    """The columns that some atoms read."""
+    found: set[str] = set()
+    for atom in atoms:
+        found |= {atom.b, *(c for c in atom.x if not c.startswith(GUARD))}
+        found |= {column for condition in atom.conditions for column in condition_columns(condition)}
+    return found

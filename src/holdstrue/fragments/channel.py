@@ -1,0 +1,224 @@
+"""The only way between sites: messages of ids, numbered and checked, counted by (source, target).
+
+A message carries its batch, its number between its two sites, and a checksum. A repeated one is dropped by
+who receives it; a damaged, reordered or foreign one is refused; a lost one is missed before the batch is
+committed, when every site compares what it got with what the others say they sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.errors import HoldstrueError
+
+Arrays = dict[str, NDArray[np.generic]]
+
+HEADER_BYTES = 48
+"""What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
+
+_IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
+_STATES = (("atom", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
+_SIGNS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"))
+_COPIES = (("key_hi", "u8"), ("key_lo", "u8"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
+_PAIRS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
+FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "ids": _IDS,
+    "rows": (("row", "u4"), ("flags", "u1")),
+    "announce": _STATES,
+    "state": _STATES,
+    "conflict": _SIGNS,
+    "clean": _SIGNS,
+    "copy": _COPIES,
+    "keys": (("key_hi", "u8"), ("key_lo", "u8"), ("flags", "u1")),
+    "pairs": _PAIRS,
+    "dirty": _SIGNS,
+}
+"""By kind of message its columns; `flags` may be several bytes a row."""
+
+
+class ChannelError(HoldstrueError):
+    """A message that was lost, damaged or out of order; its batch was not applied and can be applied again."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one site tells another: columns of numbers, never rows.
+
+    `about` is the number of a planned shipment, 0 for kinds that have none.
+    """
+
+    source: str
+    target: str
+    batch: str
+    number: int
+    kind: str
+    about: int
+    entries: int
+    body: bytes
+    checksum: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        return HEADER_BYTES + len(self.body)
+
+    def intact(self) -> bool:
+        """Whether it is what was sent."""
+        return self.checksum == _checksum(self)
+
+    def arrays(self) -> Arrays:
+        """The columns, as they were sent. Complexity: O(bytes)."""
+        found: Arrays = {}
+        at = 0
+        for name, code in FIELDS[self.kind]:
+            dtype = np.dtype(code)
+            size = len(self.body) - at if name == "flags" else self.entries * dtype.itemsize
+            array = np.frombuffer(self.body, dtype=dtype, count=size // dtype.itemsize, offset=at)
+            found[name] = array.reshape(self.entries, -1).copy() if name == "flags" else array.copy()
+            at += size
+        return found
+
+
+def message(
+    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int
+) -> Message:
+    """Pack columns of equal length; `flags` is rows x bytes."""
+    parts = [np.ascontiguousarray(arrays[name], dtype=code) for name, code in FIELDS[kind]]
+    entries = len(parts[0])
+    bare = Message(source, target, batch, number, kind, about, entries, b"".join(p.tobytes() for p in parts), b"")
+    return Message(**{**vars(bare), "checksum": _checksum(bare)})
+
+
+def _checksum(sent: Message) -> bytes:
+    head = f"{sent.source}\0{sent.target}\0{sent.batch}\0{sent.number}\0{sent.kind}\0{sent.about}\0{sent.entries}\0"
+    return hashlib.blake2b(sent.body, digest_size=16, key=hashlib.sha256(head.encode()).digest()).digest()
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What went from one site to another."""
+
+    messages: int = 0
+    ids: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.messages + other.messages, self.ids + other.ids, self.bytes + other.bytes)
+
+
+Tally = dict[tuple[str, str], Traffic]
+
+
+def total(tally: Tally) -> Traffic:
+    """All of it together."""
+    return sum(tally.values(), Traffic())
+
+
+@dataclass
+class Channel:
+    """Carries messages and counts them.
+
+    Examples
+    --------
+    >>> channel = Channel()
+    >>> sent = message("S3", "S2", "b1", 0, "rows", {"row": np.array([7]), "flags": np.zeros((1, 0))}, 4)
+    >>> [m.target for m in channel.carry(sent)], channel.tally["S3", "S2"].ids
+    (['S2'], 1)
+    """
+
+    tally: Tally = field(default_factory=dict)
+    """Everything since the channel was made."""
+
+    def carry(self, sent: Message) -> Iterable[Message]:
+        """What arrives for a message that was sent: the message, once."""
+        self.count(sent)
+        return (sent,)
+
+    def count(self, sent: Message) -> None:
+        """Note that a message went out."""
+        pair = (sent.source, sent.target)
+        self.tally[pair] = self.tally.get(pair, Traffic()) + Traffic(1, sent.entries, sent.size)
+
+    def snapshot(self) -> Tally:
+        """The counts as they are now."""
+        return dict(self.tally)
+
+
+def since(before: Tally, after: Tally) -> Tally:
+    """What was counted between two snapshots."""
+    found = {}
+    for pair, now in after.items():
+        then = before.get(pair, Traffic())
+        if now != then:
+            found[pair] = Traffic(now.messages - then.messages, now.ids - then.ids, now.bytes - then.bytes)
+    return found
+
+
+class Mailbox:
+    """One site's side of the channel for one batch: numbers what goes out, checks what comes in."""
+
+    def __init__(self, site: str, batch: str) -> None:
+        self._site, self._batch = site, batch
+        self._sent: dict[str, int] = {}
+        self._got: dict[str, list[bytes]] = {}
+        self.outbox: list[Message] = []
+        self.inbox: list[Message] = []
+
+    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int = 0) -> Message:
+        """Number a message and keep a copy, from which a repeated batch is answered."""
+        number = self._sent.get(target, 0)
+        self._sent[target] = number + 1
+        sent = message(self._site, target, self._batch, number, kind, arrays, about)
+        self.outbox.append(sent)
+        return sent
+
+    def receive(self, got: Message) -> None:
+        """Take a message in; a repeated one is dropped, anything else that does not fit is refused."""
+        if got.target != self._site or got.batch != self._batch:
+            raise ChannelError(
+                f"site {self._site!r} got a message for {got.target!r}, batch {got.batch!r}, in batch {self._batch!r}",
+                hint="apply the batch again",
+            )
+        if not got.intact():
+            raise ChannelError(
+                f"a message from {got.source!r} to {got.target!r} was damaged on the way", hint="apply the batch again"
+            )
+        known = self._got.setdefault(got.source, [])
+        if got.number < len(known) and known[got.number] == got.checksum:
+            return
+        if got.number != len(known):
+            raise ChannelError(
+                f"message {got.number} from {got.source!r} to {got.target!r} came where {len(known)} was expected",
+                hint="a message was lost or came out of order: apply the batch again",
+            )
+        known.append(got.checksum)
+        self.inbox.append(got)
+
+    def sent(self) -> dict[str, int]:
+        """By target how many messages went out."""
+        return dict(self._sent)
+
+    def compare(self, told: Mapping[str, int]) -> None:
+        """Compare what came with what the others say they sent."""
+        for source in {*told, *self._got}:
+            got, sent = len(self._got.get(source, ())), told.get(source, 0)
+            if got != sent:
+                raise ChannelError(
+                    f"{sent - got} of {sent} messages from {source!r} to {self._site!r} were lost",
+                    hint="apply the batch again",
+                )
+
+    def take(self, kind: str) -> list[Message]:
+        """What came of a kind since the last time, which is then forgotten."""
+        found = self.of(kind)
+        self.inbox = [got for got in self.inbox if got.kind != kind]
+        return found
+
+    def of(self, *kinds: str) -> list[Message]:
+        """What came of some kinds."""
+        return [got for got in self.inbox if got.kind in kinds]

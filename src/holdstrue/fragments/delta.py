@@ -1,0 +1,65 @@
+"""What a batch did: rows that began or ceased to violate CFDs, and what was shipped for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.fragments.channel import Tally, Traffic, total
+
+Keys = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """By rule the keys of rows that began (`added`) and ceased (`removed`) to violate it.
+
+    A row is marked with every rule that it violates; a row that violates a rule before and after the batch is
+    in neither list.
+    """
+
+    batch: str
+    added: Keys = field(default_factory=dict)
+    removed: Keys = field(default_factory=dict)
+    shipped: Tally = field(default_factory=dict)
+    repeated: bool = False
+    """Whether the batch had been applied before, so that nothing was done."""
+    elapsed: float = 0.0
+    """Seconds, when all sites work at once."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """All shipments together."""
+        return total(self.shipped)
+
+    def keys(self, which: Keys, rule: str) -> set[Any]:
+        """Keys of one rule as Python values; tuples where the key has several columns."""
+        return set(key_values(which[rule])) if rule in which else set()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "batch": self.batch,
+            "repeated": self.repeated,
+            "added": {rule: key_values(table) for rule, table in self.added.items()},
+            "removed": {rule: key_values(table) for rule, table in self.removed.items()},
+            "shipments": shipment_rows(self.shipped),
+        }
+
+
+def key_values(table: pa.Table) -> list[Any]:
+    """Keys as Python values, ascending."""
+    table = table.sort_by([(name, "ascending") for name in table.column_names])
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def shipment_rows(tally: Tally) -> list[dict[str, Any]]:
+    """The shipment table: one row for each (source, target)."""
+    return [
+        {"source": source, "target": target, "messages": t.messages, "ids": t.ids, "bytes": t.bytes}
+        for (source, target), t in sorted(tally.items())
+    ]

@@ -1,0 +1,165 @@
+"""Where indexes live and which ids are shipped, as plain data that prints itself (paper 000, Section 5).
+
+An id is one of an attribute set; a shipment (attribute set, source, target) serves every CFD that needs it and
+counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from holdstrue.fragments.atoms import GUARD
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Ids of `attrs` from one site to another, put together from own columns and from what came before.
+
+    `level` is the round in which it goes; `atoms` are the CFDs that need it. A shipment without attributes
+    is of row numbers only: of rows that may still violate a constant CFD.
+    """
+
+    number: int
+    attrs: tuple[str, ...]
+    source: str
+    target: str
+    level: int
+    own: tuple[str, ...]
+    received: tuple[int, ...]
+    atoms: tuple[int, ...]
+
+    @property
+    def what(self) -> str:
+        """The attribute set as people write it."""
+        return "rows" if not self.attrs else ", ".join(name.removeprefix(GUARD) for name in self.attrs)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where an atom's index lives, and how its left and right side are put together there."""
+
+    atom: int
+    site: str
+    x_own: tuple[str, ...] = ()
+    x_received: tuple[int, ...] = ()
+    b_own: bool = True
+    b_received: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FragmentPlan:
+    """The plan of one fragment."""
+
+    fragment: str
+    homes: tuple[Home, ...]
+    shipments: tuple[Shipment, ...]
+    how: str = "optVer"
+
+    @property
+    def ids(self) -> int:
+        """Ids shipped for one changed row, at most (row numbers for constant CFDs apart)."""
+        return sum(1 for shipment in self.shipments if shipment.attrs)
+
+    @property
+    def levels(self) -> int:
+        """Rounds of shipments."""
+        return max((shipment.level + 1 for shipment in self.shipments), default=0)
+
+    def home(self, atom: int) -> Home:
+        """The home of an atom."""
+        return self.homes[atom]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "fragment": self.fragment,
+            "how": self.how,
+            "homes": [
+                [h.atom, h.site, [*h.x_own], [*h.x_received], h.b_own, [*h.b_received]] for h in self.homes
+            ],
+            "shipments": [
+                [s.number, [*s.attrs], s.source, s.target, s.level, [*s.own], [*s.received], [*s.atoms]]
+                for s in self.shipments
+            ],
+        }  # fmt: skip
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> FragmentPlan:
+        """From plain JSON data."""
+        homes = (Home(a, site, tuple(xo), tuple(xr), bo, tuple(br)) for a, site, xo, xr, bo, br in data["homes"])
+        shipments = (
+            Shipment(n, tuple(attrs), source, target, level, tuple(own), tuple(got), tuple(atoms))
+            for n, attrs, source, target, level, own, got, atoms in data["shipments"]
+        )
+        return FragmentPlan(data["fragment"], tuple(homes), tuple(shipments), data["how"])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a relation: one for each fragment, and for each atom the fragments that must agree on it."""
+
+    fragments: tuple[FragmentPlan, ...]
+    participants: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    """By atom: the CFD as text."""
+    rules: tuple[int, ...]
+    """By atom: the number of its rule."""
+
+    @property
+    def ids(self) -> int:
+        """Ids shipped inside fragments for one changed row, at most."""
+        return max(part.ids for part in self.fragments)
+
+    def peers(self, fragment: int, atom: int) -> tuple[tuple[int, str], ...]:
+        """The homes of an atom in the other fragments that take part."""
+        if fragment not in self.participants[atom]:
+            return ()
+        return tuple((i, self.fragments[i].home(atom).site) for i in self.participants[atom] if i != fragment)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "fragments": [part.to_dict() for part in self.fragments],
+            "participants": [[*some] for some in self.participants],
+            "names": [*self.names],
+            "rules": [*self.rules],
+        }
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Plan:
+        """From plain JSON data."""
+        return Plan(
+            tuple(FragmentPlan.of(part) for part in data["fragments"]),
+            tuple(tuple(some) for some in data["participants"]),
+            tuple(data["names"]),
+            tuple(data["rules"]),
+        )
+
+    def lines(self) -> Iterable[str]:
+        """What goes where, a line each."""
+        for number, part in enumerate(self.fragments):
+            yield f"fragment {part.fragment}: {part.ids} ids a changed row ({part.how})"
+            by_site: dict[str, list[str]] = {}
+            for home in part.homes:
+                others = len(self.peers(number, home.atom))
+                shared = f" (agrees with {others} other fragments)" if others else ""
+                by_site.setdefault(home.site, []).append(self.names[home.atom] + shared)
+            for site, names in by_site.items():
+                yield from (f"  at {site}: index of {name}" for name in names)
+            for shipment in part.shipments:
+                yield f"  {shipment.source} -> {shipment.target}: {_what(shipment)} for {_some(shipment, self.names)}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _what(shipment: Shipment) -> str:
+    return f"id of ({shipment.what})" if shipment.attrs else "numbers of rows that may violate"
+
+
+def _some(shipment: Shipment, names: tuple[str, ...], most: int = 3) -> str:
+    shown = "; ".join(names[atom] for atom in shipment.atoms[:most])
+    more = len(shipment.atoms) - most
+    return shown if more <= 0 else f"{shown}; and {more} more"

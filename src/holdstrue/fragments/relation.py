@@ -1,0 +1,395 @@
+"""A relation that is split over sites: its violations, kept current by batches of changes.
+
+The relation hands every site its part of the changes, lets sites work in rounds, brings their messages through
+the channel, and commits in two steps. It holds no rows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.atoms import atoms_of, condition_columns, needed
+from holdstrue.fragments.channel import Channel, since
+from holdstrue.fragments.delta import Delta, Keys
+from holdstrue.fragments.durable import SiteState
+from holdstrue.fragments.gate import completed, netted, routed
+from holdstrue.fragments.host import Host
+from holdstrue.fragments.ids import common_domain, key_ids
+from holdstrue.fragments.merge import Lists, merged
+from holdstrue.fragments.model import Layout, Site, layout_of
+from holdstrue.fragments.optimise import BEAM
+from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.planning import How, plan_of
+from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.site import SiteWork
+from holdstrue.fragments.whole import copy_plan
+from holdstrue.io.feeds import read_changes
+from holdstrue.io.read import read_table, schema_of
+from holdstrue.rules.file import RuleSource, load_rules
+
+Mask = NDArray[np.bool_]
+Sited = Callable[[Mapping[str, Setup], Mapping[str, Site]], Host]
+
+LOAD = "load"
+"""The batch id of the first load."""
+
+
+class Relation:
+    """CFDs over a relation whose fragments live at different sites.
+
+    Parameters
+    ----------
+    sites
+        Who holds which columns of which rows.
+    rules
+        FDs and CFDs, in any form that `holdstrue.load_rules` reads.
+    key
+        The columns that every site has and that tell rows apart; by default the rule file's key.
+    plan
+        How to place indexes: auto, optVer, exact, chains (see `holdstrue.fragments.planning`).
+    k
+        Plans that optVer keeps.
+    recall
+        Whether the home of a CFD finds the class of a removed row by its key, so that removals ship nothing;
+        False ships the ids of removed rows, as the paper does.
+    schema
+        Types of columns, for sites that have neither a source nor a state.
+    channel
+        What carries and counts messages.
+    host
+        Where sites live; by default in this process.
+
+    Examples
+    --------
+    >>> a = Site("a", ("zip",), source=pa.table({"id": [1, 2], "zip": ["EH4", "EH4"]}))
+    >>> b = Site("b", ("street",), source=pa.table({"id": [1, 2], "street": ["High", "Low"]}))
+    >>> relation = Relation([a, b], ["zip -> street"], key="id")
+    >>> relation.load().keys(relation.violations(), "zip -> street") == {1, 2}
+    True
+    >>> delta = relation.apply(pa.table({"op": ["d"], "id": [2]}))
+    >>> delta.keys(delta.removed, "zip -> street") == {1, 2}, delta.traffic.ids
+    (True, 0)
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        rules: RuleSource,
+        key: str | Sequence[str] | None = None,
+        *,
+        plan: How = "auto",
+        k: int = BEAM,
+        recall: bool = True,
+        schema: pa.Schema | None = None,
+        channel: Channel | None = None,
+        host: Sited | None = None,
+    ) -> None:
+        self.rules = load_rules(rules)
+        own = self.rules.key if key is None else key
+        names = (own,) if isinstance(own, str) else tuple(own)
+        schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
+        told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
+        self.layout: Layout = layout_of(told, names)
+        self._atoms = atoms_of(self.rules, self.layout)
+        self._plan = plan_of(self.layout, self.rules, self._atoms, plan, k)
+        self._types = _types(self.layout, schemas)
+        wanted = needed(self._atoms) | set(names)
+        wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
+        self.schema = pa.schema([(c, self._types[c][0]) for c in self.layout.columns if c in wanted])
+        self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
+        self.channel = Channel() if channel is None else channel
+        self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
+
+    def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
+        number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
+        kept = [field for field in self.schema if field.name in (site.columns or ())]
+        domains = {field.name: common_domain(field.name, self._types[field.name]) for field in kept}
+        return Setup(
+            site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
+            self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let all sites go."""
+        self._host.close()
+
+    def plan(self) -> Plan:
+        """Where indexes live and what is shipped."""
+        return self._plan
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a batch was committed at every site."""
+        return all(last is not None for last in self._host.all("last").values())
+
+    # --- batches --------------------------------------------------------------------------------------
+
+    def load(self) -> Delta:
+        """Load every site from its own source; the first batch. Complexity: O(rows)."""
+        return self._batch(LOAD, None)
+
+    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> Delta:
+        """Apply one batch of changes, whole or not at all (incVer, incHor).
+
+        Parameters
+        ----------
+        changes
+            Whatever `holdstrue.io.feeds.read_changes` reads: rows with an operation column, or new rows.
+        batch_id
+            Names the batch: applied a second time, it does nothing; applied again after a failure, it is
+            finished.
+        read
+            Options of `read_changes`.
+
+        Runtime complexity: O(changes + changed violations); shipped are at most as many ids a changed row as
+        the plan says, and three a group, fragment and CFD across fragments.
+        """
+        batch = uuid.uuid4().hex if batch_id is None else batch_id
+        if not batch.strip() or batch == LOAD:
+            raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
+        found = read_changes(changes, key=self.layout.key, schema=self.schema, extra="ignore", **read)
+        return self._batch(batch, found)
+
+    def _batch(self, batch: str, changes: Any) -> Delta:
+        done = self._host.all("done", batch)
+        if all(done.values()):
+            return Delta(batch, repeated=True)
+        self._refuse_half(batch, done)
+        before, started = self.channel.snapshot(), self._host.elapsed
+        try:
+            self._begin(batch, changes)
+            self._rounds(loading=changes is None)
+            found = self._host.all("finish")
+            self._prepare()
+        except BaseException:
+            self._abort()
+            raise
+        self._commit(batch)
+        added, removed = self._merged(found)
+        shipped = since(before, self.channel.snapshot())
+        return Delta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
+
+    def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
+        """A batch that only some sites committed must be finished before another one starts."""
+        last = self._host.all("last")
+        if any(done.values()):
+            return
+        if len(set(last.values())) > 1:
+            ahead = [
+                name
+                for name in set(last.values())
+                if name is not None and not all(self._host.all("done", name).values())
+            ]
+            raise StateError(f"batch {ahead[0]!r} was committed at some sites only", hint="apply it again; then go on")
+        if batch != LOAD and None in last.values() and any(site.source is not None for site in self.layout.sites):
+            raise HoldstrueError("the relation is not loaded", hint="call load() first")
+
+    def _begin(self, batch: str, changes: Any) -> None:
+        prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
+        for fragment in self.layout.fragments:
+            first = prints[fragment.sites[0].name]
+            for site in fragment.sites[1:]:
+                if prints[site.name][0] != first[0]:
+                    raise HoldstrueError(
+                        f"sites {fragment.sites[0].name!r} and {site.name!r} do not hold the same rows",
+                        hint="sites of one fragment hold columns of the same rows: compare their keys",
+                    )
+
+    def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
+        """Every site gets its columns of the rows that concern its fragment."""
+        domains = {name: common_domain(name, self._types[name]) for name in self.layout.key}
+        firsts = [fragment.sites[0].name for fragment in self.layout.fragments]
+
+        def presence(keys: pa.Table) -> Mask:
+            found = self._host.all("presence", batch, keys, sites=firsts)
+            return np.logical_or.reduce([*found.values()])
+
+        net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
+        net = replace(net, rows=completed(net.rows, self.schema, net.now))
+        prints: dict[str, Any] = {}
+        for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True):
+            for site in fragment.sites:
+                own = net.rows.select(self._setups[site.name].schema.names)
+                prints |= self._host.all("begin", batch, own, now, sites=[site.name])
+        return prints
+
+    def _rounds(self, *, loading: bool) -> None:
+        for level in range(max(part.levels for part in self._plan.fragments)):
+            self._host.round(self.channel, "ship", level)
+        self._host.all("settle", loading)
+        if loading:
+            self._judged(every_row=False)
+        elif any(self._plan.participants):
+            for verb in ("announce", "reply", "verdict"):
+                self._host.round(self.channel, verb)
+
+    def _judged(self, *, every_row: bool) -> None:
+        """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
+        for atom, taking in enumerate(self._plan.participants):
+            if taking:
+                self._host.round(self.channel, "gather", atom, every_row)
+                self._host.round(self.channel, "judge", atom, every_row)
+                self._host.all("take_verdicts", atom)
+
+    def _prepare(self) -> None:
+        sent = self._host.all("sent")
+        for site in self._host.sites:
+            told = {source: counts[site] for source, counts in sent.items() if site in counts}
+            self._host.all("prepare", told, sites=[site])
+
+    def _abort(self) -> None:
+        for site in self._host.sites:
+            try:
+                self._host.ask(site, "abort")
+            except (HoldstrueError, OSError):
+                # a site that is down forgets the batch by itself, or when the next one begins
+                continue
+
+    def _commit(self, batch: str) -> None:
+        try:
+            self._host.all("commit")
+        except (HoldstrueError, OSError) as error:
+            raise StateError(
+                f"batch {batch!r} was committed at some sites only: {error}", hint="apply it again"
+            ) from error
+
+    # --- violations -----------------------------------------------------------------------------------
+
+    def _merged(self, found: Mapping[str, Mapping[int, tuple[pa.Table, pa.Table]]]) -> tuple[Keys, Keys]:
+        """The sites' findings by rule: a row violates a rule when it violates one of its atoms."""
+        lists: dict[int, Lists] = {}
+        for by_atom in found.values():
+            for number, (added, removed) in by_atom.items():
+                own = lists.setdefault(number, Lists())
+                own.added.append(added)
+                own.removed.append(removed)
+        domains = {name: common_domain(name, self._types[name]) for name in self.layout.key}
+        result: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
+        for number, rule in enumerate(self.rules):
+            atoms = [atom.number for atom in self._atoms if atom.rule == number]
+            if any(atom in lists for atom in atoms):
+                tables = merged(atoms, lists, self.layout.key, domains, self._standing)
+                for side, table in zip(result, tables, strict=True):
+                    if table.num_rows:
+                        side[rule.name] = table
+        return result
+
+    def _standing(self, atom: int, keys: pa.Table) -> Mask:
+        homes = {part.home(atom).site for part in self._plan.fragments}
+        found = self._host.all("standing", atom, keys, sites=homes)
+        return np.logical_or.reduce([*found.values()])
+
+    def violations(self) -> Keys:
+        """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
+        return self._by_rule(self._host.all("violations").values())
+
+    def share(self, site: str) -> Keys:
+        """What one site knows: the violations of the CFDs whose index it keeps."""
+        if site not in self._host.sites:
+            raise HoldstrueError(f"no site is called {site!r}", hint=f"the sites are {', '.join(self._host.sites)}")
+        return self._by_rule([self._host.ask(site, "violations")])
+
+    def _by_rule(self, parts: Any) -> dict[str, pa.Table]:
+        found: dict[str, list[pa.Table]] = {}
+        for by_atom in parts:
+            for number, keys in by_atom.items():
+                found.setdefault(self.rules.rules[self._atoms[number].rule].name, []).append(keys)
+        names = list(self.layout.key)
+        return {
+            rule: tables[0]
+            if len(tables) == 1
+            else pa.concat_tables(tables).group_by(names).aggregate([]).select(names)
+            for rule, tables in found.items()
+        }
+
+    def counts(self) -> dict[str, int]:
+        """By rule how many rows violate it, rules without violations included."""
+        found = self.violations()
+        return {rule.name: found[rule.name].num_rows if rule.name in found else 0 for rule in self.rules}
+
+    def check(self) -> Delta:
+        """Everything from scratch (batVer, batHor); `added` holds all violations. Complexity: O(rows).
+
+        Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
+        """
+        plan = copy_plan(self.layout, self._atoms, self._plan)
+        before, started = self.channel.snapshot(), self._host.elapsed
+        for site in self.layout.sites:
+            self._host.all("open_check", self._setup(site, plan, True), sites=[site.name])
+        try:
+            for level in range(max(part.levels for part in plan.fragments)):
+                self._host.round(self.channel, "ship", level)
+            self._host.all("settle", True)
+            self._judged(every_row=True)
+            found = self._by_rule(self._host.all("keys_found").values())
+        finally:
+            self._host.all("close_check")
+        shipped = since(before, self.channel.snapshot())
+        return Delta("check", found, {}, shipped, elapsed=self._host.elapsed - started)
+
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """By site its rows, and the bytes of its indexes."""
+        return self._host.all("size")
+
+
+def local_host(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
+    """All sites in this process."""
+    return Host({name: site_work(setup, sites[name]) for name, setup in setups.items()})
+
+
+def site_work(setup: Setup, site: Site) -> SiteWork:
+    """A site with its source and, where it has one, its state directory."""
+    read = None
+    if site.source is not None:
+        source, names, types, options = site.source, setup.schema.names, setup.schema, dict(site.read)
+
+        def read() -> pa.Table:
+            return read_table(source, columns=names, schema=types, **options)
+
+    state = None
+    if site.state is not None:
+        known = SiteState.exists(site.state)
+        state = SiteState.open(site.state, setup) if known else SiteState.create(site.state, setup)
+    return SiteWork(setup, read, state)
+
+
+def _schema(site: Site, given: pa.Schema | None) -> pa.Schema:
+    if site.state is not None and SiteState.exists(site.state):
+        return SiteState.declared(site.state)
+    if site.source is not None:
+        return schema_of(site.source, **{name: value for name, value in site.read.items() if name != "null_values"})
+    if given is not None:
+        return given
+    raise HoldstrueError(
+        f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
+    )
+
+
+def _types(layout: Layout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
+    found: dict[str, list[pa.DataType]] = {}
+    for site in layout.sites:
+        for name in site.columns or ():
+            if name not in schemas[site.name].names:
+                raise HoldstrueError(
+                    f"site {site.name!r} has no column {name!r}",
+                    hint=f"its columns are {', '.join(schemas[site.name].names)}",
+                )
+            found.setdefault(name, []).append(schemas[site.name].field(name).type)
+    return found

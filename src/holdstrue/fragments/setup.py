@@ -1,0 +1,88 @@
+"""What one site knows of the whole: its columns, the CFDs, the plan. Nothing of other sites' rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from holdstrue.data.domain import Domain
+from holdstrue.fragments.atoms import Atom, condition_columns
+from holdstrue.fragments.plan import Home, Plan, Shipment
+from holdstrue.rules.model import Condition
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A site's part of a relation.
+
+    `schema` holds the columns that are kept: the key, and what CFDs read of the site's columns.
+    """
+
+    name: str
+    fragment: int
+    key: tuple[str, ...]
+    schema: pa.Schema
+    domains: Mapping[str, Domain]
+    atoms: tuple[Atom, ...]
+    plan: Plan
+    where: Condition | None
+    nulls_equal: bool = False
+    recall: bool = True
+    declared: pa.Schema | None = None
+    """All columns of the site's source, so that a state can be opened without it."""
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The site's columns, and the parts of filters that it can answer."""
+        own = set(self.schema.names)
+        parts = {name: condition_columns(part) for atom in self.atoms for name, part in atom.parts}
+        return frozenset(own | {name for name, columns in parts.items() if set(columns) <= own})
+
+    @cached_property
+    def shipments(self) -> tuple[Shipment, ...]:
+        """Those that start or end here."""
+        return tuple(s for s in self.plan.fragments[self.fragment].shipments if self.name in (s.source, s.target))
+
+    @property
+    def levels(self) -> int:
+        """Rounds of shipments in the fragment."""
+        return self.plan.fragments[self.fragment].levels
+
+    @cached_property
+    def own_atoms(self) -> tuple[Atom, ...]:
+        """The CFDs whose index is here."""
+        part = self.plan.fragments[self.fragment]
+        return tuple(atom for atom in self.atoms if part.home(atom.number).site == self.name)
+
+    def home(self, atom: Atom) -> Home:
+        """The home of a CFD in this fragment."""
+        return self.plan.fragments[self.fragment].home(atom.number)
+
+    def peers(self, atom: Atom) -> tuple[tuple[int, str], ...]:
+        """The homes of a CFD in the other fragments that must agree on it."""
+        return self.plan.peers(self.fragment, atom.number)
+
+    @cached_property
+    def shared_atoms(self) -> tuple[Atom, ...]:
+        """Own CFDs that other fragments must agree on."""
+        return tuple(atom for atom in self.own_atoms if self.peers(atom))
+
+    def fingerprint(self) -> str:
+        """What a state must have been written for to be opened with this."""
+        told = {
+            "site": self.name,
+            "fragment": self.fragment,
+            "schema": [[field.name, str(field.type)] for field in self.schema],
+            "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
+            "atoms": [repr(atom) for atom in self.atoms],
+            "plan": self.plan.to_dict(),
+            "nulls": self.nulls_equal,
+            "recall": self.recall,
+        }
+        text = json.dumps(told, sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,375 @@
+"""The work of one site: rows of its own in, messages of ids out, violations of its own kept.
+
+A site is reached by few verbs, with data that could come from another machine: `begin`, then rounds of `ship`
+and `receive`, `settle`, the rounds with other fragments, `prepare`, and `commit` or `abort`. Nothing of a batch
+is visible before its commit. A site that has committed a batch answers the same verbs for it again from what it
+recorded, so that a batch that other sites missed can be applied once more (two-step commit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.fragments.across import Flags, Talk, posted, said_of, signs, signs_of
+from holdstrue.fragments.atoms import Atom, condition_columns
+from holdstrue.fragments.channel import Message
+from holdstrue.fragments.durable import SiteState
+from holdstrue.fragments.holding import Arrived, AtomStep, Found, Holding
+from holdstrue.fragments.ids import Ids, key_ids
+from holdstrue.fragments.judging import judge_of, judged, own_side, pairs, sides_of
+from holdstrue.fragments.record import Record
+from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.turn import Turn, in_order
+from holdstrue.plan.filter import holds
+
+Mask = NDArray[np.bool_]
+
+
+class SiteWork:
+    """A site of a relation.
+
+    Parameters
+    ----------
+    read
+        Gives the site's own rows, when it is first loaded and when everything is checked from scratch.
+    state
+        Where its state is kept; None for memory only.
+    """
+
+    def __init__(
+        self, setup: Setup, read: Callable[[], pa.Table] | None = None, state: SiteState | None = None
+    ) -> None:
+        self.setup = setup
+        self._read = read
+        self._state = state
+        self.holding = Holding(setup)
+        self._turn: Turn | None = None
+        self._staged: list[tuple[Atom, AtomStep]] = []
+        self._talks: dict[int, Talk] = {}
+        self._flags: dict[int, Flags] = {}
+        self._found: dict[int, Found] = {}
+        self._last: Record | None = None
+        self._again = False
+        self._prepared: Any = None
+        self._seen: set[str] = set()
+        self._next: Record | None = None
+        if state is not None:
+            self._last = state.restore(self.holding)
+
+    def last(self) -> str | None:
+        """The last batch that was committed here."""
+        return None if self._last is None else self._last.batch
+
+    def done(self, batch: str) -> bool:
+        """Whether a batch was committed here."""
+        return batch == self.last() or batch in self._seen or (self._state is not None and self._state.seen(batch))
+
+    def size(self) -> dict[str, int]:
+        """Rows held, and bytes beside their values."""
+        return {"rows": self.holding.rows.living, "bytes": self.holding.size_bytes()}
+
+    # --- one batch --------------------------------------------------------------------------------------
+
+    def presence(self, batch: str, keys: pa.Table) -> Mask:
+        """Which keys are those of rows here, before the batch."""
+        ids = key_ids(keys, self.setup.key, dict(self.setup.domains))
+        if self._last is not None and batch == self._last.batch:
+            return self._last.presence(ids)
+        return self.holding.rows.find(ids.hi, ids.lo) >= 0
+
+    def begin(self, batch: str, rows: pa.Table | None = None, now: Mask | None = None) -> tuple[bytes, bool]:
+        """Start a batch: rows by key with new images where `now`; without rows, load the site's own source.
+
+        Returns a fingerprint of the entries, equal at all sites of the fragment, and whether the batch was
+        committed here before, so that the rest is answered from the record.
+        """
+        if self._turn is not None:
+            self.abort()
+        if self._last is not None and batch == self._last.batch:
+            self._again = True
+            return self._last.fingerprint, True
+        if rows is None:
+            rows = self._own_rows()
+        if now is None:
+            now = np.ones(rows.num_rows, dtype=np.bool_)
+        ids = key_ids(rows, self.setup.key, dict(self.setup.domains))
+        order = in_order(ids)
+        ids, now = ids.take(order), now[order]
+        self._refuse_repeats(ids, rows, order)
+        old = self.holding.rows.find(ids.hi, ids.lo)
+        # what is neither here nor comes here belongs to other fragments
+        own = now | (old >= 0)
+        kept = order[own]
+        rows, ids, now, old = rows.take(pa.array(kept)), ids.take(own), now[own], old[own]
+        images = None if self.setup.recall else self._old_images(rows, old)
+        self._turn = Turn(self.setup, batch, ids, rows, now, old, images)
+        return self._turn.fingerprint(), False
+
+    def _own_rows(self) -> pa.Table:
+        if self._read is None:
+            raise HoldstrueError(f"site {self.setup.name!r} has no source to load", hint="give it one: source=...")
+        if self.holding.rows.living:
+            raise HoldstrueError(f"site {self.setup.name!r} is loaded already", hint="apply changes instead")
+        return self.own_rows()
+
+    def current_rows(self) -> pa.Table:
+        """The rows held, or those of the source when nothing is loaded yet."""
+        if self._last is None and self._read is not None:
+            return self.own_rows()
+        return self.holding.rows.take(self.holding.rows.living_slots())
+
+    def own_rows(self) -> pa.Table:
+        """The rows of the site's source, checked against its key and its filter."""
+        if self._read is None:
+            raise HoldstrueError(f"site {self.setup.name!r} has no source", hint="give it one: source=...")
+        rows = self._read()
+        for name in self.setup.key:
+            if rows.column(name).null_count:
+                raise DataError(
+                    f"the source of site {self.setup.name!r} has rows without {name!r}",
+                    hint="every row needs its whole key",
+                )
+        self._refuse_foreign(rows)
+        return rows
+
+    def _refuse_repeats(self, ids: Ids, rows: pa.Table, order: NDArray[np.int32]) -> None:
+        same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
+        if same.any():
+            at = int(order[int(np.flatnonzero(same)[0])])
+            key = {name: rows.column(name)[at].as_py() for name in self.setup.key}
+            raise DataError(
+                f"site {self.setup.name!r} got two rows with the key {key}", hint="the key must tell rows apart"
+            )
+
+    def _refuse_foreign(self, rows: pa.Table) -> None:
+        """Rows of the source that the fragment's filter does not select, as far as the site can tell."""
+        where = self.setup.where
+        if where is None or not set(condition_columns(where)) <= set(rows.column_names):
+            return
+        own = holds(where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
+        if not own.all():
+            at = int(np.flatnonzero(~own)[0])
+            key = {name: rows.column(name)[at].as_py() for name in self.setup.key}
+            raise DataError(
+                f"row {key} of site {self.setup.name!r} is not in its fragment",
+                hint="the filter (where) of a site must hold for all rows of its source",
+            )
+
+    def _old_images(self, rows: pa.Table, old: NDArray[np.int32]) -> pa.Table:
+        """By entry its old image; the new one stands in where there is none."""
+        gone = old >= 0
+        stored = self.holding.rows.take(old[gone])
+        place = np.where(gone, np.cumsum(gone) - 1, stored.num_rows + np.arange(old.size))
+        both = pa.concat_tables([stored, rows.select(stored.column_names).cast(stored.schema)])
+        return both.take(pa.array(place))
+
+    def _running(self) -> Turn:
+        if self._turn is None:
+            raise HoldstrueError(f"no batch is under way at site {self.setup.name!r}", hint="begin one first")
+        return self._turn
+
+    def ship(self, level: int) -> list[Message]:
+        """The messages of one round inside the fragment."""
+        if self._again:
+            return self._recorded(level, "ids", "rows")
+        return self._running().ship(level)
+
+    def receive(self, got: Message) -> None:
+        """Take a message in."""
+        if not self._again:
+            self._running().mail.receive(got)
+
+    def settle(self, loading: bool = False) -> None:
+        """Count the entries into the indexes that live here."""
+        if self._again:
+            return
+        turn = self._running()
+        for atom in self.setup.own_atoms:
+            x, b, member = turn.arrived(atom)
+            self.holding.recheck(atom, turn, x, b, member)
+            first = slice(0, turn.size)
+            arrived = Arrived(Ids(x.hi[first], x.lo[first]), Ids(b.hi[first], b.lo[first]), member[first])
+            staged = self.holding.stage(atom, turn.old, turn.now, arrived)
+            self._staged.append((atom, staged))
+            peers = dict(self.setup.peers(atom))
+            if staged.step is not None and peers:
+                classes = self.holding.classes(atom)
+                self._flags[atom.number] = Flags(classes)
+                if not loading:
+                    own = self._flags[atom.number]
+                    self._talks[atom.number] = Talk(atom, self.setup.fragment, peers, classes, staged.step, own)
+
+    def announce(self) -> list[Message]:
+        """Tell other fragments about groups that may have changed for them."""
+        if self._again:
+            return self._recorded(0, "announce")
+        parts = [(site, "announce", a) for talk in self._talks.values() for site, a in talk.announced()]
+        return posted(self._running().mail, parts)
+
+    def reply(self) -> list[Message]:
+        """Answer what other fragments announced."""
+        if self._again:
+            return self._recorded(0, "conflict", "state")
+        mail = self._running().mail
+        heard = said_of(mail.of("announce"), self._fragments)
+        return posted(mail, [p for n, talk in self._talks.items() for p in talk.reply(heard.get(n, ()))])
+
+    def verdict(self) -> list[Message]:
+        """Decide what was announced here, and tell who cannot know."""
+        if self._again:
+            return self._recorded(0, "clean")
+        mail = self._running().mail
+        conflicts, heard = signs_of(mail.of("conflict")), said_of(mail.of("state"), self._fragments)
+        nothing = Ids.zeros(0)
+        parts = [
+            part
+            for n, talk in self._talks.items()
+            for part in talk.verdict(conflicts.get(n, nothing), heard.get(n, ()))
+        ]
+        return posted(mail, parts)
+
+    def gather(self, number: int, every_row: bool = False) -> list[Message]:
+        """At a first load, in place of the rounds above: what is here of a CFD, to the site that judges it."""
+        if self._again:
+            return self._recorded(0, "pairs", about=number)
+        staged, judge = self._shared(number)
+        if staged is None or judge == self.setup.name:
+            return []
+        atom = self.setup.atoms[number]
+        side = own_side(self.setup, self.holding.classes(atom), staged, every_row=every_row)
+        return [self._running().mail.send(judge, "pairs", pairs(atom, side), number)] if side[1].size else []
+
+    def judge(self, number: int, every_row: bool = False) -> list[Message]:
+        """Compare what came for a CFD; tell every fragment which of its groups violate."""
+        if self._again:
+            return self._recorded(0, "dirty", about=number)
+        staged, judge = self._shared(number)
+        if staged is None or judge != self.setup.name:
+            return []
+        atom, mail = self.setup.atoms[number], self._running().mail
+        own = own_side(self.setup, self.holding.classes(atom), staged, every_row=every_row)
+        dirty = judged([own, *sides_of(mail.take("pairs"), atom)])
+        self._flag(number, dirty.pop(self.setup.name))
+        return [mail.send(site, "dirty", signs(atom, x), number) for site, x in dirty.items() if x.size]
+
+    def take_verdicts(self, number: int) -> None:
+        """Note which groups of a CFD were judged to violate."""
+        if not self._again:
+            for x in signs_of(self._running().mail.take("dirty")).values():
+                self._flag(number, x)
+
+    def _shared(self, number: int) -> tuple[AtomStep | None, str]:
+        """A CFD's step, if its index is here and fragments must agree on it, and who judges it."""
+        judge = judge_of(self.setup, self.setup.atoms[number])
+        if judge is None:
+            return None, ""
+        return next((staged for atom, staged in self._staged if atom.number == number), None), judge
+
+    def _flag(self, number: int, x: Ids) -> None:
+        self._flags[number].set(self.holding.classes(self.setup.atoms[number]).find(x), 1)
+
+    @property
+    def _fragments(self) -> dict[str, int]:
+        return {h.site: i for i, part in enumerate(self.setup.plan.fragments) for h in part.homes}
+
+    def _recorded(self, level: int, *kinds: str, about: int | None = None) -> list[Message]:
+        if self._last is None:
+            return []
+        if about is not None:
+            return [m for m in self._last.outbox if m.kind in kinds and m.about == about]
+        levels = {s.number: s.level for s in self.setup.shipments}
+        planned = ("ids", "rows")
+        at = ((levels[m.about] if m.kind in planned else 0, m) for m in self._last.outbox if m.kind in kinds)
+        return [m for own, m in at if own == level]
+
+    def finish(self) -> dict[int, tuple[pa.Table, pa.Table]]:
+        """By CFD the keys of rows that began and ceased to violate it; the site's own share of the delta."""
+        if not self._again:
+            turn = self._running()
+            clean = signs_of(turn.mail.of("clean"))
+            for number, talk in self._talks.items():
+                talk.finish(clean.get(number, Ids.zeros(0)))
+            for atom, staged in self._staged:
+                self._found[atom.number] = self.holding.found(atom, turn, staged, self._flags.get(atom.number))
+        found = self._found if not self._again or self._last is None else self._last.found
+        return {n: (f.added, f.removed) for n, f in found.items() if f.added.num_rows or f.removed.num_rows}
+
+    # --- two-step commit ----------------------------------------------------------------------------------
+
+    def sent(self) -> dict[str, int]:
+        """By target how many messages this batch sent."""
+        if self._again and self._last is not None:
+            return self._last.sent()
+        return self._running().mail.sent()
+
+    def prepare(self, told: Mapping[str, int]) -> None:
+        """Make sure that nothing was lost, and write the batch down; it does not count yet."""
+        if self._again:
+            return
+        turn = self._running()
+        turn.mail.compare(told)
+        record = Record.of(turn, self._staged, self._flags, self._found)
+        if self._state is not None:
+            self._prepared = self._state.prepare(record)
+        self._next = record
+
+    def commit(self) -> None:
+        """Make the batch count."""
+        if not self._again:
+            turn = self._running()
+            if self._state is not None:
+                self._state.commit(self._prepared)
+            self.holding.commit(turn.ids, turn.rows, turn.now, turn.old, self._staged)
+            self._last = None if self._next is None else self._next.answer()
+            self._next = None
+            if self._state is not None:
+                self._state.tidy(self.holding)
+            else:
+                self._seen.add(turn.batch)
+        self._clear()
+
+    def abort(self) -> None:
+        """Forget the batch under way."""
+        if not self._again:
+            for flags in self._flags.values():
+                flags.abort()
+            self.holding.abort(self._staged)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._turn, self._again, self._prepared = None, False, None
+        self._staged, self._talks, self._flags, self._found = [], {}, {}, {}
+
+    # --- what violates ------------------------------------------------------------------------------------
+
+    def violations(self) -> dict[int, pa.Table]:
+        """By CFD the keys of the rows that violate it, as far as its index is here."""
+        key = list(self.setup.key)
+        slots = {atom.number: self.holding.violating(atom) for atom in self.setup.own_atoms}
+        return {number: self.holding.rows.take(some, key) for number, some in slots.items() if some.size}
+
+    def standing(self, number: int, keys: pa.Table) -> Mask:
+        """Which rows violate a CFD whose index is here."""
+        ids = key_ids(keys, self.setup.key, dict(self.setup.domains))
+        return self.holding.standing(self.setup.atoms[number], ids)
+
+    def classes(self, number: int, keys: pa.Table) -> list[tuple[bytes, bytes] | None]:
+        """For rows, by key, the ids of their class under a CFD: of X and B together."""
+        ids = key_ids(keys, self.setup.key, dict(self.setup.domains))
+        slots = self.holding.rows.find(ids.hi, ids.lo)
+        found, member = self.holding.classes(self.setup.atoms[number]).kind_ids(np.maximum(slots, 0))
+        return [
+            (int(h).to_bytes(8), int(lo).to_bytes(8)) if s >= 0 and m else None
+            for s, h, lo, m in zip(slots, found.hi, found.lo, member, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        if self._state is not None:
+            self._state.close()

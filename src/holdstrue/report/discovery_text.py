@@ -1,0 +1,96 @@
+"""Discovered rules and what a batch did to them, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdstrue.discovery.discovery import Discovery
+from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
+from holdstrue.report.layout import Cell, Ink, aligned, heads
+from holdstrue.report.words import key_word, plural, printable, shorten, word
+from holdstrue.rules.model import Inclusion
+from holdstrue.rules.words import in_words
+
+TOP = 20
+"""Rules that text shows unless told otherwise: a window full."""
+MISSES = 10
+"""Near misses that text shows."""
+EXAMPLES = 5
+RULE_WIDTH = 100
+
+
+def discovery_text(
+    found: Discovery, misses: Sequence[NearMiss], *, top: int | None = None, ink: Ink | None = None
+) -> Iterator[str]:
+    """The rules, best first, each with its words; then the near misses."""
+    ink = ink or Ink()
+    counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
+    kinds = ", ".join(plural(n, kind) for kind, n in _kinds(found.rules).items()) or "no rules"
+    partly = "" if found.complete else " (stopped when the time was up, there may be more: --budget)"
+    yield f"{counts}: {kinds}{partly}\n"
+    most = TOP if top is None else top
+    if found.rules:
+        yield "\n"
+        table = [heads("score", "kind", "rule", right=("score",))]
+        for rule in found.rules[:most]:
+            table.append([Cell(f"{rule.score:.2f}", right=True), Cell(rule.kind), Cell(_said(rule), "strong")])
+            table.append([Cell(""), Cell(""), Cell(shorten(printable(in_words(rule.body)), RULE_WIDTH), "faint")])
+        yield from aligned(table, ink)
+        left = len(found.rules) - most
+        if left > 0:
+            yield f"  {ink.paint('faint', f'… {left:,} more (--top to see more)')}\n"
+    if misses:
+        yield f"\n{ink.paint('strong', 'nearly true')}: rules that a few rows break, which may be errors in the data\n"
+        for miss in misses[:MISSES]:
+            yield from miss_lines(miss, ink)
+        if len(misses) > MISSES:
+            yield f"  {ink.paint('faint', f'… {len(misses) - MISSES:,} more')}\n"
+
+
+def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:
+    """A near miss and who breaks it."""
+    where = f"{printable(miss.table)}: " if miss.table and not isinstance(miss.body, Inclusion) else ""
+    yield f"  {where}{ink.paint('note', shorten(printable(miss.text), RULE_WIDTH))}\n"
+    if isinstance(miss.body, Inclusion):
+        missing = int(miss.measures.get("missing", len(miss.values)))
+        shown = ", ".join(shorten(word(value)) for value in miss.values[:EXAMPLES])
+        more = ", …" if missing > EXAMPLES else ""
+        rows = f"{plural(miss.violations, 'row')} ({100 * miss.error:.2g}%)"
+        yield f"    {plural(missing, 'value')} in {rows} not found: {shown}{more}\n"
+        return
+    noun = "pair" if miss.rows and len(miss.rows[0]) == 2 else "row"
+    shown = ", ".join("-".join(shorten(key_word(key)) for key in row) for row in miss.rows[:EXAMPLES])
+    yield f"    broken by {plural(miss.violations, noun)}: {shown}{', …' if miss.violations > EXAMPLES else ''}\n"
+
+
+def rule_changes_text(changes: RuleChanges, *, ink: Ink | None = None) -> Iterator[str]:
+    """What a batch did to the rules."""
+    ink = ink or Ink()
+    batch = printable(changes.batch)
+    if changes.duplicate:
+        yield f"batch {batch} was applied before, nothing was done; {plural(changes.rules, 'rule')}\n"
+        return
+    died, born = len(changes.died), len(changes.born)
+    yield f"batch {batch}: -{died:,} died, +{born:,} born, {plural(changes.rules, 'rule')}\n"
+    for ended in changes.died:
+        yield f"  {ink.paint('bad', '- ' + shorten(printable(ended.text), RULE_WIDTH))}{_witness(ended)}\n"
+    for found in changes.born:
+        yield f"  {ink.paint('good', '+ ' + _said(found))}\n"
+
+
+def _witness(ended: Ended) -> str:
+    if not ended.rows:
+        return ": a smaller rule holds"
+    return f": broken by {'row' if len(ended.rows) == 1 else 'rows'} {', '.join(key_word(key) for key in ended.rows)}"
+
+
+def _said(found: Found) -> str:
+    where = f"{printable(found.table)}: " if found.table else ""
+    return where + shorten(printable(found.text), RULE_WIDTH)
+
+
+def _kinds(rules: Sequence[Found]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for found in rules:
+        counts[found.kind] = counts.get(found.kind, 0) + 1
+    return counts

@@ -1,0 +1,78 @@
+"""Laws of inclusions of several columns: from scratch and after every batch as the oracle says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdstrue.discovery.inclusions.attributes import RowChanges
+from holdstrue.discovery.inclusions.breaks import breaks
+from holdstrue.discovery.inclusions.nary import Inclusions, Search
+from holdstrue.discovery.inclusions.unary import Options
+from laws.inclusion_worlds import as_pairs
+from oracle_inclusions import Database, missing, nary, unary
+
+COLUMNS = {"one": ["a", "b", "c"], "two": ["d", "e", "f", "g"]}
+SCHEMAS = {name: pa.schema([(column, pa.int64()) for column in columns]) for name, columns in COLUMNS.items()}
+
+row = {
+    name: st.fixed_dictionaries({c: st.sampled_from([0, 1, 1, 2, None]) for c in columns})
+    for name, columns in COLUMNS.items()
+}
+
+
+def always(*_: str) -> bool:
+    return True
+
+
+def as_tables(database: Database) -> dict[str, pa.Table]:
+    return {name: pa.Table.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in database.items()}
+
+
+def truth(database: Database, error: float) -> set[Any]:
+    return unary(database, COLUMNS, always, error) | nary(database, COLUMNS, always, 3, error)
+
+
+def check(core: Inclusions, database: Database, error: float) -> None:
+    assert as_pairs(rule.body for rule in core.rules()) == truth(database, error)
+    for rule in core.rules():
+        [pair] = as_pairs([rule.body])
+        values, lost, _, lost_rows = missing(database, *pair)
+        assert (rule.values, rule.missing) == (values, lost)
+        broken = breaks(rule.body, as_tables(database))
+        assert (broken.missing, broken.rows, broken.values.num_rows) == (lost, lost_rows, lost)
+        assert broken.slots.size == sum(broken.values.column("rows").to_pylist()) == lost_rows
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), error=st.sampled_from([0.0, 0.5]))
+def test_every_batch(data: st.DataObject, error: float) -> None:
+    database: Database = {
+        "one": data.draw(st.lists(row["one"], max_size=4)),
+        "two": data.draw(st.lists(row["two"], min_size=3, max_size=9)),
+    }
+    search = Search(arity=3, error=error)
+    core = Inclusions.load(as_tables(database), search)
+    check(core, database, error)
+    for _ in range(data.draw(st.integers(1, 3))):
+        after = dict(database)
+        batch = {}
+        for name, rows in database.items():
+            going = data.draw(st.sets(st.integers(0, len(rows) - 1), max_size=2)) if rows else set()
+            coming = data.draw(st.lists(row[name], max_size=2))
+            batch[name] = RowChanges(
+                pa.Table.from_pylist([rows[i] for i in sorted(going)], schema=SCHEMAS[name]),
+                pa.Table.from_pylist(coming, schema=SCHEMAS[name]),
+            )
+            after[name] = [r for i, r in enumerate(rows) if i not in going] + coming
+        turnover = core.apply(batch, as_tables(after).__getitem__)
+        old, new = truth(database, error), truth(after, error)
+        assert as_pairs(died.body for died in turnover.died) == old - new
+        assert as_pairs(turnover.born) == new - old
+        database = after
+        if data.draw(st.booleans()):
+            core = Inclusions.restore(SCHEMAS, Options(), search, core.snapshot())
+        check(core, database, error)

@@ -1,0 +1,183 @@
+"""Errors, near misses and conditional FDs equal what counting over all pairs gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdstrue
+from holdstrue.discovery.dependencies.approximate import ApproximateCore
+from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.judging import members
+from holdstrue.discovery.dependencies.options import Options
+from holdstrue.discovery.dependencies.patterns import Demand, conditional
+from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.rules.model import CFD, FD, RuleSet
+from holdstrue.rules.parser import parse_rule
+from holdstrue.rules.text import text_of
+from laws.dependencies import NAMES, meaning, table_of
+from oracle_dependencies import (
+    Dependency,
+    Row,
+    breaking_pairs,
+    breaks,
+    conditional_dependencies,
+    rows_to_remove,
+    surplus,
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn, most: int = 10) -> tuple[int, list[Row], bool]:
+    columns = draw(st.integers(1, 4))
+    cells = [st.one_of(st.none(), st.integers(0, draw(st.integers(0, 3)))) for _ in range(columns)]
+    return columns, draw(st.lists(st.tuples(*cells), max_size=most)), draw(st.booleans())
+
+
+@given(tables(7))
+def test_rows_to_remove_are_counted_group_by_group(world: tuple[int, list[Row], bool]) -> None:
+    columns, rows, equal = world
+    for target in range(columns + 1):
+        for left in combinations([c for c in range(columns) if c != target], min(1, columns - 1)):
+            dependency = (frozenset(left), target)
+            assert surplus(rows, dependency, equal=equal) == rows_to_remove(rows, dependency, equal=equal)
+
+
+def within_error(
+    rows: list[Row], columns: int, error: Fraction, measure: str, longest: int, *, equal: bool
+) -> dict[Dependency, Fraction]:
+    """The minimal dependencies whose error is small enough, with it."""
+    pairs = Fraction(len(rows) * (len(rows) - 1), 2)
+    found: dict[Dependency, Fraction] = {}
+    for target in range(columns + 1):
+        others = [c for c in range(columns) if c != target]
+        for size in range(min(longest, len(others)) + 1):
+            for left in map(frozenset, combinations(others, size)):
+                if any(of == target and part <= left for part, of in found):
+                    continue
+                if measure == "pairs":
+                    wrong = Fraction(len(breaking_pairs(rows, (left, target), equal=equal))) / max(pairs, Fraction(1))
+                else:
+                    wrong = Fraction(surplus(rows, (left, target), equal=equal), max(1, len(rows)))
+                if wrong <= error:
+                    found[left, target] = wrong
+    found.pop((frozenset(), columns), None)
+    return found
+
+
+@settings(max_examples=60)
+@given(tables(), st.sampled_from(("pairs", "rows")), st.sampled_from((0.05, 0.13, 0.26, 0.4)), st.booleans())
+def test_rules_with_an_error_equal_the_count(
+    world: tuple[int, list[Row], bool], measure: str, error: float, reopen: bool
+) -> None:
+    columns, rows, equal = world
+    by = "pairs" if measure == "pairs" else "rows"
+    options = Options(nulls="equal" if equal else "unknown", max_lhs=2, threads=1, error=error, measure=by)  # type: ignore[arg-type]
+    core = ApproximateCore.load(table_of(rows[: len(rows) // 2], columns), options)
+    half = len(rows) // 2
+    for removed, added in (([], rows[half:]), ([0] if half else [], [])):
+        before = set(core.bodies())
+        turnover = core.apply(np.array(removed, dtype=np.int64), table_of(added, columns))
+        if reopen:
+            core = ApproximateCore.restore(table_of([], columns).schema, options, core.snapshot())
+        now = rows[1:] if removed else rows
+        wanted = within_error(now, columns, Fraction(error), measure, 2, equal=equal)
+        found = {meaning(rule.body, columns): rule.error for rule in core.rules()}
+        assert found.keys() == wanted.keys()
+        assert all(abs(found[rule] - float(wanted[rule])) < 1e-9 for rule in found)
+        after = set(core.bodies())
+        assert {died.body for died in turnover.died} == before - after
+        assert set(turnover.born) == after - before
+        for died in turnover.died:
+            if died.witness:
+                t, s = died.witness
+                assert breaks(rows[t], rows[s], meaning(died.body, columns), equal=equal)
+
+
+@settings(max_examples=60)
+@given(tables(14), st.sampled_from((1.0, 0.8)), st.integers(2, 4))
+def test_conditional_dependencies_equal_the_count(
+    world: tuple[int, list[Row], bool], confidence: float, support: int
+) -> None:
+    columns, rows, equal = world
+    codes = Codes(table_of([], columns).schema, "equal" if equal else "unknown")
+    codes.append(codes.encode(table_of(rows, columns), Workers(1)))
+    values = [list(dict.fromkeys(row[c] for row in rows if equal or row[c] is not None)) for c in range(columns)]
+    several = [len({row[c] for row in rows}) > 1 for c in range(columns)]
+    conditions = [
+        (c, number) for c in range(columns) if several[c] for number, v in enumerate(values[c]) if v is not None
+    ]
+    found, complete = conditional(codes, conditions, Demand(support, confidence, 2), Workers(1))
+    assert complete
+    expected = conditional_dependencies(rows, columns, support=support, confidence=confidence, longest=2, equal=equal)
+    assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (
+        expected
+    )
+
+
+def dirty_table(seed: int, rows: int = 600) -> pa.Table:
+    """Zips determine cities but for three rows; in the UK they determine streets, in the US they do not."""
+    rng = np.random.default_rng(seed)
+    zips = rng.integers(0, 40, rows)
+    city = [f"city {z % 13}" for z in zips]
+    for wrong in (5, 77, 301):
+        city[wrong] = f"city {wrong + 50}"
+    land = np.where(rng.random(rows) < 0.4, "UK", "US")
+    street = [
+        f"street {z // 2}" if where == "UK" else f"street {x}"
+        for z, where, x in zip(zips, land, rng.integers(0, 30, rows))
+    ]
+    currency = ["GBP" if where == "UK" else str(rng.choice(["USD", "USN"])) for where in land]
+    measure = rng.random(rows)
+    return pa.table(
+        {"id": np.arange(rows) + 7, "zip": zips, "city": city, "land": land, "street": street, "currency": currency,
+         "measure": measure}
+    )  # fmt: skip
+
+
+def test_a_handful_of_wrong_rows_is_found() -> None:
+    core = DependencyCore.load(dirty_table(1), Options(max_lhs=2))
+    best = core.near_misses(5)[0]
+    assert best.body == FD(("zip",), ("city",))
+    assert best.suspects == (5, 77, 301)
+    assert best.pairs >= 3
+    assert best.error == 3 / 600
+    assert all(gone in best.suspects and stays not in best.suspects for gone, stays in best.witnesses)
+
+
+def test_conditional_rules_are_few_and_hold() -> None:
+    table = dirty_table(2)
+    core = CfdCore.load(table)
+    texts = [text_of(body) for body in core.bodies()]
+    assert set(texts) == {"[land='UK', zip] -> [street]", "[land='UK'] -> [currency='GBP']"}
+    assert holdstrue.check(table, texts).ok
+    reopened = CfdCore.restore(table.schema, core.options, core.snapshot())
+    assert reopened.rules() == core.rules()
+    wrong = table.slice(0, 1).set_column(5, "currency", [["EUR"]]).set_column(3, "land", [["UK"]])
+    for one in (core, reopened):
+        turnover = one.apply(np.empty(0, dtype=np.int64), wrong)
+        assert any(died.witness == (600,) for died in turnover.died)
+        back = one.apply(np.array([600]), table.slice(0, 0))
+        assert set(back.born) == {died.body for died in turnover.died}
+        assert [text_of(body) for body in one.bodies()] == texts
+
+
+@settings(max_examples=30)
+@given(tables(14))
+def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[int, list[Row], bool]) -> None:
+    columns, rows, equal = world
+    copies = rows * 6
+    table = pa.table({NAMES[c]: pa.array([row[c] for row in copies], type=pa.int64()) for c in range(columns)})
+    nulls = "equal" if equal else "unknown"
+    core = CfdCore.load(table, CfdOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
+    rules = tuple(parse_rule(text_of(body)) for body in core.bodies())
+    assert all(isinstance(rule.body, CFD) for rule in rules)
+    if rules:
+        assert holdstrue.check(table, RuleSet(rules, nulls=nulls)).ok  # type: ignore[arg-type]

@@ -1,0 +1,127 @@
+"""What keys, functional dependencies and conditional ones mean, over all pairs of rows in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+Row = tuple[Any, ...]
+Dependency = tuple[frozenset[int], int]
+"""Columns on the left and the target on the right; the number behind the last column stands for a key."""
+
+
+def agrees(one: Any, other: Any, *, equal: bool) -> bool:
+    """Whether two values are known to be the same (`equal`: NULL is a value)."""
+    return bool(one == other and (equal or one is not None))
+
+
+def differs(one: Any, other: Any, *, equal: bool) -> bool:
+    """Whether two values are known to be different."""
+    return bool(one != other and (equal or (one is not None and other is not None)))
+
+
+def breaks(one: Row, other: Row, dependency: Dependency, *, equal: bool) -> bool:
+    """Whether two rows violate a dependency."""
+    left, target = dependency
+    return all(agrees(one[c], other[c], equal=equal) for c in left) and (
+        target == len(one) or differs(one[target], other[target], equal=equal)
+    )
+
+
+def breaking_pairs(rows: Sequence[Row], dependency: Dependency, *, equal: bool) -> list[tuple[int, int]]:
+    """All pairs of rows that violate a dependency."""
+    return [(i, j) for i, j in combinations(range(len(rows)), 2) if breaks(rows[i], rows[j], dependency, equal=equal)]
+
+
+def minimal_dependencies(
+    rows: Sequence[Row], columns: int, *, equal: bool, longest: int | None = None
+) -> set[Dependency]:
+    """Every dependency that holds and none of whose parts does."""
+    found: set[Dependency] = set()
+    for target in range(columns + 1):
+        others = [c for c in range(columns) if c != target]
+        lefts: list[frozenset[int]] = []
+        for size in range(min(len(others), len(others) if longest is None else longest) + 1):
+            for chosen in combinations(others, size):
+                left = frozenset(chosen)
+                if not any(smaller <= left for smaller in lefts) and not any(
+                    breaks(one, other, (left, target), equal=equal) for one, other in combinations(rows, 2)
+                ):
+                    lefts.append(left)
+        found |= {(left, target) for left in lefts}
+    return found
+
+
+def rows_to_remove(rows: Sequence[Row], dependency: Dependency, *, equal: bool) -> int:
+    """The fewest rows whose removal makes a dependency hold (all subsets are tried)."""
+    pairs = breaking_pairs(rows, dependency, equal=equal)
+    involved = sorted({i for pair in pairs for i in pair})
+    for size in range(len(involved) + 1):
+        for gone in combinations(involved, size):
+            if all(i in gone or j in gone for i, j in pairs):
+                return size
+    return len(involved)
+
+
+Conditional = tuple[int, Any, frozenset[int], int]
+"""The column and value of the condition, the other columns on the left, the target."""
+
+
+def conditional_dependencies(
+    rows: Sequence[Row], columns: int, *, support: int, confidence: float, longest: int, equal: bool
+) -> set[Conditional]:
+    """Minimal dependencies among the rows with one value that are not among all rows, with enough rows."""
+
+    def minimal(some: Sequence[Row], target: int, others: list[int], size: int) -> list[frozenset[int]]:
+        most = int((1 - confidence) * len(some) + 1e-9)
+        found: list[frozenset[int]] = []
+        for length in range(size + 1):
+            for chosen in combinations(others, length):
+                left = frozenset(chosen)
+                if not any(part <= left for part in found) and surplus(some, (left, target), equal=equal) <= most:
+                    found.append(left)
+        return found
+
+    result: set[Conditional] = set()
+    selections: list[list[int]] = []
+    everywhere = {
+        target: minimal(rows, target, [c for c in range(columns) if c != target], longest) for target in range(columns)
+    }
+    for column in range(columns):
+        values = list(dict.fromkeys(row[column] for row in rows))
+        for value in values if len(values) > 1 else []:
+            places = [i for i, row in enumerate(rows) if row[column] == value]
+            if value is None or len(places) < max(2, support) or places in selections:
+                continue
+            selections.append(places)
+            some = [rows[i] for i in places]
+            for target in set(range(columns)) - {column}:
+                others = [c for c in range(columns) if c not in (column, target)]
+                for left in minimal(some, target, others, longest - 1):
+                    enough = len(partnered(some, left, target, equal=equal)) >= support
+                    if enough and not any(part <= left | {column} for part in everywhere[target]):
+                        result.add((column, value, left, target))
+    return result
+
+
+def partnered(rows: Sequence[Row], left: frozenset[int], target: int, *, equal: bool) -> list[int]:
+    """Rows with a known target and another such row that agrees with them on the left."""
+    known = [i for i, row in enumerate(rows) if equal or row[target] is not None]
+    return [
+        i
+        for i in known
+        if any(i != j and all(agrees(rows[i][c], rows[j][c], equal=equal) for c in left) for j in known)
+    ]
+
+
+def surplus(rows: Sequence[Row], dependency: Dependency, *, equal: bool) -> int:
+    """The fewest rows to remove, group by group: all but those with the commonest value."""
+    left, target = dependency
+    groups: dict[Row, list[Any]] = {}
+    for row in rows:
+        key = tuple(row[c] for c in sorted(left))
+        if equal or None not in key:
+            groups.setdefault(key, []).append(row[target] if target < len(row) else object())
+    known = [[v for v in values if equal or v is not None] for values in groups.values()]
+    return sum(len(values) - max(map(values.count, values)) for values in known if values)

@@ -1,0 +1,108 @@
+"""`holdstrue fragments plan|init|apply|check`: answers, exit codes, and what is said of bad files."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from unit.cli.runs import run, write
+
+SITES = {
+    "s1": "id,grade\n1,A\n2,A\n3,B\n4,B\n5,C\n",
+    "s2": "id,street,city,zip\n1,Mayfield,NYC,E1\n2,Preston,EDI,E2\n3,Mayfield,EDI,E1\n4,Mayfield,EDI,E1\n"
+    "5,Crichton,EDI,E1\n",
+    "s3": "id,CC,AC\n5,44,131\n4,44,131\n3,44,131\n2,44,131\n1,44,131\n",
+}
+DECLARED = """key: id
+state: state
+rules:
+  - {name: phi1, rule: "[CC=44, zip] -> [street]"}
+  - {name: phi2, rule: "[CC=44, AC=131] -> [city='EDI']"}
+sites:
+  - {name: S1, source: s1.csv}
+  - {name: S2, source: s2.csv}
+  - {name: S3, source: s3.csv}
+"""
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Path:
+    for name, text in SITES.items():
+        write(tmp_path / f"{name}.csv", text)
+    return write(tmp_path / "employees.yaml", DECLARED)
+
+
+def test_plan(declared: Path) -> None:
+    result = run("fragments", "plan", declared)
+    assert result.exit_code == 0
+    assert "at S2: index of phi1" in result.output and "S3 -> S2: id of (CC)" in result.output
+    data = json.loads(run("fragments", "plan", declared, "--format", "json").output)
+    assert data["ids"] == 1 and data["fragments"][0]["shipments"][0]["attributes"] == ["CC"]
+    assert not (declared.parent / "state").exists()
+
+
+def test_plan_as_a_drawing(declared: Path) -> None:
+    out = declared.parent / "plan.svg"
+    assert run("fragments", "plan", declared, "--format", "svg", "--output", out).exit_code == 0
+    texts = [node.text for node in ET.parse(out).iter("{http://www.w3.org/2000/svg}title")]
+    assert {"S1", "S2", "S3", "CC (round 1)", "phi1: [CC=44, zip] -> [street]"} <= set(texts)
+
+
+def test_init_and_apply(declared: Path) -> None:
+    first = run("fragments", "init", declared)
+    assert first.exit_code == 1 and "phi1: +4 -0, 4 rows violate it now\n  + 1, 3, 4, 5\n" in first.output
+    changes = write(declared.parent / "new.csv", "op,id,street,city,zip,CC,AC,grade\ni,6,Mayfield,EDI,E1,44,131,C\n")
+    result = run("fragments", "apply", declared, changes, "--batch-id", "b1", "--format", "json")
+    data = json.loads(result.output)
+    assert result.exit_code == 1 and data["added"] == {"phi1": [6]} and data["removed"] == {}
+    assert data["shipments"] == [{"source": "S3", "target": "S2", "messages": 1, "ids": 1, "bytes": 68}]
+    assert data["violations"] == {"phi1": 5, "phi2": 1}
+    again = run("fragments", "apply", declared, changes, "--batch-id", "b1")
+    assert again.exit_code == 0 and "was applied before" in again.output
+    gone = write(declared.parent / "gone.csv", "op,id\nd,4\n")
+    result = run("fragments", "apply", declared, gone)
+    assert result.exit_code == 0 and "phi1: +0 -1" in result.output and "nothing was shipped" in result.output
+    checked = run("fragments", "check", declared, "--format", "json")
+    assert checked.exit_code == 1 and json.loads(checked.output)["added"] == {"phi1": [1, 3, 5, 6], "phi2": [1]}
+
+
+def test_apply_needs_init(declared: Path) -> None:
+    changes = write(declared.parent / "new.csv", "op,id\nd,4\n")
+    result = run("fragments", "apply", declared, changes)
+    assert result.exit_code == 2 and "not loaded" in result.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("key: id\n", "", "no key"),
+        ("key: id\n", "key: id\nkey: id\n", "line 2: field 'key' is given twice"),
+        ("key: id\n", "key: [id, 3]\n", "key ['id', 3]"),
+        ("sites:", "site:", "unknown field 'site'"),
+        ("{name: S1,", "{nam: S1,", "site 1: expected a site with a name"),
+        ("source: s1.csv", "where: 'grade =', source: s1.csv", "site 1 (S1)"),
+        ("source: s1.csv", "column: [a], source: s1.csv", "site 1 (S1): unknown field 'column'"),
+        ("source: s1.csv", "columns: [nope], source: s1.csv", "'S1' has no column 'nope'"),
+        ("source: s1.csv", "source: nowhere.csv", "nowhere.csv"),
+        ("name: S2", "name: S1", "2 sites are called 'S1'"),
+        ("[CC=44, zip] -> [street]", "key(id)", "is a key rule"),
+        ("[CC=44, zip] -> [street]", "zipp -> street", "column 'zipp', which no site holds"),
+        ("state: state\n", "state: state\nplan: best\n", "plan 'best'"),
+        ("state: state\n", "state: state\nk: 0\n", "k 0"),
+        ("rules:\n", "rules: [\n", "this is not YAML"),
+    ],
+)
+def test_bad_files(declared: Path, old: str, new: str, said: str) -> None:
+    declared.write_text(DECLARED.replace(old, new, 1))
+    result = run("fragments", "plan", declared)
+    assert result.exit_code == 2 and said in result.output, result.output
+
+
+def test_no_file_and_no_state(declared: Path) -> None:
+    assert "no file" in run("fragments", "plan", declared.parent / "none.yaml").output
+    declared.write_text(DECLARED.replace("state: state\n", ""))
+    result = run("fragments", "init", declared)
+    assert result.exit_code == 2 and "site 'S1' has no state directory" in result.output

@@ -1,0 +1,191 @@
+"""Keys and FDs of known tables, of every type, of no rows, of too many columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import holdstrue
+from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.options import Options
+from holdstrue.errors import ChangeError, DataError
+from holdstrue.rules.model import DC, FD, Key
+from holdstrue.rules.text import text_of
+
+NONE = np.empty(0, dtype=np.int64)
+
+
+def texts(core: DependencyCore) -> set[str]:
+    return {text_of(body) for body in core.bodies()}
+
+
+def test_a_small_table() -> None:
+    table = pa.table({"id": [1, 2, 3, 4], "zip": ["x", "x", "y", "z"], "city": ["A", "A", "B", "B"], "land": ["U"] * 4})
+    core = DependencyCore.load(table)
+    assert texts(core) == {
+        "key(id)", "not(t.land != s.land)", "zip -> city", "id -> zip", "id -> city",
+    }  # fmt: skip
+    assert core.complete
+    assert core.searched == 4
+
+
+def test_nulls_are_unknown_or_values() -> None:
+    table = pa.table({"a": [1, 1, None, None], "b": [1, None, 2, 3]})
+    assert texts(DependencyCore.load(table)) == {"key(b)", "a -> b", "not(t.a != s.a)"}
+    assert texts(DependencyCore.load(table, Options(nulls="equal"))) == {"key(b)", "b -> a"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, False, True],
+        [1.5, float("nan"), 1.5],
+        [0.0, 1.0, -0.0],
+        [Decimal("1.10"), Decimal("2.00"), Decimal("1.10")],
+        pa.array([Decimal(10**30), Decimal(1), Decimal(10**30)], type=pa.decimal256(60, 2)),
+        [dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2024, 1, 1)],
+        [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 1)],
+        [b"x", b"", b"x"],
+        ["ä", "", "ä"],
+        pa.array(["x", "y", "x"]).dictionary_encode(),
+    ],
+)
+def test_every_type_of_value(values: object) -> None:
+    table = pa.table({"v": values, "w": [1, 2, 1], "n": pa.nulls(3)})
+    core = DependencyCore.load(table)
+    assert {"v -> w", "w -> v", "not(t.n != s.n)"} <= texts(core)
+    core.apply(NONE, table.slice(1, 1))
+    assert {"v -> w", "w -> v"} <= texts(core)
+
+
+def test_columns_that_do_not_compare_are_left_out() -> None:
+    core = DependencyCore.load(pa.table({"a": [[1], [2]], "b": [1, 2]}))
+    assert core.codes.skipped == ("a",)
+    assert texts(core) == {"key(b)"}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_hardly_any_rows(rows: int) -> None:
+    table = pa.table({"a": pa.array([1] * rows, type=pa.int64()), "b": pa.array(["x"] * rows, type=pa.string())})
+    core = DependencyCore.load(table)
+    assert core.complete
+    assert all(isinstance(body, DC) for body in core.bodies())
+    grown = pa.table({"a": [1, 2], "b": ["x", "x"]})
+    turnover = core.apply(NONE, grown)
+    assert "not(t.b != s.b)" in texts(core)
+    assert core.complete
+    assert (Key(("a",)) in turnover.born) == (rows == 0)
+
+
+def test_a_table_without_columns() -> None:
+    core = DependencyCore.load(pa.table({}))
+    assert core.bodies() == ()
+    assert core.apply(NONE, pa.table({})).died == ()
+
+
+def test_duplicate_rows_have_no_key() -> None:
+    core = DependencyCore.load(pa.table({"a": [1, 1], "b": [2, 2]}), Options(kinds=("key",)))
+    assert core.bodies() == ()
+    assert core.apply(np.array([1]), pa.table({"a": [1], "b": [3]})).born == (Key(("b",)),)
+
+
+def wide() -> pa.Table:
+    """Many columns of which no few determine another, but for a copy and an id."""
+    rng = np.random.default_rng(1)
+    columns = {f"c{i}": rng.integers(0, 3, 100) for i in range(100)}
+    return pa.table({**columns, "copy": columns["c7"], "id": np.arange(100)})
+
+
+def test_wide_tables_end_without_room_with_the_short_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdstrue.discovery.dependencies.search.MOST_WORDS", 5_000)
+    table = wide()
+    core = DependencyCore.load(table)
+    assert not core.complete
+    assert 1 <= core.searched <= 3
+    ids = {FD(("id",), (name,)) for name in table.column_names[:-1]}
+    assert {body for body in core.bodies() if not isinstance(body, FD) or len(body.lhs) == 1} == {
+        Key(("id",)), FD(("c7",), ("copy",)), FD(("copy",), ("c7",)), *ids,
+    }  # fmt: skip
+    searched = core.searched
+    turnover = core.apply(np.array([0]), table.slice(0, 1))
+    assert (core.complete, core.searched) == (False, searched)
+    assert {Key(("id",)), *ids} <= set(core.bodies())
+    assert (turnover.died, turnover.born) == ((), ())
+    broken = core.apply(NONE, table.slice(5, 1).set_column(100, "copy", [[9]]))
+    assert {Key(("id",)), FD(("c7",), ("copy",))} <= {died.body for died in broken.died if died.witness}
+    assert not any(died.witness for died in core.apply(np.array([101]), table.slice(0, 0)).died)
+    assert {Key(("id",)), FD(("c7",), ("copy",)), *ids} <= set(core.bodies())
+
+
+def test_a_deadline_in_the_past_ends_at_once() -> None:
+    core = DependencyCore.load(wide(), deadline=time.monotonic() - 1)
+    assert not core.complete
+    assert core.bodies() == ()
+    table = pa.table({"a": [1, 2, 2], "b": [1, 1, 1]})
+    core = DependencyCore.load(table, deadline=time.monotonic() - 1)
+    core.apply(np.array([2]), table.slice(0, 0))
+    assert core.complete
+    assert texts(core) == {"key(a)", "not(t.b != s.b)"}
+
+
+def test_rules_found_by_many_threads_are_the_same() -> None:
+    rng = np.random.default_rng(2)
+    table = pa.table({f"c{i}": rng.integers(0, 2 + 3 * i, 3000) for i in range(9)})
+    one = DependencyCore.load(table, Options(threads=1))
+    assert set(one.bodies()) == set(DependencyCore.load(table, Options(threads=3)).bodies())
+    assert len(one.bodies()) > 10
+
+
+def test_places_of_removed_rows_are_given_up() -> None:
+    rng = np.random.default_rng(3)
+    table = pa.table({f"c{i}": rng.integers(0, 40, 3000) for i in range(4)})
+    core = DependencyCore.load(table)
+    core.apply(np.arange(100, 2800), table.slice(0, 10))
+    assert core.codes.used == 310
+    core.apply(np.array([2999, 3000]), table.slice(10, 1))
+    kept = [*range(100), *range(2800, 2999), *range(1, 10), 10]
+    assert set(core.bodies()) == set(DependencyCore.load(table.take(kept)).bodies())
+
+
+def test_mistakes_are_named() -> None:
+    core = DependencyCore.load(pa.table({"a": [1, 2]}))
+    with pytest.raises(ChangeError, match="row 7"):
+        core.apply(np.array([7]), pa.table({"a": [1]}))
+    with pytest.raises(ChangeError, match="no column 'a'"):
+        core.apply(np.array([0]), pa.table({"b": [1]}))
+    with pytest.raises(ChangeError, match="string values"):
+        core.apply(np.array([0]), pa.table({"a": ["x"]}))
+    with pytest.raises(ChangeError, match="twice"):
+        core.apply(np.array([0, 0]), pa.table({"a": [1]}))
+    # nothing of a refused batch was applied
+    assert texts(core) == {"key(a)"}
+    assert core.codes.members().tolist() == [0, 1]
+    assert core.searched == 1
+    with pytest.raises(DataError, match="max_lhs"):
+        DependencyCore.load(pa.table({"a": [1]}), Options(max_lhs=0))
+    with pytest.raises(DataError, match="several columns"):
+        DependencyCore.load(pa.table([[1], [2]], names=["a", "a"]))
+
+
+def test_known_numbers_of_rules(shared_data: Path) -> None:
+    adult = pa.csv.read_csv(shared_data / "adult" / "adult.csv")
+    core = DependencyCore.load(adult, Options(nulls="equal"))
+    # 78 FDs as HyFD finds them; two rows are equal, so there is no key
+    assert len(core.bodies()) == 78
+    assert all(isinstance(body, FD) for body in core.bodies())
+
+
+def test_what_is_found_holds(shared_data: Path) -> None:
+    hospital = pa.csv.read_csv(shared_data / "hospital" / "hospital.csv")
+    core = DependencyCore.load(hospital, Options(max_lhs=2))
+    bodies = sorted(map(text_of, core.bodies()))[::7]
+    report = holdstrue.check(hospital, bodies)
+    assert len(bodies) > 20
+    assert report.ok

@@ -1,0 +1,185 @@
+"""Plans: when fragments need not agree, where filters are answered, and what declarations are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdstrue import load_rules
+from holdstrue.errors import HoldstrueError
+from holdstrue.fragments import Relation, Site
+from holdstrue.fragments.atoms import atoms_of
+from holdstrue.fragments.draft import Ground
+from holdstrue.fragments.exact import exact_plan
+from holdstrue.fragments.local import contradicts, participants
+from holdstrue.fragments.model import layout_of
+from holdstrue.fragments.optimise import chain_plan, opt_ver
+from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.planning import plan_of
+
+COLUMNS = ("a", "b", "c", "g")
+
+
+def taking(rule: str, *filters: str, where: str | None = None) -> tuple[int, ...]:
+    layout = layout_of([Site(f"s{i}", COLUMNS, where=text) for i, text in enumerate(filters)], ["id"])
+    rules = load_rules([{"rule": rule, "name": "r"} | ({} if where is None else {"where": where})])
+    [atom] = atoms_of(rules, layout)
+    return participants(atom, layout.fragments)
+
+
+@pytest.mark.parametrize(
+    ("rule", "filters", "found"),
+    [
+        ("a -> b", ["g = 1", "g = 2"], (0, 1)),
+        # the filter reads the left side only: rows that agree there are in one fragment
+        ("a, g -> b", ["g = 1", "g = 2"], ()),
+        ("a, g -> b", ["g = 1 and c = 1", "g = 1 and c != 1 or g != 1"], (0, 1)),
+        # the filter contradicts the pattern
+        ("[a, c=1] -> [b]", ["c = 1", "c = 2", "c > 2"], ()),
+        ("[a, c=1] -> [b]", ["c < 2 and g = 1", "c = 1 and g = 2", "c > 1"], (0, 1)),
+        ("[a, c=1] -> [b]", ["not (c = 1 or g = 1)", "c = 1", "c != 1 and g = 1"], ()),
+        ("[a, c=1] -> [b]", ["c is null", "c = 1 and g = 1", "c = 1 and g = 2", "c != 1"], (1, 2)),
+        # constant CFDs are about single rows
+        ("[a=1] -> [b=2]", ["g = 1", "g = 2"], ()),
+    ],
+)
+def test_fragments_that_must_agree(rule: str, filters: list[str], found: tuple[int, ...]) -> None:
+    assert taking(rule, *filters) == found
+
+
+def test_the_rules_own_filter_contradicts_too() -> None:
+    assert taking("a -> b", "g = 1", "g = 2", "g = 3", where="g < 3") == (0, 1)
+
+
+def test_too_many_cases_are_not_proved() -> None:
+    layout = layout_of([Site("s", COLUMNS)], ["id"])
+    many = " and ".join(f"(a = {i} or b = {i})" for i in range(12))
+    [atom] = atoms_of(load_rules([{"rule": "[a=1] -> [b]", "name": "r"}]), layout)
+    where = Site("x", COLUMNS, where=many).condition
+    assert where is not None and not contradicts(where, atom)
+
+
+def plan(sites: dict[str, str], *rules: str, where: str | None = None, how: Any = "auto") -> Plan:
+    layout = layout_of([Site(name, tuple(columns)) for name, columns in sites.items()], ["id"])
+    texts = [
+        {"rule": rule, "name": f"r{i}"} | ({} if where is None else {"where": where}) for i, rule in enumerate(rules)
+    ]
+    read = load_rules(texts)
+    return plan_of(layout, read, atoms_of(read, layout), how)
+
+
+def test_a_cfd_of_one_site_ships_nothing() -> None:
+    found = plan({"s1": "ab", "s2": "cg"}, "a -> b", "c -> g", "[c=1] -> [g=2]")
+    assert found.ids == 0 and not found.fragments[0].shipments
+
+
+def test_a_filter_is_answered_where_its_columns_are() -> None:
+    found = plan({"s1": "a", "s2": "b", "s3": "cg"}, "a -> b", where="c > g")
+    [part] = found.fragments
+    assert part.ids == 2 and any("?c > g" in shipment.attrs for shipment in part.shipments)
+    assert all(shipment.source == "s3" for shipment in part.shipments if "?c > g" in shipment.own)
+
+
+def test_rules_that_differ_in_their_pattern_share_shipments() -> None:
+    found = plan({"s1": "a", "s2": "bc"}, "[a=1, b] -> [c]", "[a=2, b] -> [c]", "a, b -> c")
+    assert found.ids == 1 and found.fragments[0].shipments[0].atoms == (0, 1, 2)
+
+
+def test_constant_cfds_start_at_the_right_side() -> None:
+    found = plan({"s1": "a", "s2": "b", "s3": "c"}, "[a=1, b=2] -> [c=3]")
+    hops = [(s.source, s.target, s.level, s.attrs) for s in found.fragments[0].shipments]
+    assert hops == [("s3", "s1", 0, ()), ("s1", "s2", 1, ())] and found.fragments[0].homes[0].site == "s2"
+
+
+def test_plans_are_data() -> None:
+    found = plan({"s1": "a", "s2": "bc", "s3": "g"}, "a, b -> g", "[a=1] -> [g=2]")
+    assert Plan.of(found.to_dict()) == found
+    assert "s3 -> s1: id of (g)" in str(found)
+
+
+def test_exact_is_never_worse() -> None:
+    ground = Ground.of({"1": "ab", "2": "bc", "3": "cd", "4": "e"}, [("ac", "e"), ("bd", "e"), ("acd", "b")])
+    best = exact_plan(ground, chain_plan(ground))
+    assert best is not None and best.cost <= opt_ver(ground).cost <= chain_plan(ground).cost
+
+
+def test_exact_gives_up_on_many_rules() -> None:
+    rules = [f"{x} -> {y}" for x in "abcg" for y in "abcg" if x != y]
+    with pytest.raises(HoldstrueError, match="too many for the exact search"):
+        plan({"s1": "a", "s2": "b", "s3": "c", "s4": "g"}, *rules, how="exact")
+
+
+def table(**columns: Any) -> pa.Table:
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize(
+    ("sites", "said"),
+    [
+        ([], "no sites"),
+        ([Site("s", source=table(a=[1], b=[1]))], "no column 'id'"),
+        ([Site("s", ("a",))], "types of the columns"),
+        (
+            [Site("s", source=table(id=[1], a=[1])), Site("t", where="a = 2", source=table(id=[1], a=[2]))],
+            "holds all rows",
+        ),
+        (
+            [
+                Site("s", where="a = 1", source=table(id=[1], a=[1])),
+                Site("t", where="a = 2", source=table(id=[2], b=[1])),
+            ],
+            "no site of the fragment",
+        ),
+        ([Site("s", source=table(id=[1], a=[1])), Site("t", source=table(id=[1], b=[["x"]]))], "do not compare"),
+    ],
+)
+def test_refused_declarations(sites: list[Site], said: str) -> None:
+    with pytest.raises(HoldstrueError, match=said):
+        Relation(sites, ["a -> b"], key="id")
+
+
+@pytest.mark.parametrize(
+    ("sites", "said"),
+    [
+        ([Site("s", source=table(id=[1, 1], a=[1, 2])), Site("t", source=table(id=[1, 1], b=[1, 2]))], "two rows with"),
+        ([Site("s", source=table(id=[1, 2], a=[1, 2])), Site("t", source=table(id=[1, 3], b=[1, 2]))], "the same rows"),
+        ([Site("s", source=table(id=[1, None], a=[1, 2])), Site("t", source=table(id=[1, 2], b=[1, 2]))], "without"),
+        ([Site("s", where="a = 1", source=table(id=[1], a=[2], b=[1])),
+          Site("t", where="a = 2", source=table(id=[2], a=[2], b=[1]))], "not in its fragment"),
+    ],
+)  # fmt: skip
+def test_refused_sources(sites: list[Site], said: str) -> None:
+    with pytest.raises(HoldstrueError, match=said):
+        Relation(sites, ["a -> b"], key="id").load()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (table(op=["i"], id=[1], a=[1], b=[1]), "row 1 of the table: insert of id=1, which exists already"),
+        (table(op=["u"], id=[9], a=[1], b=[1]), "update of id=9, which does not exist"),
+        (table(op=["d", "d"], id=[1, 1]), "row 2 of the table: delete of id=1, which does not exist"),
+        (table(op=["i"], id=[9], a=[1]), "no column 'b'"),
+        (table(op=["i"], id=[9], a=[7], b=[1]), "belongs to no fragment"),
+    ],
+)
+def test_refused_changes(changes: pa.Table, said: str) -> None:
+    sites = [Site(f"s{n}", where=f"a = {n}", source=table(id=[n], a=[n], b=[1])) for n in (1, 2)]
+    relation = Relation(sites, ["b -> a"], key="id")
+    relation.load()
+    with pytest.raises(HoldstrueError, match=said):
+        relation.apply(changes)
+    assert relation.counts() == {"b -> a": 2}
+
+
+def test_a_row_that_moves_between_fragments_is_neither_new_nor_gone() -> None:
+    sites = [Site(f"s{n}", where=f"g = {n}", source=table(id=[n], a=[1], b=[n], g=[n])) for n in (1, 2)]
+    relation = Relation(sites, ["a -> b"], key="id")
+    relation.load()
+    delta = relation.apply(table(op=["u"], id=[1], a=[1], b=[1], g=[2]))
+    assert not delta.added and not delta.removed and relation.counts() == {"a -> b": 2}
+    assert relation.sizes()["s1"]["rows"] == 0 and relation.share("s2")
+    with pytest.raises(HoldstrueError, match="no site is called 's9'"):
+        relation.share("s9")
