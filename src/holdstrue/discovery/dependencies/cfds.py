@@ -45,6 +45,9 @@ I64 = NDArray[np.int64]
 MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
 
+KEPT_VALUES = 4096
+"""Of columns that ever had more distinct values none is kept: they are no conditions any more."""
+
 MOST_PATTERNS = 12
 """A rule that needs more patterns is nearly an FD. Chosen, not tuned."""
 
@@ -136,12 +139,13 @@ class CfdCore:
         self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]
-            if len(values) > MOST_VALUES or not self._may_be_constant(name):
+            if self.codes.distinct(number) > KEPT_VALUES or not self._may_be_constant(name):
+                values.clear()
                 continue
             found, first = np.unique(codes[number], return_index=True)
             # codes are given in the order of appearance, so new ones follow those known
             fresh = [int(row) for code, row in zip(found, first, strict=True) if code >= len(values)]
-            values += [table.column(name)[row].as_py() for row in fresh[: MOST_VALUES + 1]]
+            values += [table.column(name)[row].as_py() for row in fresh]
 
     def _may_be_constant(self, name: str) -> bool:
         plain = self._schema.field(name).type
@@ -154,7 +158,7 @@ class CfdCore:
         conditions = [
             (number, value)
             for number, known in enumerate(self._values)
-            if 1 < len(known) <= MOST_VALUES
+            if columns[number].distinct <= MOST_VALUES
             for value, said in enumerate(known)
             if said is not None
         ]
@@ -184,7 +188,8 @@ class CfdCore:
     def _chance(self, one: Conditional, columns: list[Profile]) -> float:
         """Rows that would break the pattern if the right side were drawn at random."""
         if not one.line.any():
-            if one.commonest < 0 or self._constant(one.target, one.commonest) is None:
+            few = columns[one.target].distinct <= MOST_VALUES
+            if not few or one.commonest < 0 or self._constant(one.target, one.commonest) is None:
                 return 0.0
             column = self.codes.matrix[one.target][self.codes.members()]
             everywhere = float(np.mean(column[column >= 0] == one.commonest))
@@ -195,7 +200,7 @@ class CfdCore:
 
     def _constant(self, column: int, code: int) -> Any:
         values = self._values[column]
-        return values[code] if code < len(values) <= MOST_VALUES else None
+        return values[code] if code < len(values) else None
 
     def _together(self, found: list[Conditional], columns: list[Profile], rows: int) -> tuple[ConditionalRule, ...]:
         """Patterns that differ in values alone as one rule, the best rules first."""
@@ -253,12 +258,10 @@ class CfdCore:
         for pattern in body.tableau:
             (given, *_), (wanted,) = pattern.lhs, pattern.rhs
             assert given is not None
-            value = self._values[column].index(given.value)
-            members = everyone[self.codes.matrix[column][everyone] == value]
+            members = everyone[self.codes.matrix[column][everyone] == self._code(column, given)]
             right = self.codes.matrix[target]
             if wanted is not None:
-                said = self._values[target].index(wanted.value)
-                broken = members[(right[members] >= 0) & (right[members] != said)]
+                broken = members[(right[members] >= 0) & (right[members] != self._code(target, wanted))]
                 if broken.size:
                     return (int(self.codes.slots[broken[0]]),)
                 continue
@@ -270,6 +273,11 @@ class CfdCore:
             if pairs:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
+
+    def _code(self, column: int, constant: Constant) -> int:
+        """The code of a value; none that occurs where the values of the column became too many."""
+        values = self._values[column]
+        return values.index(constant.value) if constant.value in values else -2
 
     def size_bytes(self) -> int:
         """Memory held."""
