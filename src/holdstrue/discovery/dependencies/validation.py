@@ -171,6 +171,16 @@ class Validator:
         back = np.argsort(ordered)
         return counts[back], done[back]
 
+    def scout(self, rows: int) -> Validator | None:
+        """A validator of so many rows, half of them neighbours, half spread; None where there are not many more."""
+        members = self._parts.members
+        if members.size < 4 * rows:
+            return None
+        chosen = np.zeros(members.size, dtype=np.bool_)
+        chosen[: rows // 2] = True
+        chosen[:: members.size // (rows // 2)] = True
+        return Validator(Partitions(self._parts.codes, members=members[chosen]), self._workers)
+
     def rows_of(self, line: U64) -> tuple[I32, I32]:
         """Rows and starts of the partition by one set of columns. Complexity: O(rows)."""
         columns, _ = self._as_paths(line.reshape(1, -1), np.zeros(1, dtype=np.int64))
