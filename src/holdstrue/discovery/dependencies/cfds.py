@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from holdstrue.data.domain import family_of
 from holdstrue.discovery.dependencies.codes import Codes, Nulls
 from holdstrue.discovery.dependencies.judging import members as columns_in
-from holdstrue.discovery.dependencies.near import NO_LIMIT, suspects
+from holdstrue.discovery.dependencies.near import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progress, conditional
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
@@ -47,6 +47,9 @@ MOST_VALUES = 64
 
 KEPT_VALUES = 4096
 """Of columns that ever had more distinct values none is kept: they are no conditions any more."""
+
+MOST_CONDITIONS = 2000
+"""Conditions looked at; where there are more, as in very wide tables, the search says that it is not complete."""
 
 MOST_PATTERNS = 12
 """A rule that needs more patterns is nearly an FD. Chosen, not tuned."""
@@ -155,33 +158,39 @@ class CfdCore:
         options = self.options
         columns = profiles(self.codes, self._schema)
         rows = int(np.count_nonzero(self.codes.alive[: self.codes.used]))
-        conditions = [
-            (number, value)
-            for number, known in enumerate(self._values)
-            if columns[number].distinct <= MOST_VALUES
-            for value, said in enumerate(known)
-            if said is not None
-        ]
-        found, self.complete = conditional(
-            self.codes, conditions, Demand(options.support, options.confidence, options.max_lhs),
+        conditions = self._conditions(columns)
+        found, complete = conditional(
+            self.codes, conditions[:MOST_CONDITIONS], Demand(options.support, options.confidence, options.max_lhs),
             self._workers, deadline, progress,
         )  # fmt: skip
+        self.complete = complete and len(conditions) <= MOST_CONDITIONS
         kept = [one for one in found if self._chance(one, columns) >= options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
 
+    def _conditions(self, columns: list[Profile]) -> list[tuple[int, int]]:
+        """Columns and values that enough rows have, by column; those that most rows have where there are too many."""
+        members = self.codes.members()
+        found = []
+        for number, known in enumerate(self._values):
+            if not known or columns[number].distinct > MOST_VALUES:
+                continue
+            column = self.codes.matrix[number][members]
+            counts = np.bincount(column[column >= 0], minlength=len(known))
+            found += [
+                (int(counts[value]), number, value)
+                for value, said in enumerate(known)
+                if said is not None and counts[value] >= self.options.support
+            ]
+        if len(found) > MOST_CONDITIONS:
+            found.sort(reverse=True)
+        return [(number, value) for _, number, value in found]
+
     def _not_luck(self, found: list[Conditional]) -> list[Conditional]:
         """Patterns that keep to the FD far better than the whole table does."""
-        if not found:
-            return []
-        validator = Validator(Partitions(self.codes), self._workers)
-        targets = np.array([one.target for one in found], dtype=np.int64)
-        limits = np.full(2, NO_LIMIT, dtype=np.int64)
-        counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
         kept = []
-        for one, everywhere in zip(found, counts, strict=True):
-            share = int(one.counts[SUPPORT]) / max(1, int(everywhere[SUPPORT]))
-            expected = share * int(everywhere[SURPLUS])
-            if expected >= EXPECTED + 3 * int(one.counts[SURPLUS]):
+        for one in found:
+            share = int(one.counts[SUPPORT]) / max(1, int(one.everywhere[SUPPORT]))
+            if share * int(one.everywhere[SURPLUS]) >= EXPECTED + 3 * int(one.counts[SURPLUS]):
                 kept.append(one)
         return kept
 
