@@ -68,7 +68,9 @@ def check(seed: int, rows: int, columns: int, batches: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_batches_on_larger_tables(seed: int) -> None:
+def test_batches_on_larger_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdstrue.discovery.dependencies.evidence.MANY", 8)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.near.SCOUTS", 50)
     check(seed, 1500, 6, 4)
 
 

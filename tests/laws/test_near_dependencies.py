@@ -122,6 +122,27 @@ def test_conditional_dependencies_equal_the_count(
     )
 
 
+@settings(max_examples=30)
+@given(tables(14), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
+def test_conditional_rules_after_a_batch_are_those_from_scratch(
+    world: tuple[int, list[Row], bool], picks: list[int], reopen: bool
+) -> None:
+    columns, rows, equal = world
+    copies = rows * 4
+    options = CfdOptions(nulls="equal" if equal else "unknown", support=2, threads=1)
+    half = len(copies) // 2
+    core = CfdCore.load(table_of(copies[:half], columns), options)
+    if reopen:
+        core = CfdCore.restore(table_of([], columns).schema, options, core.snapshot())
+    removed = sorted({pick % half for pick in picks}) if half else []
+    before = set(core.bodies())
+    turnover = core.apply(np.array(removed, dtype=np.int64), table_of(copies[half:], columns))
+    kept = [row for i, row in enumerate(copies) if i not in removed]
+    again = CfdCore.load(table_of(kept, columns), options)
+    assert set(core.bodies()) == set(again.bodies())
+    assert {died.body for died in turnover.died} == before - set(core.bodies())
+
+
 def dirty_table(seed: int, rows: int = 600) -> pa.Table:
     """Zips determine cities but for three rows; in the UK they determine streets, in the US they do not."""
     rng = np.random.default_rng(seed)

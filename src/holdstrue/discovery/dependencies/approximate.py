@@ -51,7 +51,6 @@ class ApproximateCore:
         self._targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
         self._longest = min(many, options.max_lhs or LONGEST)
         self._workers = Workers(options.threads)
-        self._whole: Partitions | None = None
         self._lines: U64 = np.empty((0, many // 64 + 1), dtype=np.uint64)
         self._of: I64 = np.empty(0, dtype=np.int64)
         self._counts: I64 = np.empty((0, 4), dtype=np.int64)
@@ -80,7 +79,6 @@ class ApproximateCore:
         return int(np.count_nonzero(self.codes.alive[: self.codes.used]))
 
     def _find(self, deadline: float | None) -> None:
-        self._whole = None
         share, rows = self.options.error, self.rows
         limits = np.array([NO_LIMIT, NO_LIMIT], dtype=np.int64)
         if self.options.measure == "pairs":
@@ -96,9 +94,7 @@ class ApproximateCore:
         self._counts = np.array([one.counts for one in found], dtype=np.int64).reshape(-1, 4)
 
     def _validator(self) -> Validator:
-        if self._whole is None:
-            self._whole = Partitions(self.codes)
-        return Validator(self._whole, self._workers)
+        return Validator(Partitions(self.codes), self._workers)
 
     def _body(self, target: int, line: U64) -> Body:
         return body_of(target, line, self.names)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from holdstrue.data.domain import family_of
 from holdstrue.discovery.dependencies.codes import Codes, Nulls
 from holdstrue.discovery.dependencies.judging import members as columns_in
-from holdstrue.discovery.dependencies.near import NO_LIMIT, suspects
+from holdstrue.discovery.dependencies.near import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progress, conditional
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
@@ -44,6 +44,12 @@ I64 = NDArray[np.int64]
 
 MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
+
+KEPT_VALUES = 4096
+"""Of columns that ever had more distinct values none is kept: they are no conditions any more."""
+
+MOST_CONDITIONS = 2000
+"""Conditions looked at; where there are more, as in very wide tables, the search says that it is not complete."""
 
 MOST_PATTERNS = 12
 """A rule that needs more patterns is nearly an FD. Chosen, not tuned."""
@@ -136,12 +142,13 @@ class CfdCore:
         self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]
-            if len(values) > MOST_VALUES or not self._may_be_constant(name):
+            if self.codes.distinct(number) > KEPT_VALUES or not self._may_be_constant(name):
+                values.clear()
                 continue
             found, first = np.unique(codes[number], return_index=True)
             # codes are given in the order of appearance, so new ones follow those known
             fresh = [int(row) for code, row in zip(found, first, strict=True) if code >= len(values)]
-            values += [table.column(name)[row].as_py() for row in fresh[: MOST_VALUES + 1]]
+            values += [table.column(name)[row].as_py() for row in fresh]
 
     def _may_be_constant(self, name: str) -> bool:
         plain = self._schema.field(name).type
@@ -151,40 +158,47 @@ class CfdCore:
         options = self.options
         columns = profiles(self.codes, self._schema)
         rows = int(np.count_nonzero(self.codes.alive[: self.codes.used]))
-        conditions = [
-            (number, value)
-            for number, known in enumerate(self._values)
-            if 1 < len(known) <= MOST_VALUES
-            for value, said in enumerate(known)
-            if said is not None
-        ]
-        found, self.complete = conditional(
-            self.codes, conditions, Demand(options.support, options.confidence, options.max_lhs),
+        conditions = self._conditions(columns)
+        found, complete = conditional(
+            self.codes, conditions[:MOST_CONDITIONS], Demand(options.support, options.confidence, options.max_lhs),
             self._workers, deadline, progress,
         )  # fmt: skip
+        self.complete = complete and len(conditions) <= MOST_CONDITIONS
         kept = [one for one in found if self._chance(one, columns) >= options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
 
+    def _conditions(self, columns: list[Profile]) -> list[tuple[int, int]]:
+        """Columns and values that enough rows have, by column; those that most rows have where there are too many."""
+        members = self.codes.members()
+        found = []
+        for number, known in enumerate(self._values):
+            if not known or columns[number].distinct > MOST_VALUES:
+                continue
+            column = self.codes.matrix[number][members]
+            counts = np.bincount(column[column >= 0], minlength=len(known))
+            found += [
+                (int(counts[value]), number, value)
+                for value, said in enumerate(known)
+                if said is not None and counts[value] >= self.options.support
+            ]
+        if len(found) > MOST_CONDITIONS:
+            found.sort(reverse=True)
+        return [(number, value) for _, number, value in found]
+
     def _not_luck(self, found: list[Conditional]) -> list[Conditional]:
         """Patterns that keep to the FD far better than the whole table does."""
-        if not found:
-            return []
-        validator = Validator(Partitions(self.codes), self._workers)
-        targets = np.array([one.target for one in found], dtype=np.int64)
-        limits = np.full(2, NO_LIMIT, dtype=np.int64)
-        counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
         kept = []
-        for one, everywhere in zip(found, counts, strict=True):
-            share = int(one.counts[SUPPORT]) / max(1, int(everywhere[SUPPORT]))
-            expected = share * int(everywhere[SURPLUS])
-            if expected >= EXPECTED + 3 * int(one.counts[SURPLUS]):
+        for one in found:
+            share = int(one.counts[SUPPORT]) / max(1, int(one.everywhere[SUPPORT]))
+            if share * int(one.everywhere[SURPLUS]) >= EXPECTED + 3 * int(one.counts[SURPLUS]):
                 kept.append(one)
         return kept
 
     def _chance(self, one: Conditional, columns: list[Profile]) -> float:
         """Rows that would break the pattern if the right side were drawn at random."""
         if not one.line.any():
-            if one.commonest < 0 or self._constant(one.target, one.commonest) is None:
+            few = columns[one.target].distinct <= MOST_VALUES
+            if not few or one.commonest < 0 or self._constant(one.target, one.commonest) is None:
                 return 0.0
             column = self.codes.matrix[one.target][self.codes.members()]
             everywhere = float(np.mean(column[column >= 0] == one.commonest))
@@ -195,7 +209,7 @@ class CfdCore:
 
     def _constant(self, column: int, code: int) -> Any:
         values = self._values[column]
-        return values[code] if code < len(values) <= MOST_VALUES else None
+        return values[code] if code < len(values) else None
 
     def _together(self, found: list[Conditional], columns: list[Profile], rows: int) -> tuple[ConditionalRule, ...]:
         """Patterns that differ in values alone as one rule, the best rules first."""
@@ -253,12 +267,10 @@ class CfdCore:
         for pattern in body.tableau:
             (given, *_), (wanted,) = pattern.lhs, pattern.rhs
             assert given is not None
-            value = self._values[column].index(given.value)
-            members = everyone[self.codes.matrix[column][everyone] == value]
+            members = everyone[self.codes.matrix[column][everyone] == self._code(column, given)]
             right = self.codes.matrix[target]
             if wanted is not None:
-                said = self._values[target].index(wanted.value)
-                broken = members[(right[members] >= 0) & (right[members] != said)]
+                broken = members[(right[members] >= 0) & (right[members] != self._code(target, wanted))]
                 if broken.size:
                     return (int(self.codes.slots[broken[0]]),)
                 continue
@@ -270,6 +282,11 @@ class CfdCore:
             if pairs:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
+
+    def _code(self, column: int, constant: Constant) -> int:
+        """The code of a value; none that occurs where the values of the column became too many."""
+        values = self._values[column]
+        return values.index(constant.value) if constant.value in values else -2
 
     def size_bytes(self) -> int:
         """Memory held."""

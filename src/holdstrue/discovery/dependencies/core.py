@@ -60,7 +60,6 @@ class DependencyCore:
         covers = [Cover(target, many) for target in targets]
         self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._workers)
         self._schema = schema
-        self._whole: Partitions | None = None
         self.complete = False
 
     @classmethod
@@ -86,7 +85,6 @@ class DependencyCore:
         if progress is not None:
             progress(0.1, "rows sampled")
         core._search.take(core._search.evidence.known(), deadline)
-        core._whole = parts
         core.complete = core._search.deepen(parts, parts, deadline, progress)
         return core
 
@@ -119,11 +117,13 @@ class DependencyCore:
             for cover in search.covers:
                 cover.age()
         search.extents.age(removed.size + added.num_rows, codes.used)
-        whole = self._whole = Partitions(codes)
+        whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
         self._mend(lost, whole, deadline)
         self.complete = search.deepen(whole, touched, deadline)
-        return self._turnover(before)
+        turnover = self._turnover(before)
+        search.evidence.compact()
+        return turnover
 
     def _mend(self, lost: I64, whole: Partitions, deadline: float | None) -> None:
         """Look for other pairs where those are gone that showed a dependency not to hold; renew covers without."""
@@ -192,7 +192,7 @@ class DependencyCore:
         """
         lines, targets = self._dependencies()
         return judged(
-            lines, targets, self._body, self._search.extents.of(lines, self._validator()),
+            lines, targets, self._body, self._search.extents.of(lines, self._validator),
             profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
             nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
@@ -208,9 +208,7 @@ class DependencyCore:
         )  # fmt: skip
 
     def _validator(self) -> Validator:
-        if self._whole is None:
-            self._whole = Partitions(self.codes)
-        return Validator(self._whole, self._workers)
+        return Validator(Partitions(self.codes), self._workers)
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -21,6 +21,10 @@ U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 
+MANY = 1 << 14
+"""Below this many outcomes those without a witness are kept. Chosen, not tuned."""
+
+
 class Outcomes(Protocol):
     """Sets of columns on which rows agree, and differ, line by line."""
 
@@ -69,13 +73,8 @@ class Evidence:
         agreement.compare(matrix, pairs, agree, differ)
         # two rows always break the key, the target behind the last column
         differ[:, self._key >> 6] |= np.uint64(1 << (self._key & 63))
-        hi = np.full(pairs.shape[0], digest.EMPTY_KEY[0], dtype=np.uint64)
-        lo = np.full(pairs.shape[0], digest.EMPTY_KEY[1], dtype=np.uint64)
-        for word in range(self.words):
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(agree[:, word]))
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(differ[:, word]))
         before = len(self)
-        numbers, origin = self._numbering.assign_new(hi, lo, all_true(hi.size))
+        numbers, origin = self._number(agree, differ)
         after = len(self)
         self.agree, self.differ = room(self.agree, after), room(self.differ, after)
         self.witness = room(self.witness, after)
@@ -88,6 +87,15 @@ class Evidence:
         self.witness[numbers[lost]] = pairs[lost]
         return np.concatenate((np.unique(numbers[lost]).astype(np.int64), fresh))
 
+    def _number(self, agree: U64, differ: U64) -> tuple[I32, I32]:
+        """Numbers of outcomes, and the lines in which new ones came first."""
+        hi = np.full(agree.shape[0], digest.EMPTY_KEY[0], dtype=np.uint64)
+        lo = np.full(agree.shape[0], digest.EMPTY_KEY[1], dtype=np.uint64)
+        for word in range(self.words):
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(agree[:, word]))
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(differ[:, word]))
+        return self._numbering.assign_new(hi, lo, all_true(hi.size))
+
     def known(self) -> I64:
         """Numbers of the outcomes that have a witness."""
         return np.flatnonzero(self.witness[: len(self), 0] >= 0)
@@ -98,6 +106,15 @@ class Evidence:
         lost = known[gone[self.witness[known]].any(axis=1)]
         self.witness[lost] = -1
         return lost
+
+    def compact(self) -> None:
+        """Forget outcomes without a witness when they are the most. Complexity: O(outcomes)."""
+        known = self.known()
+        if len(self) < MANY or known.size * 2 > len(self):
+            return
+        self.agree, self.differ, self.witness = self.agree[known], self.differ[known], self.witness[known]
+        self._numbering = Numbering()
+        self._number(self.agree, self.differ)
 
     def move(self, moved: I32) -> None:
         """Follow rows to their new positions."""

@@ -8,6 +8,8 @@ Memory: some 200 bytes a left side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,15 +42,15 @@ class Extents:
             self._known.clear()
             self._changed = 0
 
-    def of(self, sets: U64, validator: Validator) -> I64:
+    def of(self, sets: U64, validated: Callable[[], Validator]) -> I64:
         """Rows and groups of each set, counted where they are not known."""
         lines = [line.tobytes() for line in sets]
         missing = np.array([i for i, line in enumerate(lines) if line not in self._known], dtype=np.int64)
         if missing.size:
-            words = sets.shape[1]
+            validator = validated()
             key = np.full(missing.size, validator.many, dtype=np.int64)
             limits = np.full(4, np.iinfo(np.int64).max, dtype=np.int64)
-            counts, _ = validator.weigh(sets[missing].reshape(-1, words), key, limits, None)
+            counts, _ = validator.weigh(sets[missing], key, limits, None)
             for i, count in zip(missing, counts, strict=True):
                 self._known[lines[i]] = int(count[SUPPORT]), int(count[GATHERED])
         return np.array([self._known[line] for line in lines], dtype=np.int64).reshape(-1, 2)

@@ -62,7 +62,7 @@ def judged(
             score = fd_score(left, columns[target], support, groups, rows)
             implied = bool(keyed) or (support == 0 and rows > 1)
             found.append(Dependency(body(target, line), score, support, groups, implied_by_key=implied))
-    order = sorted(range(len(found)), key=lambda i: (-found[i].score, str(found[i].body)))
+    order = sorted(range(len(found)), key=lambda i: (-found[i].score, targets[i], lines[i].tolist()))
     chosen = [i for i in order if targets[i] < many and not found[i].implied_by_key][:MOST_RELATED]
     if chosen:
         middle = np.zeros(lines.shape[1], dtype=np.uint64)

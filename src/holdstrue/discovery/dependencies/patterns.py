@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.near import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.kernels import antichains
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 
 I32 = NDArray[np.int32]
@@ -43,6 +42,8 @@ class Conditional:
     rows: int
     commonest: int
     share: float
+    everywhere: I64 = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
+    """The counts on the whole table, with the column of the condition among those on the left."""
 
     @property
     def whole(self) -> U64:
@@ -65,6 +66,10 @@ class Demand:
     confidence: float = 1.0
     max_lhs: int = 2
 
+    def allowed(self, rows: int) -> int:
+        """How many of so many rows may have to go."""
+        return int((1 - self.confidence) * rows + 1e-9)
+
 
 def conditional(
     codes: Codes,
@@ -80,53 +85,41 @@ def conditional(
     Complexity: O(rows with the value) for each set of up to `max_lhs` - 1 columns and each condition.
     """
     many = len(codes.names)
-    everywhere = Partitions(codes)
-    plain, complete = _search(everywhere, many, list(range(many)), demand, demand.max_lhs, workers, deadline)
-    holds = {target: np.array([line for of, line, _ in plain if of == target]) for target in range(many)}
+    whole = Partitions(codes)
     found: list[Conditional] = []
     seen: set[bytes] = set()
+    complete = True
     for number, (column, value) in enumerate(conditions):
         if not complete or (deadline is not None and time.monotonic() > deadline):
-            return found, False
+            complete = False
+            break
         if progress is not None:
             progress(number / len(conditions), f"where {codes.names[column]} has one value")
-        members = everywhere.members[codes.matrix[column][everywhere.members] == value]
+        members = whole.members[codes.matrix[column][whole.members] == value]
         if members.size < max(2, demand.support) or members.tobytes() in seen:
             continue
         # columns that select the same rows would only repeat each other
         seen.add(members.tobytes())
-        parts = Partitions(codes, members=members)
+        validator = Validator(Partitions(codes, members=members), workers)
+        limits = np.array([NO_LIMIT, demand.allowed(members.size)], dtype=np.int64)
         targets = [target for target in range(many) if target != column]
-        local, complete = _search(parts, column, targets, demand, demand.max_lhs - 1, workers, deadline)
-        for target, line, counts in local:
-            commonest, share = _commonest(codes.matrix[target][members])
-            one = Conditional(column, value, line, target, counts, members.size, commonest, share)
-            if int(counts[SUPPORT]) >= demand.support and not _has_part(one.whole, holds[target]):
-                found.append(one)
-    return found, complete
+        local, complete = within(validator, many, targets, limits, demand.max_lhs - 1, deadline, without=column)
+        for one in local:
+            if int(one.counts[SUPPORT]) >= demand.support:
+                common = _commonest(codes.matrix[one.target][members])
+                found.append(Conditional(column, value, one.line, one.target, one.counts, members.size, *common))
+    return _only_there(found, Validator(whole, workers), demand.allowed(whole.members.size)), complete
 
 
-def _search(
-    parts: Partitions,
-    without: int,
-    targets: list[int],
-    demand: Demand,
-    longest: int,
-    workers: Workers,
-    deadline: float | None,
-) -> tuple[list[tuple[int, U64, I64]], bool]:
-    limits = np.array([NO_LIMIT, int((1 - demand.confidence) * parts.members.size + 1e-9)], dtype=np.int64)
-    found, complete = within(Validator(parts, workers), parts.many, targets, limits, longest, deadline, without=without)
-    return [(one.target, one.line, one.counts) for one in found], complete
-
-
-def _has_part(line: U64, families: U64) -> bool:
-    """Whether one of the families is inside the set."""
-    if families.shape[0] == 0:
-        return False
-    out = np.empty(1, dtype=np.bool_)
-    antichains.contained(line.reshape(1, -1), np.ascontiguousarray(families), out)
-    return bool(out[0])
+def _only_there(found: list[Conditional], validator: Validator, allowed: int) -> list[Conditional]:
+    """Those that do not hold on the whole table; a shorter left side that does would make the whole one hold."""
+    if not found:
+        return []
+    targets = np.array([one.target for one in found], dtype=np.int64)
+    limits = np.full(2, NO_LIMIT, dtype=np.int64)
+    counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
+    pairs = zip(found, counts, strict=True)
+    return [replace(one, everywhere=count) for one, count in pairs if count[SURPLUS] > allowed]
 
 
 def _commonest(column: I32) -> tuple[int, float]:

@@ -25,7 +25,6 @@ give better pairs: at 0.005 order lines took 2.1 instead of 1.2 CPU s."""
 WINDOWS = 16
 """Neighbours are at most this far apart. Chosen, not tuned."""
 
-
 MOST_EVIDENCE = 1 << 15
 """Sampling ends with this much evidence: random values would always show something new. Chosen, not tuned."""
 

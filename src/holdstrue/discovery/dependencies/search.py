@@ -87,7 +87,10 @@ class Search:
             cover.forget()
 
     def renew(self, covers: list[Cover], deadline: float | None) -> None:
-        known = self.evidence.by_size(self.evidence.known()) if covers else self.evidence.known()
+        """Build covers anew from all evidence, with left sides of the length that is searched now."""
+        if not covers:
+            return
+        known = self.evidence.by_size(self.evidence.known())
 
         def one(number: int) -> None:
             cover = covers[number]

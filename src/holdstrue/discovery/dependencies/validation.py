@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels import partitions
-from holdstrue.kernels.partitions import NEXT, PAIRS
+from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -57,7 +57,11 @@ class Partitions:
         self.matrix = codes.matrix
         self.many = len(codes.names)
         self.most_codes = max((codes.distinct(c) for c in range(self.many)), default=0)
-        self._made: dict[int, tuple[I32, I32]] = {}
+        size = self.members.size
+        # one behind the other, each with the room it may need: pages that are never written cost nothing
+        self.rows: I32 = np.empty((self.many + 1) * size, dtype=np.int32)
+        self.starts: I32 = np.empty((self.many + 1) * (size // 2 + 2), dtype=np.int32)
+        self.places: I64 = np.full((self.many + 1, 3), -1, dtype=np.int64)
         self._order: I32 | None = None
 
     def of(self, column: int) -> tuple[I32, I32]:
@@ -65,19 +69,21 @@ class Partitions:
 
         Complexity: O(rows), once.
         """
-        if column not in self._made:
-            rows = np.empty(self.members.size, dtype=np.int32)
-            starts = np.empty(self.members.size // 2 + 2, dtype=np.int32)
+        size = self.members.size
+        at, start = column * size, column * (size // 2 + 2)
+        rows, starts = self.rows[at : at + size], self.starts[start : start + size // 2 + 2]
+        if self.places[column, GROUPS] < 0:
             if column == self.many:
                 rows[:] = self.members
-                groups = int(rows.size > 1 and rows[-1] >= self.fresh)
-                starts[0], starts[groups] = 0, rows.size if groups else 0
+                groups = int(size > 1 and rows[-1] >= self.fresh)
+                starts[0], starts[groups] = 0, size if groups else 0
             else:
                 groups = partitions.group(
                     self.matrix[column], self.members, self.codes.distinct(column), self.fresh, rows, starts
                 )
-            self._made[column] = rows[: starts[groups]].copy(), starts[: groups + 1].copy()
-        return self._made[column]
+            self.places[column] = at, start, groups
+        groups = int(self.places[column, GROUPS])
+        return rows[: starts[groups]], starts[: groups + 1]
 
     def ranked(self, workers: Workers) -> I32:
         """Columns by how few rows they leave together, the most selective first."""
@@ -86,17 +92,6 @@ class Partitions:
             sizes = (np.diff(self.of(column)[1].astype(np.float64)) for column in range(self.many))
             self._order = np.argsort([np.square(size).sum() for size in sizes], kind="stable").astype(np.int32)
         return self._order
-
-    def joined(self) -> tuple[I32, I32, I64]:
-        """All partitions made so far, one behind the other, and the place of each."""
-        places = np.zeros((self.many + 1, 3), dtype=np.int64)
-        rows: list[I32] = []
-        starts: list[I32] = []
-        for column, (some_rows, some_starts) in self._made.items():
-            places[column] = (sum(r.size for r in rows), sum(s.size for s in starts), some_starts.size - 1)
-            rows.append(some_rows)
-            starts.append(some_starts)
-        return np.concatenate(rows), np.concatenate(starts), places
 
 
 class _Walk:
@@ -119,7 +114,7 @@ class Validator:
         self._parts, self._workers = parts, workers
         self.many = parts.many
         self._order = parts.ranked(workers)
-        self._roots = parts.joined()
+        self._roots = parts.rows, parts.starts, parts.places
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
 
     def test(self, sets: U64, wanted: U64, deadline: float | None) -> Tested:
@@ -175,6 +170,16 @@ class Validator:
         self._workers(one, self._pieces(count))
         back = np.argsort(ordered)
         return counts[back], done[back]
+
+    def scout(self, rows: int) -> Validator | None:
+        """A validator of so many rows, half of them neighbours, half spread; None where there are not many more."""
+        members = self._parts.members
+        if members.size < 4 * rows:
+            return None
+        chosen = np.zeros(members.size, dtype=np.bool_)
+        chosen[: rows // 2] = True
+        chosen[:: members.size // (rows // 2)] = True
+        return Validator(Partitions(self._parts.codes, members=members[chosen]), self._workers)
 
     def rows_of(self, line: U64) -> tuple[I32, I32]:
         """Rows and starts of the partition by one set of columns. Complexity: O(rows)."""
