@@ -28,7 +28,7 @@ class Delta:
     repeated: bool = False
     """Whether the batch had been applied before, so that nothing was done."""
     elapsed: float = 0.0
-    """Seconds, when all sites work at once."""
+    """Seconds of processor time when all sites work at once."""
 
     @property
     def traffic(self) -> Traffic:

@@ -62,7 +62,7 @@ class Relation:
         Whether the home of a CFD finds the class of a removed row by its key, so that removals ship nothing;
         False ships the ids of removed rows, as the paper does.
     schema
-        Types of columns, for sites that have neither a source nor a state.
+        Types of columns, for sites that have neither a source nor a state; or by site.
     channel
         What carries and counts messages.
     host
@@ -89,7 +89,7 @@ class Relation:
         plan: How = "auto",
         k: int = BEAM,
         recall: bool = True,
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | Mapping[str, pa.Schema] | None = None,
         channel: Channel | None = None,
         host: Sited | None = None,
     ) -> None:
@@ -223,12 +223,12 @@ class Relation:
 
         net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
         net = replace(net, rows=completed(net.rows, self.schema, net.now))
-        prints: dict[str, Any] = {}
-        for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True):
-            for site in fragment.sites:
-                own = net.rows.select(self._setups[site.name].schema.names)
-                prints |= self._host.all("begin", batch, own, now, sites=[site.name])
-        return prints
+        handed = {
+            site.name: (batch, net.rows.select(self._setups[site.name].schema.names), now)
+            for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
+            for site in fragment.sites
+        }
+        return self._host.each("begin", handed)
 
     def _rounds(self, *, loading: bool) -> None:
         for level in range(max(part.levels for part in self._plan.fragments)):
@@ -250,9 +250,11 @@ class Relation:
 
     def _prepare(self) -> None:
         sent = self._host.all("sent")
-        for site in self._host.sites:
-            told = {source: counts[site] for source, counts in sent.items() if site in counts}
-            self._host.all("prepare", told, sites=[site])
+        told = {
+            site: ({source: counts[site] for source, counts in sent.items() if site in counts},)
+            for site in self._host.sites
+        }
+        self._host.each("prepare", told)
 
     def _abort(self) -> None:
         for site in self._host.sites:
@@ -331,8 +333,7 @@ class Relation:
         """
         plan = copy_plan(self.layout, self._atoms, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
-        for site in self.layout.sites:
-            self._host.all("open_check", self._setup(site, plan, True), sites=[site.name])
+        self._host.each("open_check", {site.name: (self._setup(site, plan, True),) for site in self.layout.sites})
         try:
             for level in range(max(part.levels for part in plan.fragments)):
                 self._host.round(self.channel, "ship", level)
@@ -370,7 +371,9 @@ def site_work(setup: Setup, site: Site) -> SiteWork:
     return SiteWork(setup, read, state)
 
 
-def _schema(site: Site, given: pa.Schema | None) -> pa.Schema:
+def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:
+    if isinstance(given, Mapping):
+        return given[site.name]
     if site.state is not None and SiteState.exists(site.state):
         return SiteState.declared(site.state)
     if site.source is not None:
