@@ -89,8 +89,7 @@ class SiteWork:
         Returns a fingerprint of the entries, equal at all sites of the fragment, and whether the batch was
         committed here before, so that the rest is answered from the record.
         """
-        if self._turn is not None:
-            self.abort()
+        self.abort()  # of a batch that was given up while this site could not be reached
         if self._last is not None and batch == self._last.batch:
             self._again = True
             return self._last.fingerprint, True

@@ -126,6 +126,9 @@ def unpacked(body: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.BufferReader(body)).read_all()
 
 
+MESSAGES = object()
+"""Stands for messages, which follow in rows of their own."""
+
 # --- answers ------------------------------------------------------------------------------------------
 
 
@@ -177,9 +180,6 @@ def decoded(table: pa.Table) -> dict[int, Any]:
             continue
         answers[row["at"]] = _decoded(kind, body)
     return {at: messages.get(at, []) if answer is MESSAGES else answer for at, answer in answers.items()}
-
-
-MESSAGES = object()
 
 
 def _decoded(kind: str, body: bytes) -> Any:
