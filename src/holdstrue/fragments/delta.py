@@ -35,9 +35,13 @@ class Delta:
         """All shipments together."""
         return total(self.shipped)
 
-    def keys(self, which: Keys, rule: str) -> set[Any]:
-        """Keys of one rule as Python values; tuples where the key has several columns."""
-        return set(key_values(which[rule])) if rule in which else set()
+    def added_keys(self, rule: str) -> set[Any]:
+        """Keys of rows that began to violate a rule; tuples where the key has several columns."""
+        return set(key_values(self.added[rule])) if rule in self.added else set()
+
+    def removed_keys(self, rule: str) -> set[Any]:
+        """Keys of rows that ceased to violate a rule."""
+        return set(key_values(self.removed[rule])) if rule in self.removed else set()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

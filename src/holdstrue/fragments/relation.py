@@ -34,6 +34,8 @@ from holdstrue.fragments.site import SiteWork
 from holdstrue.fragments.whole import copy_plan
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.read import read_table, schema_of
+from holdstrue.plan.bind import bind
+from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 
 Mask = NDArray[np.bool_]
@@ -73,11 +75,16 @@ class Relation:
     >>> a = Site("a", ("zip",), source=pa.table({"id": [1, 2], "zip": ["EH4", "EH4"]}))
     >>> b = Site("b", ("street",), source=pa.table({"id": [1, 2], "street": ["High", "Low"]}))
     >>> relation = Relation([a, b], ["zip -> street"], key="id")
-    >>> relation.load().keys(relation.violations(), "zip -> street") == {1, 2}
-    True
-    >>> delta = relation.apply(pa.table({"op": ["d"], "id": [2]}))
-    >>> delta.keys(delta.removed, "zip -> street") == {1, 2}, delta.traffic.ids
-    (True, 0)
+    >>> relation.load().added_keys("zip -> street"), relation.counts()
+    ({1, 2}, {'zip -> street': 2})
+    >>> print(relation.plan())
+    fragment all: 1 id a changed row (exact)
+      at a: index of [zip] -> [street]
+      b -> a: id of (street) for [zip] -> [street]
+    >>> changes = {"op": ["d", "i"], "id": [2, 3], "zip": [None, "EH5"], "street": [None, "Low"]}
+    >>> delta = relation.apply(pa.table(changes))
+    >>> delta.removed_keys("zip -> street"), delta.traffic.ids
+    ({1, 2}, 1)
     """
 
     def __init__(
@@ -104,10 +111,18 @@ class Relation:
         self._types = _types(self.layout, schemas)
         wanted = needed(self._atoms) | set(names)
         wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
-        self.schema = pa.schema([(c, self._types[c][0]) for c in self.layout.columns if c in wanted])
+        self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
+        self._bind()
         self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
         self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
+
+    def _bind(self) -> None:
+        """Refuse rules and filters that compare what does not compare, before anything is loaded."""
+        for rule in self.rules:
+            bind(rule, "relation", {"relation": self.schema})
+        for fragment in self.layout.fragments:
+            holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
 
     def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
         number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
@@ -383,6 +398,15 @@ def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa
     raise HoldstrueError(
         f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
     )
+
+
+def _widest(types: Sequence[pa.DataType]) -> pa.DataType:
+    """A type that holds the values of all sites, which are known to compare."""
+    try:
+        schemas = [pa.schema([("column", data_type)]) for data_type in types]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return types[0]
 
 
 def _types(layout: Layout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
