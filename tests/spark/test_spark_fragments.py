@@ -34,6 +34,7 @@ def test_spark_finds_and_ships_the_same(spark: SparkSession, shape: str, tmp_pat
     assert found.apply(FIRST, "one").to_dict() == plain.apply(FIRST, "one").to_dict()
     assert found.apply(FIRST, "one").repeated
     assert state_of(found) == wanted(shape, FIRST)
+    assert found.check().to_dict() == plain.check().to_dict()
     found.close()
     # what Spark wrote is opened in one process
     with Relation(split(shape, tmp_path), RULES, key="id") as opened:

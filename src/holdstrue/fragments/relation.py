@@ -192,7 +192,8 @@ class Relation:
             self._begin(batch, changes)
             self._rounds(loading=changes is None)
             found = self._host.all("finish")
-            self._prepare()
+            self._compare()
+            self._host.all("prepare")
         except BaseException:
             self._abort()
             raise
@@ -263,13 +264,14 @@ class Relation:
                 self._host.round(self.channel, "judge", atom, every_row)
                 self._host.all("take_verdicts", atom)
 
-    def _prepare(self) -> None:
+    def _compare(self) -> None:
+        """No site goes on when a message to it was lost."""
         sent = self._host.all("sent")
         told = {
             site: ({source: counts[site] for source, counts in sent.items() if site in counts},)
             for site in self._host.sites
         }
-        self._host.each("prepare", told)
+        self._host.each("compare", told)
 
     def _abort(self) -> None:
         for site in self._host.sites:
@@ -354,6 +356,7 @@ class Relation:
                 self._host.round(self.channel, "ship", level)
             self._host.all("settle", True)
             self._judged(every_row=True)
+            self._compare()
             found = self._by_rule(self._host.all("keys_found").values())
         finally:
             self._host.all("close_check")

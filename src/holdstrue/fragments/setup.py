@@ -67,11 +67,6 @@ class Setup:
         """The homes of a CFD in the other fragments that must agree on it."""
         return self.plan.peers(self.fragment, atom.number)
 
-    @cached_property
-    def shared_atoms(self) -> tuple[Atom, ...]:
-        """Own CFDs that other fragments must agree on."""
-        return tuple(atom for atom in self.own_atoms if self.peers(atom))
-
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
         told = {
