@@ -90,7 +90,8 @@ def _constant(nation: int) -> str:
 def joined(rows: int, *, start: int = 0, scale: int | None = None, seed: int = 1) -> pa.Table:
     """Lines `start, start + 1, ...` of a relation whose base has `scale` rows."""
     size = rows if scale is None else scale
-    at = np.arange(start, start + rows, dtype=np.uint64)
+    # one more, whose values are wrong ones for the row before
+    at = np.arange(start, start + rows + 1, dtype=np.uint64)
     order = at // np.uint64(4)
     cust = _mix(order, seed) % np.uint64(max(1, size // 40))
     part = _mix(at, seed + 1) % np.uint64(max(1, size // 30))
@@ -140,12 +141,10 @@ def joined(rows: int, *, start: int = 0, scale: int | None = None, seed: int = 1
     }
     table = {name: _arrow(values) for name, values in columns.items()}
     for number, name in enumerate(sorted({b for _, b in FDS} - {"custkey"})):
-        wrong = _mix(at, 100 + number) < np.uint64(int(NOISE * 2**64))
+        wrong = _mix(at[:-1], 100 + number) < np.uint64(int(NOISE * 2**64))
         if wrong.any():
-            # the value of another row: rows are shifted by one
-            other = np.where(wrong, (np.arange(rows) + 1) % max(rows, 1), np.arange(rows))
-            table[name] = table[name].take(pa.array(other))
-    return pa.table(table)
+            table[name] = table[name].take(pa.array(np.arange(rows) + wrong))
+    return pa.table({name: values[:rows] for name, values in table.items()})
 
 
 def _mix(values: U64, salt: int) -> U64:

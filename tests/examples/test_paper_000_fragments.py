@@ -73,7 +73,7 @@ def test_example_5_classes() -> None:
 
 def test_example_6_one_id_for_each_change() -> None:
     """As in the paper, the ids of removed rows are shipped too."""
-    relation = vertical(PHI1, recall=False)
+    relation = vertical(PHI1)
     relation.load()
     inserted = relation.apply(employees(6))
     assert {pair: t.ids for pair, t in inserted.shipped.items()} == {("S3", "S2"): 1}
@@ -84,7 +84,7 @@ def test_example_6_one_id_for_each_change() -> None:
 
 
 def test_example_6_removals_ship_nothing_when_homes_recall_them() -> None:
-    relation = vertical(PHI1)
+    relation = vertical(PHI1, recall=True)
     relation.load()
     assert relation.apply(employees(6)).traffic.ids == 1
     deleted = relation.apply(pa.table({"id": [4], "op": ["d"]}))

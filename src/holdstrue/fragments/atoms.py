@@ -30,6 +30,9 @@ from holdstrue.rules.text import condition_text
 GUARD = "?"
 """Starts the name of a part of a filter where it stands among the columns of a left side."""
 
+MOST_ATOMS = 1 << 16
+"""Atoms are 16-bit numbers on the wire."""
+
 
 @dataclass(frozen=True)
 class Atom:
@@ -76,6 +79,8 @@ def atoms_of(rules: RuleSet, layout: Layout) -> tuple[Atom, ...]:
             named = tuple(name for name, _ in parts)
             atoms.append(Atom(len(atoms), number, (*x, *named), b, constants, wanted, parts))
         _require_columns(rule, layout)
+    if len(atoms) > MOST_ATOMS:
+        raise RuleError(f"the rules hold {len(atoms)} CFDs of one right-hand column", hint=f"at most {MOST_ATOMS}")
     return tuple(atoms)
 
 

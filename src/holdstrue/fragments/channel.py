@@ -24,7 +24,6 @@ HEADER_BYTES = 48
 _IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
 _STATES = (("atom", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
 _SIGNS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"))
-_COPIES = (("key_hi", "u8"), ("key_lo", "u8"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
 _PAIRS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
 FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "ids": _IDS,
@@ -33,8 +32,6 @@ FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "state": _STATES,
     "conflict": _SIGNS,
     "clean": _SIGNS,
-    "copy": _COPIES,
-    "keys": (("key_hi", "u8"), ("key_lo", "u8"), ("flags", "u1")),
     "pairs": _PAIRS,
     "dirty": _SIGNS,
 }

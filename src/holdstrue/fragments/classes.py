@@ -123,10 +123,6 @@ class Classes:
         """Whether the rows of groups violate the CFD."""
         return (self._sides[groups] > 1) | ((self._flag[groups] != 0) & (self._sides[groups] > 0))
 
-    def sides(self, groups: I32) -> I32:
-        """How many right sides groups have here; 0 for unknown ones."""
-        return np.where(groups >= 0, self._sides[groups], np.int32(0))
-
     def flags(self, groups: I32) -> U8:
         """Which groups other fragments are known to violate with."""
         return self._flag[groups].copy()

@@ -28,16 +28,20 @@ class Delta:
     repeated: bool = False
     """Whether the batch had been applied before, so that nothing was done."""
     elapsed: float = 0.0
-    """Seconds, when all sites work at once."""
+    """Seconds of processor time when all sites work at once."""
 
     @property
     def traffic(self) -> Traffic:
         """All shipments together."""
         return total(self.shipped)
 
-    def keys(self, which: Keys, rule: str) -> set[Any]:
-        """Keys of one rule as Python values; tuples where the key has several columns."""
-        return set(key_values(which[rule])) if rule in which else set()
+    def added_keys(self, rule: str) -> set[Any]:
+        """Keys of rows that began to violate a rule; tuples where the key has several columns."""
+        return set(key_values(self.added[rule])) if rule in self.added else set()
+
+    def removed_keys(self, rule: str) -> set[Any]:
+        """Keys of rows that ceased to violate a rule."""
+        return set(key_values(self.removed[rule])) if rule in self.removed else set()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

@@ -11,6 +11,7 @@ import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,9 @@ CHECKPOINT_SHARE = 16
 CHECKPOINT_FROM = 10_000
 MOST_RUNS = 256
 """As for a monitor's state: see `detect/runs.py`."""
+
+COLLECT_EVERY = 16
+"""Commits between two looks for files of batches that were given up."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,13 @@ class SiteState:
 
     @staticmethod
     def create(path: str | os.PathLike[str], setup: Setup) -> SiteState:
-        """A new directory; nothing is committed before the first batch."""
+        """A new directory; nothing is committed before the first batch.
+
+        One that was given up before its first commit is taken over: nothing in it counts.
+        """
         state = SiteState(path, setup)
-        state._store.create()
+        if not _given_up(state._store.path):
+            state._store.create()
         state._store.lock()
         return state
 
@@ -117,6 +125,8 @@ class SiteState:
         """Name what was written, in one step."""
         self._commit(prepared.version, prepared.manifest)
         self._ids.add(prepared.batch)
+        if prepared.version % COLLECT_EVERY == 0:
+            self._store.collect()
 
     def tidy(self, holding: Holding) -> None:
         """Write a checkpoint when the batches since the last one are many. Complexity: O(rows), seldom."""
@@ -142,3 +152,8 @@ class SiteState:
     def close(self) -> None:
         """Let go of the directory."""
         self._store.close()
+
+
+def _given_up(path: Path) -> bool:
+    """Whether a directory is that of a site to which nothing was ever committed."""
+    return path.is_dir() and {"lock", "runs"} == {entry.name for entry in path.iterdir()}

@@ -43,7 +43,7 @@ class Declaration:
     key: tuple[str, ...]
     plan: How = "auto"
     k: int = BEAM
-    recall: bool = True
+    recall: bool = False
 
     def relation(self, **options: Any) -> Relation:
         """Open it."""
@@ -78,7 +78,7 @@ def load_declaration(path: str | os.PathLike[str]) -> Declaration:
         key,
         _one_of(content.get("plan", "auto"), HOWS, f"{file}: plan"),
         _number(content.get("k", BEAM), f"{file}: k"),
-        _one_of(content.get("recall", True), (True, False), f"{file}: recall"),
+        _one_of(content.get("recall", False), (True, False), f"{file}: recall"),
     )
 
 

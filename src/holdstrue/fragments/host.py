@@ -37,8 +37,8 @@ class Door:
 class Host:
     """Sites in this process, one after the other.
 
-    `elapsed` is the time that the same work takes when all sites work at once: in every round that of the
-    slowest site.
+    `elapsed` is the processor time that the same work takes when all sites work at once: in every round that of
+    the slowest site.
     """
 
     def __init__(self, works: Mapping[str, SiteWork]) -> None:
@@ -56,11 +56,15 @@ class Host:
 
     def all(self, verb: str, *args: Any, sites: Iterable[str] | None = None) -> dict[str, Any]:
         """Let sites do the same thing, in one round."""
+        return self.each(verb, dict.fromkeys(self.sites if sites is None else sites, args))
+
+    def each(self, verb: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        """The same, each with arguments of its own."""
         slowest, answers = 0.0, {}
-        for site in self.sites if sites is None else sites:
-            start = time.perf_counter()
-            answers[site] = self.ask(site, verb, *args)
-            slowest = max(slowest, time.perf_counter() - start)
+        for site, own in args.items():
+            start = time.process_time()
+            answers[site] = self.ask(site, verb, *own)
+            slowest = max(slowest, time.process_time() - start)
         self.elapsed += slowest
         return answers
 
@@ -72,9 +76,9 @@ class Host:
         spent = dict.fromkeys(self.sites, 0.0)
         for message in sent:
             for arrived in channel.carry(message):
-                start = time.perf_counter()
+                start = time.process_time()
                 self.ask(arrived.target, "receive", arrived)
-                spent[arrived.target] += time.perf_counter() - start
+                spent[arrived.target] += time.process_time() - start
         self.elapsed += max(spent.values(), default=0.0)
 
     def close(self) -> None:

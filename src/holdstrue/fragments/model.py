@@ -99,10 +99,6 @@ class Layout:
         """All sites, fragment by fragment."""
         return tuple(site for fragment in self.fragments for site in fragment.sites)
 
-    def fragment_of(self, site: str) -> Fragment:
-        """The fragment that a site belongs to."""
-        return next(fragment for fragment in self.fragments if any(own.name == site for own in fragment.sites))
-
 
 def layout_of(sites: Sequence[Site], key: Sequence[str]) -> Layout:
     """Sites put together to fragments: those with the same filter hold columns of the same rows.

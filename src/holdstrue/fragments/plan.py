@@ -140,7 +140,7 @@ class Plan:
     def lines(self) -> Iterable[str]:
         """What goes where, a line each."""
         for number, part in enumerate(self.fragments):
-            yield f"fragment {part.fragment}: {part.ids} ids a changed row ({part.how})"
+            yield f"fragment {part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row ({part.how})"
             by_site: dict[str, list[str]] = {}
             for home in part.homes:
                 others = len(self.peers(number, home.atom))

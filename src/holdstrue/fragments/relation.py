@@ -34,6 +34,8 @@ from holdstrue.fragments.site import SiteWork
 from holdstrue.fragments.whole import copy_plan
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.read import read_table, schema_of
+from holdstrue.plan.bind import bind
+from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 
 Mask = NDArray[np.bool_]
@@ -62,7 +64,7 @@ class Relation:
         Whether the home of a CFD finds the class of a removed row by its key, so that removals ship nothing;
         False ships the ids of removed rows, as the paper does.
     schema
-        Types of columns, for sites that have neither a source nor a state.
+        Types of columns, for sites that have neither a source nor a state; or by site.
     channel
         What carries and counts messages.
     host
@@ -73,11 +75,16 @@ class Relation:
     >>> a = Site("a", ("zip",), source=pa.table({"id": [1, 2], "zip": ["EH4", "EH4"]}))
     >>> b = Site("b", ("street",), source=pa.table({"id": [1, 2], "street": ["High", "Low"]}))
     >>> relation = Relation([a, b], ["zip -> street"], key="id")
-    >>> relation.load().keys(relation.violations(), "zip -> street") == {1, 2}
-    True
-    >>> delta = relation.apply(pa.table({"op": ["d"], "id": [2]}))
-    >>> delta.keys(delta.removed, "zip -> street") == {1, 2}, delta.traffic.ids
-    (True, 0)
+    >>> relation.load().added_keys("zip -> street"), relation.counts()
+    ({1, 2}, {'zip -> street': 2})
+    >>> print(relation.plan())
+    fragment all: 1 id a changed row (exact)
+      at a: index of [zip] -> [street]
+      b -> a: id of (street) for [zip] -> [street]
+    >>> changes = {"op": ["d", "i"], "id": [2, 3], "zip": [None, "EH5"], "street": [None, "Low"]}
+    >>> delta = relation.apply(pa.table(changes))
+    >>> delta.removed_keys("zip -> street"), delta.traffic.ids
+    ({1, 2}, 1)
     """
 
     def __init__(
@@ -88,8 +95,8 @@ class Relation:
         *,
         plan: How = "auto",
         k: int = BEAM,
-        recall: bool = True,
-        schema: pa.Schema | None = None,
+        recall: bool = False,
+        schema: pa.Schema | Mapping[str, pa.Schema] | None = None,
         channel: Channel | None = None,
         host: Sited | None = None,
     ) -> None:
@@ -104,10 +111,18 @@ class Relation:
         self._types = _types(self.layout, schemas)
         wanted = needed(self._atoms) | set(names)
         wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
-        self.schema = pa.schema([(c, self._types[c][0]) for c in self.layout.columns if c in wanted])
+        self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
+        self._bind()
         self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
         self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
+
+    def _bind(self) -> None:
+        """Refuse rules and filters that compare what does not compare, before anything is loaded."""
+        for rule in self.rules:
+            bind(rule, "relation", {"relation": self.schema})
+        for fragment in self.layout.fragments:
+            holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
 
     def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
         number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
@@ -177,7 +192,8 @@ class Relation:
             self._begin(batch, changes)
             self._rounds(loading=changes is None)
             found = self._host.all("finish")
-            self._prepare()
+            self._compare()
+            self._host.all("prepare")
         except BaseException:
             self._abort()
             raise
@@ -223,12 +239,12 @@ class Relation:
 
         net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
         net = replace(net, rows=completed(net.rows, self.schema, net.now))
-        prints: dict[str, Any] = {}
-        for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True):
-            for site in fragment.sites:
-                own = net.rows.select(self._setups[site.name].schema.names)
-                prints |= self._host.all("begin", batch, own, now, sites=[site.name])
-        return prints
+        handed = {
+            site.name: (batch, net.rows.select(self._setups[site.name].schema.names), now)
+            for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
+            for site in fragment.sites
+        }
+        return self._host.each("begin", handed)
 
     def _rounds(self, *, loading: bool) -> None:
         for level in range(max(part.levels for part in self._plan.fragments)):
@@ -248,11 +264,14 @@ class Relation:
                 self._host.round(self.channel, "judge", atom, every_row)
                 self._host.all("take_verdicts", atom)
 
-    def _prepare(self) -> None:
+    def _compare(self) -> None:
+        """No site goes on when a message to it was lost."""
         sent = self._host.all("sent")
-        for site in self._host.sites:
-            told = {source: counts[site] for source, counts in sent.items() if site in counts}
-            self._host.all("prepare", told, sites=[site])
+        told = {
+            site: ({source: counts[site] for source, counts in sent.items() if site in counts},)
+            for site in self._host.sites
+        }
+        self._host.each("compare", told)
 
     def _abort(self) -> None:
         for site in self._host.sites:
@@ -331,13 +350,13 @@ class Relation:
         """
         plan = copy_plan(self.layout, self._atoms, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
-        for site in self.layout.sites:
-            self._host.all("open_check", self._setup(site, plan, True), sites=[site.name])
+        self._host.each("open_check", {site.name: (self._setup(site, plan, True),) for site in self.layout.sites})
         try:
             for level in range(max(part.levels for part in plan.fragments)):
                 self._host.round(self.channel, "ship", level)
             self._host.all("settle", True)
             self._judged(every_row=True)
+            self._compare()
             found = self._by_rule(self._host.all("keys_found").values())
         finally:
             self._host.all("close_check")
@@ -370,7 +389,9 @@ def site_work(setup: Setup, site: Site) -> SiteWork:
     return SiteWork(setup, read, state)
 
 
-def _schema(site: Site, given: pa.Schema | None) -> pa.Schema:
+def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:
+    if isinstance(given, Mapping):
+        return given[site.name]
     if site.state is not None and SiteState.exists(site.state):
         return SiteState.declared(site.state)
     if site.source is not None:
@@ -380,6 +401,15 @@ def _schema(site: Site, given: pa.Schema | None) -> pa.Schema:
     raise HoldstrueError(
         f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
     )
+
+
+def _widest(types: Sequence[pa.DataType]) -> pa.DataType:
+    """A type that holds the values of all sites, which are known to compare."""
+    try:
+        schemas = [pa.schema([("column", data_type)]) for data_type in types]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return types[0]
 
 
 def _types(layout: Layout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:

@@ -32,7 +32,7 @@ class Setup:
     plan: Plan
     where: Condition | None
     nulls_equal: bool = False
-    recall: bool = True
+    recall: bool = False
     declared: pa.Schema | None = None
     """All columns of the site's source, so that a state can be opened without it."""
 
@@ -66,11 +66,6 @@ class Setup:
     def peers(self, atom: Atom) -> tuple[tuple[int, str], ...]:
         """The homes of a CFD in the other fragments that must agree on it."""
         return self.plan.peers(self.fragment, atom.number)
-
-    @cached_property
-    def shared_atoms(self) -> tuple[Atom, ...]:
-        """Own CFDs that other fragments must agree on."""
-        return tuple(atom for atom in self.own_atoms if self.peers(atom))
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""

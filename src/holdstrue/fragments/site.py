@@ -89,8 +89,7 @@ class SiteWork:
         Returns a fingerprint of the entries, equal at all sites of the fragment, and whether the batch was
         committed here before, so that the rest is answered from the record.
         """
-        if self._turn is not None:
-            self.abort()
+        self.abort()  # of a batch that was given up while this site could not be reached
         if self._last is not None and batch == self._last.batch:
             self._again = True
             return self._last.fingerprint, True
@@ -308,12 +307,16 @@ class SiteWork:
             return self._last.sent()
         return self._running().mail.sent()
 
-    def prepare(self, told: Mapping[str, int]) -> None:
-        """Make sure that nothing was lost, and write the batch down; it does not count yet."""
+    def compare(self, told: Mapping[str, int]) -> None:
+        """Make sure that everything arrived that others say they sent."""
+        if not self._again:
+            self._running().mail.compare(told)
+
+    def prepare(self) -> None:
+        """Write the batch down; it does not count yet."""
         if self._again:
             return
         turn = self._running()
-        turn.mail.compare(told)
         record = Record.of(turn, self._staged, self._flags, self._found)
         if self._state is not None:
             self._prepared = self._state.prepare(record)

@@ -49,7 +49,7 @@ class _Fragment:
         self._sites = layout.fragments[number].sites
         self._left = {site.name: MARGIN + i * (WIDTH + GAP) for i, site in enumerate(self._sites)}
         self._lines = {site.name: self._box_lines(plan, number, site.name, site.columns or ()) for site in self._sites}
-        self._title = f"{part.fragment}: {part.ids} ids a changed row"
+        self._title = f"{part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row"
         self._top = top
         self._boxes = top + LINE + 8
         self._arrows = self._boxes + LINE * (max(len(lines) for lines in self._lines.values()) + 1) + 8

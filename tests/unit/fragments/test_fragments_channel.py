@@ -71,6 +71,17 @@ def test_a_lost_message_is_detected(split: Any, which: int) -> None:
     assert keys(relation) == keys(healthy(split))
 
 
+@pytest.mark.parametrize("split", [vertical, horizontal])
+def test_a_message_lost_while_everything_is_checked(split: Any) -> None:
+    channel = Faulty(lambda n, sent: () if n == 1 else (sent,))
+    relation = split(channel)
+    channel.broken = True
+    with pytest.raises(ChannelError, match="lost"):
+        relation.check()
+    channel.broken = False
+    assert {r: t.num_rows for r, t in relation.check().added.items()} == {r: len(k) for r, k in keys(relation).items()}
+
+
 def healthy(split: Any) -> Relation:
     relation: Relation = split(Channel())
     relation.apply(CHANGE)

@@ -183,3 +183,28 @@ def test_a_row_that_moves_between_fragments_is_neither_new_nor_gone() -> None:
     assert relation.sizes()["s1"]["rows"] == 0 and relation.share("s2")
     with pytest.raises(HoldstrueError, match="no site is called 's9'"):
         relation.share("s9")
+
+
+def test_rules_and_filters_must_fit_the_types() -> None:
+    rows = table(id=[1], a=[1], b=["x"])
+    with pytest.raises(HoldstrueError, match="do not compare with 'x'"):
+        Relation([Site("s", source=rows)], ["[a='x'] -> [b]"], key="id")
+    with pytest.raises(HoldstrueError, match="cannot be compared"):
+        Relation(
+            [Site("s", where="a = 'x'", source=rows), Site("t", where="a != 'x'", source=rows)], ["a -> b"], key="id"
+        )
+
+
+def test_sites_may_hold_a_column_in_different_types() -> None:
+    narrow = pa.table({"id": pa.array([1], pa.int32()), "a": pa.array([5], pa.int8()), "b": pa.array(["x"])})
+    wide = pa.table(
+        {"id": pa.array([2], pa.int64()), "a": pa.array([5], pa.int64()), "b": pa.array(["y"], pa.large_string())}
+    )
+    relation = Relation(
+        [Site("n", where="id = 1 or id > 9", source=narrow), Site("w", where="id > 1 and id < 10", source=wide)],
+        ["a -> b"],
+        key="id",
+    )
+    assert relation.load().added_keys("a -> b") == {1, 2}
+    delta = relation.apply(table(op=["i"], id=[2**40], a=[2**40], b=["z"]))
+    assert not delta.added and relation.apply(table(op=["d"], id=[2])).removed_keys("a -> b") == {1, 2}

@@ -1,0 +1,209 @@
+"""A site's work as a stage: record batches in, record batches out, everything else in its state directory.
+
+A stage is told what was said to the site since its batch began and does all of it again, so that nothing must
+stay in memory between two stages: whatever ran before on another machine, the state directory and the messages
+are enough. Messages, and rows of the site's own, are rows of one schema (`WIRE`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue import errors
+from holdstrue.errors import HoldstrueError
+from holdstrue.fragments.channel import ChannelError, Message
+from holdstrue.fragments.durable import SiteState
+from holdstrue.fragments.host import Door
+from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.site import SiteWork
+
+WIRE = pa.schema(
+    [
+        ("at", pa.int64()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("batch", pa.string()),
+        ("number", pa.int64()),
+        ("kind", pa.string()),
+        ("about", pa.int64()),
+        ("entries", pa.int64()),
+        ("body", pa.binary()),
+        ("checksum", pa.binary()),
+    ]
+)
+"""`at` is the place in the script. Beside kinds of messages: rows of the site's own, and answers."""
+
+ROWS, START, ERROR = ":rows", ":start", ":error"
+OWN_ROWS = "own rows"
+"""Stands in a script for the rows that come with it."""
+
+Call = tuple[str, tuple[Any, ...]]
+
+_BLANK = {"source": "", "target": "", "batch": "", "number": 0, "about": 0, "entries": 0, "checksum": b""}
+
+
+@dataclass(frozen=True)
+class SiteStage:
+    """One site doing what a script says; it answers the last `wanted` calls of it."""
+
+    setup: Setup
+    path: str
+    script: tuple[Call, ...]
+    wanted: int = 1
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Messages and own rows in, answers out; an error in the data is an answer too."""
+        told = [row for batch in batches for row in batch.to_pylist()]
+        messages = {row["at"]: _message(row) for row in told if not row["kind"].startswith(":")}
+        rows = pa.concat_tables([unpacked(row["body"]) for row in told if row["kind"] == ROWS] or [self._no_rows()])
+        try:
+            answers = self._answers(messages, rows)
+        except HoldstrueError as error:
+            said = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+            answers = [(0, ERROR, json.dumps(said).encode())]
+        yield from (part for at, kind, body in answers for part in _wired(at, kind, body))
+
+    def _no_rows(self) -> pa.Table:
+        return self.setup.schema.empty_table()
+
+    def _answers(self, messages: dict[int, Message], rows: pa.Table) -> list[tuple[int, str, Any]]:
+        known = SiteState.exists(self.path)
+        state = SiteState.open(self.path, self.setup) if known else SiteState.create(self.path, self.setup)
+        work = SiteWork(self.setup, lambda: rows, state)
+        try:
+            door = Door(work)
+            answers: list[tuple[int, str, Any]] = []
+            for at, (verb, args) in enumerate(self.script):
+                own = tuple(rows if isinstance(arg, str) and arg == OWN_ROWS else arg for arg in args)
+                answer = door.ask(verb, *((messages[at],) if verb == "receive" else own))
+                if at >= len(self.script) - self.wanted:
+                    answers.append((at, *encoded(answer)))
+            return answers
+        finally:
+            work.close()
+
+
+def sent_rows(at: int, message: Message) -> dict[str, Any]:
+    """A message as a row of `WIRE`."""
+    return {"at": at, **vars(message)}
+
+
+def packed_rows(rows: pa.Table) -> dict[str, Any]:
+    """Rows of a site's own as a row of `WIRE`."""
+    return {**_BLANK, "at": -1, "kind": ROWS, "entries": rows.num_rows, "body": _packed(rows)}
+
+
+def start_row() -> dict[str, Any]:
+    """A row that says nothing: a job without any row would not run."""
+    return {**_BLANK, "at": -1, "kind": START, "body": b""}
+
+
+def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of a source as rows of `WIRE`, a record batch each."""
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist([packed_rows(pa.Table.from_batches([batch]))], schema=WIRE)
+
+
+def _message(row: dict[str, Any]) -> Message:
+    return Message(**{name: value for name, value in row.items() if name != "at"})
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpacked(body: bytes) -> pa.Table:
+    """A table out of its bytes."""
+    return pa.ipc.open_stream(pa.BufferReader(body)).read_all()
+
+
+MESSAGES = object()
+"""Stands for messages, which follow in rows of their own."""
+
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def encoded(answer: Any) -> tuple[str, Any]:
+    """An answer as its kind and its bytes; messages stay messages."""
+    match answer:
+        case None:
+            return ":none", b""
+        case list():
+            return ":messages", answer
+        case np.ndarray():
+            return ":mask", answer.astype(np.bool_).tobytes()
+        case (bytes(fingerprint), bool(again)):
+            return ":begun", bytes([again]) + fingerprint
+        case dict() if any(isinstance(value, tuple | pa.Table) for value in answer.values()):
+            return ":keys", _packed(_keys(answer))
+        case _:
+            return ":json", json.dumps(answer).encode()
+
+
+def _keys(answer: dict[int, Any]) -> pa.Table:
+    pairs = isinstance(next(iter(answer.values())), tuple)
+    parts = []
+    for atom, found in answer.items():
+        for side, table in enumerate(found if pairs else (found,)):
+            marks = [pa.array(np.full(table.num_rows, value, np.int32)) for value in (atom, side)]
+            parts.append(table.append_column(":atom", marks[0]).append_column(":side", marks[1]))
+    return pa.concat_tables(parts).replace_schema_metadata({"pairs": str(int(pairs))})
+
+
+def _wired(at: int, kind: str, body: Any) -> Iterator[pa.RecordBatch]:
+    sent = [sent_rows(at, message) for message in body] if kind == ":messages" else []
+    head = {**_BLANK, "at": at, "kind": kind, "body": b"" if kind == ":messages" else body}
+    yield pa.RecordBatch.from_pylist([head, *sent], schema=WIRE)
+
+
+def decoded(table: pa.Table) -> dict[int, Any]:
+    """By place in the script what a stage answered; an error is raised."""
+    answers: dict[int, Any] = {}
+    messages: dict[int, list[Message]] = {}
+    for row in table.to_pylist():
+        kind, body = row["kind"], row["body"]
+        if kind == ERROR:
+            said = json.loads(body)
+            kind_of = ChannelError if said["type"] == "ChannelError" else getattr(errors, said["type"], HoldstrueError)
+            raise kind_of(said["message"], hint=said["hint"])
+        if not kind.startswith(":"):
+            messages.setdefault(row["at"], []).append(_message(row))
+            continue
+        answers[row["at"]] = _decoded(kind, body)
+    return {at: messages.get(at, []) if answer is MESSAGES else answer for at, answer in answers.items()}
+
+
+def _decoded(kind: str, body: bytes) -> Any:
+    match kind:
+        case ":none":
+            return None
+        case ":messages":
+            return MESSAGES
+        case ":mask":
+            return np.frombuffer(body, dtype=np.bool_).copy()
+        case ":begun":
+            return body[1:], bool(body[0])
+        case ":keys":
+            return _unkeyed(unpacked(body))
+        case _:
+            return json.loads(body)
+
+
+def _unkeyed(table: pa.Table) -> dict[int, Any]:
+    pairs = table.schema.metadata[b"pairs"] == b"1"
+    names = [name for name in table.column_names if name not in (":atom", ":side")]
+    found: dict[int, Any] = {}
+    for atom in table.column(":atom").unique().to_pylist():
+        own = table.filter(pa.compute.equal(table.column(":atom"), atom))
+        sides = [own.filter(pa.compute.equal(own.column(":side"), side)).select(names) for side in (0, 1)]
+        found[atom] = tuple(sides) if pairs else sides[0]
+    return found

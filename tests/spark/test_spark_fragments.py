@@ -1,0 +1,48 @@
+"""Relations split over sites on Spark: the same violations and the same shipments as in one process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from holdstrue.errors import HoldstrueError
+from holdstrue.fragments import Relation, Site
+from holdstrue.spark.fragments import SparkHost, relation
+from unit.fragments.test_fragments_durable import FIRST, RULES, split, state_of, wanted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.soak
+
+
+def on_spark(spark: SparkSession, sites: list[Site]) -> list[Site]:
+    return [replace(site, source=spark.createDataFrame(site.source)) for site in sites]
+
+
+@pytest.mark.parametrize("shape", ["vertical", "mixed"])
+def test_spark_finds_and_ships_the_same(spark: SparkSession, shape: str, tmp_path: Path) -> None:
+    plain = Relation(split(shape, None), RULES, key="id")
+    found = relation(spark, on_spark(spark, split(shape, tmp_path)), RULES, key="id")
+    assert found.load().to_dict() == plain.load().to_dict()
+    host = found._host
+    assert isinstance(host, SparkHost) and all(size > 0 for size in host.inside.values())
+    assert found.apply(FIRST, "one").to_dict() == plain.apply(FIRST, "one").to_dict()
+    assert found.apply(FIRST, "one").repeated
+    assert state_of(found) == wanted(shape, FIRST)
+    assert found.check().to_dict() == plain.check().to_dict()
+    found.close()
+    # what Spark wrote is opened in one process
+    with Relation(split(shape, tmp_path), RULES, key="id") as opened:
+        assert state_of(opened) == wanted(shape, FIRST)
+
+
+def test_a_site_needs_a_data_frame_and_a_state(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(HoldstrueError, match="no state directory"):
+        relation(spark, [Site("s", source=spark.range(1))], ["id -> a"], key="id")
+    with pytest.raises(HoldstrueError, match="no data frame"):
+        relation(spark, [Site("s", source=pa.table({"id": [1]}), state=tmp_path)], ["id -> a"], key="id")
