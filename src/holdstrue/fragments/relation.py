@@ -84,7 +84,7 @@ class Relation:
     >>> changes = {"op": ["d", "i"], "id": [2, 3], "zip": [None, "EH5"], "street": [None, "Low"]}
     >>> delta = relation.apply(pa.table(changes))
     >>> delta.removed_keys("zip -> street"), delta.traffic.ids
-    ({1, 2}, 1)
+    ({1, 2}, 2)
     """
 
     def __init__(
@@ -249,7 +249,12 @@ class Relation:
     def _rounds(self, *, loading: bool) -> None:
         for level in range(max(part.levels for part in self._plan.fragments)):
             self._host.round(self.channel, "ship", level)
-        self._host.all("settle", loading)
+        try:
+            self._host.all("settle", loading)
+        except StateError:
+            # ids that do not fit the index may be those of a lost message, and then say so
+            self._compare()
+            raise
         if loading:
             self._judged(every_row=False)
         elif any(self._plan.participants):

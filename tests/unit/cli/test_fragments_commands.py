@@ -64,7 +64,7 @@ def test_init_and_apply(declared: Path) -> None:
     assert again.exit_code == 0 and "was applied before" in again.output
     gone = write(declared.parent / "gone.csv", "op,id\nd,4\n")
     result = run("fragments", "apply", declared, gone)
-    assert result.exit_code == 0 and "phi1: +0 -1" in result.output and "nothing was shipped" in result.output
+    assert result.exit_code == 0 and "phi1: +0 -1" in result.output and "S3" in result.output
     checked = run("fragments", "check", declared, "--format", "json")
     assert checked.exit_code == 1 and json.loads(checked.output)["added"] == {"phi1": [1, 3, 5, 6], "phi2": [1]}
 
