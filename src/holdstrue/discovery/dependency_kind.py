@@ -23,7 +23,7 @@ Core: TypeAlias = DependencyCore | ApproximateCore
 
 
 class DependencyKind(PerTable[Core]):
-    """Minimal keys and FDs; an FD whose left side holds a key is left out where keys are asked for too."""
+    """Minimal keys and FDs."""
 
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
@@ -40,13 +40,12 @@ class DependencyKind(PerTable[Core]):
         found = []
         for name, core in self.cores.items():
             for rule in core.rules():
-                if (rule.implied_by_key and "key" in self.options.kinds) or self._too_long(rule.body):
-                    continue
-                if self.held.speaks_of_values(name, rule.body):
+                if self.held.speaks_of_values(name, rule.body) and not self._too_long(rule.body):
                     measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
                     if self.options.error:
                         measures["error"] = rule.error
-                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
+                    implied = rule.implied or (rule.implied_by_key and "key" in self.options.kinds)
+                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name), implied))
         return found
 
     def _too_long(self, body: Body) -> bool:

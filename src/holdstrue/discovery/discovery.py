@@ -57,7 +57,7 @@ class Discovery:
 
     @property
     def rules(self) -> list[Found]:
-        """The rules now, best first."""
+        """The minimal rules now, best first, also those that others imply."""
         if self._found is None:
             everything = [found for kind in self._kinds.values() for found in kind.found()]
             # a key or an FD is a denial constraint too, and is said once, in the shorter form
@@ -66,6 +66,11 @@ class Discovery:
                 told.setdefault((found.table, _meaning(found.body)), found)
             self._found = sorted(told.values(), key=lambda found: (-found.score, len(found.text), found.text))
         return self._found
+
+    @property
+    def telling(self) -> list[Found]:
+        """The rules that no others imply, best first."""
+        return [found for found in self.rules if not found.implied]
 
     def __iter__(self) -> Any:
         return iter(self.rules)
@@ -97,8 +102,8 @@ class Discovery:
         return {name: list(schema.names) for name, schema in self._held.schemas.items()}
 
     def ruleset(self, top: int | None = None) -> RuleSet:
-        """The best rules, for `check` and for a monitor to adopt."""
-        chosen = [found.rule for found in self.rules[:top]]
+        """The best rules, none that others imply, for `check` and for a monitor to adopt."""
+        chosen = [found.rule for found in self.telling[:top]]
         tables = list(self._held.keys)
         main = tables[0] if len(tables) == 1 and tables[0] != "data" else None
         return RuleSet(tuple(chosen), table=main, key=self._held.keys[tables[0]] if len(tables) == 1 else ())

@@ -8,19 +8,22 @@ from typing import Any
 
 from holdstrue.rules.model import Body, Inclusion, Rule
 from holdstrue.rules.text import text_of
+from holdstrue.rules.words import in_words
 
 
 @dataclass(frozen=True)
 class Found:
     """A rule that holds (or nearly holds, where an error is allowed).
 
-    `score` in [0, 1] ranks rules of all kinds; `measures` says what it is made of.
+    `score` in [0, 1] ranks rules of all kinds; `measures` says what it is made of. An `implied` rule is minimal,
+    but follows from others that were found: from a key, or by transitivity. Text and rule files leave it out.
     """
 
     body: Body
     score: float
     measures: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
+    implied: bool = False
 
     @property
     def text(self) -> str:
@@ -42,7 +45,8 @@ class Found:
         """As plain JSON data."""
         where = {"table": self.table} if self.table is not None else {}
         kind = "ind" if self.kind == "inclusion" else self.kind
-        return {"kind": kind, "text": self.text, **where, "score": round(self.score, 4), **dict(self.measures)}
+        said = {"words": in_words(self.body), "implied": self.implied}
+        return {"kind": kind, "text": self.text, **where, "score": round(self.score, 4), **said, **dict(self.measures)}
 
 
 @dataclass(frozen=True)

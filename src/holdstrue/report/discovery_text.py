@@ -25,18 +25,21 @@ def discovery_text(
     """The rules, best first, each with its words; then the near misses."""
     ink = ink or Ink()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
-    kinds = ", ".join(plural(n, kind) for kind, n in _kinds(found.rules).items()) or "no rules"
+    rules = found.telling
+    kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
+    implied = len(found.rules) - len(rules)
+    kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else " (stopped when the time was up, there may be more: --budget)"
     yield f"{counts}: {kinds}{partly}\n"
     most = TOP if top is None else top
-    if found.rules:
+    if rules:
         yield "\n"
         table = [heads("score", "kind", "rule", right=("score",))]
-        for rule in found.rules[:most]:
+        for rule in rules[:most]:
             table.append([Cell(f"{rule.score:.2f}", right=True), Cell(rule.kind), Cell(_said(rule), "strong")])
             table.append([Cell(""), Cell(""), Cell(shorten(printable(in_words(rule.body)), RULE_WIDTH), "faint")])
         yield from aligned(table, ink)
-        left = len(found.rules) - most
+        left = len(rules) - most
         if left > 0:
             yield f"  {ink.paint('faint', f'… {left:,} more (--top to see more)')}\n"
     if misses:

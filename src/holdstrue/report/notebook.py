@@ -64,7 +64,8 @@ def html_of(report: Findings) -> str:
 
 def discovery_html(found: Discovery) -> str:
     """The best rules of a discovery with their scores and words; every name is escaped."""
-    shown = found.rules[:SHOWN]
+    telling = found.telling
+    shown = telling[:SHOWN]
     rules = "".join(
         _row(
             [
@@ -77,9 +78,9 @@ def discovery_html(found: Discovery) -> str:
         for rule in shown
     )
     rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in found.counts().items())
-    more = len(found.rules) - len(shown)
+    more = len(telling) - len(shown)
     return (
-        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(len(found.rules), "rule")}'
+        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(len(telling), "rule")}'
         f"{'' if found.complete else ', stopped before the end'}</p>"
         + _table(("score", "kind", "rule", "in words"), rules)
         + (f"<p>… {more:,} more</p>" if more > 0 else "")
