@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdstrue.spark.fragments import relation
     from holdstrue.spark.monitor import Monitor
     from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
@@ -14,10 +15,11 @@ _HOMES = {
     "check": "holdstrue.spark.scratch",
     "Report": "holdstrue.spark.scratch",
     "Monitor": "holdstrue.spark.monitor",
+    "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
 }
 
-__all__ = ["Monitor", "Report", "check", "start"]
+__all__ = ["Monitor", "Report", "check", "relation", "start"]
 
 
 def __getattr__(name: str) -> Any:
