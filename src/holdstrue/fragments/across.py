@@ -105,6 +105,8 @@ class Talk:
         self._fragment, self._peers = fragment, peers
         self._classes, self._step = classes, step
         self._said = self._own()
+        self._idle = False
+        """Whether nobody announced anything."""
 
     def _own(self) -> Said:
         """What must be announced, after which flags of all other touched groups are as they will be."""
@@ -135,6 +137,9 @@ class Talk:
     def reply(self, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
         """Take in all announcements; (site, kind, entries) of the answers."""
         said = Said.join([self._said, *heard])
+        self._idle = not said.x.size
+        if self._idle:
+            return
         numbers = Numbering()
         at = numbers.assign(said.x.hi, said.x.lo, np.ones(said.x.size, dtype=np.bool_))
         size = len(numbers)
@@ -163,6 +168,8 @@ class Talk:
 
     def _conflicts(self, other: Mask, state: U8) -> Iterable[tuple[str, str, Arrays]]:
         """Who announced a right side, and holds rows, hears that there is another one."""
+        if not other.any():
+            return
         for fragment, site in self._peers.items():
             told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
             found = told[other[told]]
@@ -175,6 +182,8 @@ class Talk:
         holding = (self._all.state & 3 != NONE) | self._none[self._at]
         np.minimum.at(self._first, self._at[holding], self._all.who[holding])
         asked = self._none & ~self._mine & self._has
+        if not asked.any():
+            return
         for fragment, site in self._peers.items():
             found = np.flatnonzero(asked & (self._first == fragment))
             if found.size:
@@ -182,6 +191,8 @@ class Talk:
 
     def verdict(self, conflicts: Ids, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
+        if self._idle:
+            return
         met = self._find(conflicts)
         conflict = _any(met[met >= 0], self._x.size)
         own = self._one & self._mine & self._has
@@ -189,7 +200,7 @@ class Talk:
         self.flags.set(self._groups[own & ~conflict], 0)
         was = _any(self._at[self._all.state & WAS_DIRTY != 0], self._x.size)
         clean = own & ~conflict & was & (self._first == self._fragment)
-        for fragment, site in self._peers.items():
+        for fragment, site in self._peers.items() if clean.any() else ():
             knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
             found = clean & ~knows
             if found.any():
@@ -197,6 +208,9 @@ class Talk:
         yield from self._settled(Said.join(heard))
 
     def _settled(self, states: Said) -> Iterable[tuple[str, str, Arrays]]:
+        """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
+        if not states.x.size:
+            return
         at = self._find(states.x)
         many = _any(at[states.state & 3 == MANY], self._x.size)
         value = Ids.zeros(self._x.size)
@@ -204,7 +218,7 @@ class Talk:
         differs = _any(at[~states.value.equals(value.take(at))], self._x.size)
         clean = ~(many | differs)
         for fragment, site in self._peers.items():
-            found = at[(states.who == fragment) & clean[at]] if at.size else at
+            found = at[(states.who == fragment) & clean[at]]
             if found.size:
                 yield site, "clean", signs(self.atom, self._x.take(found))
 

@@ -119,8 +119,9 @@ class Relation:
 
     def _bind(self) -> None:
         """Refuse rules and filters that compare what does not compare, before anything is loaded."""
+        everything = pa.schema([(name, _widest(self._types[name])) for name in self.layout.columns])
         for rule in self.rules:
-            bind(rule, "relation", {"relation": self.schema})
+            bind(rule, "relation", {"relation": everything})
         for fragment in self.layout.fragments:
             holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdstrue.spark.finding import discover
+    from holdstrue.spark.fragments import relation
     from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import Monitor
     from holdstrue.spark.scratch import Report, check
@@ -18,10 +19,11 @@ _HOMES = {
     "Monitor": "holdstrue.spark.monitor",
     "Inclusions": "holdstrue.spark.inclusions",
     "discover": "holdstrue.spark.finding",
+    "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
 }
 
-__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]
 
 
 def __getattr__(name: str) -> Any:
