@@ -16,6 +16,7 @@ from measure import machine
 from scenarios import (
     cli,
     delta,
+    discover_dc,
     discover_fd,
     discover_ind,
     fragments,
@@ -40,6 +41,7 @@ SCENARIOS = {
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
+    "discover_dc": discover_dc.run,
 }
 ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
 PEERS = "holdstrue,duckdb,duckdb_recompute,polars,lt_tree,chains"
@@ -55,6 +57,7 @@ SIZES = {
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",
+    "discover_dc": "30000",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from competitors import dependencies, inclusions
+from competitors import denials, dependencies, inclusions
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
@@ -29,6 +29,9 @@ def main() -> None:
         "fragments": split,
         "dependencies": dependencies.scratch,
         "dependency_changes": dependencies.changes,
+        "denials": denials.scratch,
+        "denial_changes": denials.changes,
+        "pair_rate": denials.pair_rate,
     }
     print(json.dumps(tasks[job.task](job)))
 

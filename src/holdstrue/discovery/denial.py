@@ -15,7 +15,7 @@ from holdstrue.discovery.choice import choose_space, space_from
 from holdstrue.discovery.coded_rows import CodedRows
 from holdstrue.discovery.counting import CountingWay, Outcome, Within
 from holdstrue.discovery.cover import Cover, CoverSearch, Limits, violated
-from holdstrue.discovery.measures import ColumnFacts, DenialRule, Measures
+from holdstrue.discovery.measures import ColumnFacts, DenialRule, Measures, violations
 from holdstrue.discovery.near_misses import NearMiss, near_misses
 from holdstrue.discovery.predicates import Space, SpaceOptions
 from holdstrue.discovery.probing import ProbingWay, Verifier
@@ -24,6 +24,7 @@ from holdstrue.discovery.showing import shown
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.way_choice import Method, chosen_way, estimate
 from holdstrue.errors import DataError
+from holdstrue.rules.model import DC
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -189,9 +190,12 @@ class DenialCore:
         sets = shown(self.space, self._cover.sets)
         words, counts = self._way.weighted()
         measures = Measures(self.space, words, counts, self._facts(), sampled=self.method == "index")
-        broken = self._violations(sets)
-        rules = [measures.rule(mask, count) for mask, count in zip(sets, broken, strict=True)]
+        rules = measures.rules(sets, self._violations(sets))
         return tuple(sorted(rules, key=lambda rule: (-rule.score, len(rule.body.predicates))))
+
+    def bodies(self) -> tuple[DC, ...]:
+        """The rules that hold now without measures, in a fixed order."""
+        return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
 
     def near_misses(self, most: int = 10, limit: int = 100) -> tuple[NearMiss, ...]:
         """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
@@ -235,10 +239,11 @@ class DenialCore:
         return ProbingWay(self._rows, self._search, self.options.sample, self.options.seed)
 
     def _violations(self, sets: U64) -> list[int]:
+        """By rule: the ordered pairs that break it."""
         if not self.options.error:
             return [0] * sets.shape[0]
-        words, counts = self._way.weighted()
-        return [int(counts[((words & mask) == mask).all(axis=1)].sum()) for mask in sets]
+        broken: list[int] = violations(sets, *self._way.weighted()).tolist()
+        return broken
 
     def _facts(self) -> ColumnFacts:
         live = self._rows.live()

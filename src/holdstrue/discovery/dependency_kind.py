@@ -124,9 +124,7 @@ def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
 def _core_options(options: Options) -> CoreOptions:
     kinds = tuple(kind for kind in ("fd", "key") if kind in options.kinds)
     # an FD of n predicates has n - 1 columns on the left, a key n: the longer one bounds the search
-    return CoreOptions(
-        kinds, options.nulls, _longest(options), options.threads, options.error, options.measure
-    )
+    return CoreOptions(kinds, options.nulls, _longest(options), options.threads, options.error, options.measure)
 
 
 def _longest(options: Options) -> int | None:

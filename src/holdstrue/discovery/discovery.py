@@ -116,9 +116,7 @@ class Discovery:
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.slots)
                 where = None if len(self._held.keys) == 1 else miss.table
-                found.append(
-                    NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures)
-                )
+                found.append(NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures))
         return sorted(found, key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
 
     def explain(self) -> str:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.predicates import Space
+from holdstrue.kernels import measures as kernels
 from holdstrue.rules.model import DC, Op, Predicate, columns_of
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-MEASURED = 1 << 12
+MEASURED = 1 << 11
 """Distinct evidences that measures are taken over, the most frequent ones first. Chosen, not tuned."""
 
 _SHORTEST = 4
@@ -83,26 +84,35 @@ class Measures:
         self._all = int(counts.sum())
         self.estimated = sampled or counts.size > MEASURED
         top = np.argsort(-counts, kind="stable")[:MEASURED]
-        self._words, self._counts = words[top], counts[top]
+        self._words, self._counts = np.ascontiguousarray(words[top]), counts[top].copy()
         self._pairs = max(1, int(self._counts.sum()))
-        self._holds: dict[Predicate, NDArray[np.bool_]] = {}
+        self._shares: dict[Predicate, float] = {}
 
-    def rule(self, mask: U64, violations: int = 0) -> DenialRule:
-        """The rule of a set of atoms with its measures."""
-        body = self._space.body(mask)
-        satisfied = np.zeros(self._counts.size, dtype=np.int64)
-        for predicate in body.predicates:
-            satisfied += self._true(predicate)
-        size = len(body.predicates)
-        kept = satisfied < size
-        weight = int(self._counts[kept].sum())
-        coverage = float((self._counts[kept] * (satisfied[kept] + 1)).sum() / size / weight) if weight else 0.0
+    def rules(self, sets: U64, violations: Sequence[int]) -> list[DenialRule]:
+        """The rules of sets of atoms with their measures; the pairs that break each are known."""
+        bodies = [self._space.body(mask) for mask in sets]
+        sizes = np.array([len(body.predicates) for body in bodies], dtype=np.int64)
+        parts = np.zeros((len(bodies), int(sizes.max(initial=1)), self._space.width), dtype=np.uint64)
+        single = {p: self._space.parse(DC((p,))) for p in {p for body in bodies for p in body.predicates}}
+        for i, body in enumerate(bodies):
+            for k, predicate in enumerate(body.predicates):
+                parts[i, k] = single[predicate]
+        self._shares |= {predicate: self._share(mask) for predicate, mask in single.items()}
+        close = np.empty((len(bodies), 3), dtype=np.int64)
+        kernels.closeness(parts, sizes, self._words, self._counts, close)
+        return [
+            self._rule(body, broken, *figures)
+            for body, broken, figures in zip(bodies, violations, close.tolist(), strict=True)
+        ]
+
+    def _rule(self, body: DC, violations: int, support: int, kept: int, satisfied: int) -> DenialRule:
+        coverage = satisfied / len(body.predicates) / kept if kept else 0.0
         succinctness = _SHORTEST / _length(body.predicates)
         interest = (coverage + succinctness) / 2
         plausibility = self._plausibility(body.predicates)
         return DenialRule(
             body=body,
-            support=int(self._counts[satisfied == size - 1].sum()),
+            support=support,
             violations=violations,
             error=violations / self._all if self._all else 0.0,
             coverage=coverage,
@@ -113,12 +123,9 @@ class Measures:
             estimated=self.estimated,
         )
 
-    def _true(self, predicate: Predicate) -> NDArray[np.bool_]:
-        known = self._holds.get(predicate)
-        if known is None:
-            mask = self._space.parse(DC((predicate,)))
-            known = self._holds[predicate] = ((self._words & mask) == mask).all(axis=1)
-        return known
+    def _share(self, mask: U64) -> float:
+        """The share of pairs for which a predicate holds."""
+        return float(self._counts[((self._words & mask) == mask).all(axis=1)].sum() / self._pairs)
 
     def _plausibility(self, predicates: Sequence[Predicate]) -> float:
         """One minus the chance that unconnected columns never break the rule (a Poisson estimate)."""
@@ -130,10 +137,17 @@ class Measures:
                 return 0.0
             return -math.expm1(-expected / self._facts.spread[place])
         for predicate in predicates:
-            expected *= int(self._counts[self._true(predicate)].sum()) / self._pairs
+            expected *= self._shares[predicate]
         if len(predicates) == 1:
             return 1.0
         return -math.expm1(-expected)
+
+
+def violations(sets: U64, words: U64, counts: I64) -> I64:
+    """For each set of atoms how many ordered pairs satisfy it. Complexity: O(sets x evidences)."""
+    out = np.empty(sets.shape[0], dtype=np.int64)
+    kernels.breaking(np.ascontiguousarray(sets), np.ascontiguousarray(words), np.ascontiguousarray(counts), out)
+    return out
 
 
 def _length(predicates: Sequence[Predicate]) -> int:

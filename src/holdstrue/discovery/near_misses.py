@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.budget import Budget
 from holdstrue.discovery.coded_rows import CodedRows
 from holdstrue.discovery.cover import CoverSearch
-from holdstrue.discovery.measures import DenialRule, Measures
+from holdstrue.discovery.measures import DenialRule, Measures, violations
 from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
 from holdstrue.discovery.showing import shown
 
@@ -44,8 +44,10 @@ def near_misses(
     """
     words, counts = weighted
     found = shown(rows.space, search.approximate(words, counts, most, budget).sets)
-    broken = [int(counts[((words & mask) == mask).all(axis=1)].sum()) for mask in found]
-    rated = [(measures.rule(mask, count), mask) for mask, count in zip(found, broken, strict=True) if 0 < count <= most]
+    broken = violations(found, words, counts)
+    near = (broken > 0) & (broken <= most)
+    found = np.ascontiguousarray(found[near])
+    rated = list(zip(measures.rules(found, broken[near].tolist()), found, strict=True))
     rated.sort(key=lambda one: (-one[0].score, one[0].violations))
     rated = rated[:limit]
     try:

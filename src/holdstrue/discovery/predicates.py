@@ -171,7 +171,13 @@ class Space:
 
     def members(self, mask: U64) -> list[int]:
         """The atoms of a set."""
-        return [64 * w + b for w, word in enumerate(mask.tolist()) for b in range(64) if word >> b & 1]
+        found = []
+        for w, word in enumerate(mask.tolist()):
+            rest = word
+            while rest:
+                found.append(64 * w + (rest & -rest).bit_length() - 1)
+                rest &= rest - 1
+        return found
 
     def swapped(self, mask: U64) -> U64 | None:
         """The set with the two rows exchanged, or None where the space cannot say it."""
@@ -180,22 +186,28 @@ class Space:
 
     def body(self, mask: U64) -> DC:
         """The denial constraint of a set of atoms, in the normal form of `rules.normal`."""
-        return DC(tuple(sorted(self.predicates_of(mask), key=lambda p: (_RANK[p.op], predicate_text(p)))))
+        return DC(tuple(sorted(self.predicates_of(mask), key=self._places.__getitem__)))
 
     def predicates_of(self, mask: U64) -> tuple[Predicate, ...]:
         """One predicate for each comparison that occurs in a set of atoms."""
-        chosen: dict[int, set[Op]] = {}
+        chosen: dict[int, frozenset[Op]] = {}
         for atom in self.members(mask):
             comparison, op = self.atoms[atom]
-            chosen.setdefault(comparison, set()).add(op)
-        return tuple(
-            Predicate(
-                Column("t", self.columns[self.comparisons[i].left]),
-                _OPERATOR[frozenset(ops)],
-                Column("s", self.columns[self.comparisons[i].right]),
-            )
-            for i, ops in chosen.items()
-        )
+            chosen[comparison] = chosen.get(comparison, frozenset()) | {op}
+        return tuple(self._known[i, _OPERATOR[ops]] for i, ops in chosen.items())
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, Op], Predicate]:
+        return {
+            (i, op): Predicate(Column("t", self.columns[c.left]), op, Column("s", self.columns[c.right]))
+            for i, c in enumerate(self.comparisons)
+            for op in Op
+        }
+
+    @cached_property
+    def _places(self) -> dict[Predicate, tuple[int, str]]:
+        """Where predicates come in the normal form: by operator, then by text."""
+        return {predicate: (_RANK[predicate.op], predicate_text(predicate)) for predicate in self._known.values()}
 
     def parse(self, body: DC) -> U64:
         """The set of atoms of a denial constraint over this space.

@@ -91,9 +91,7 @@ class DiscoveryState:
         files = [*([runs.base["history"]] if "history" in runs.base else []), *runs.log]
         return pa.concat_tables([HISTORY.empty_table(), *(self._store.read_tables(file)[0] for file in files)])
 
-    def append(
-        self, held: Held, incoming: Mapping[str, Incoming], line: Mapping[str, Any], cores: Any
-    ) -> None:
+    def append(self, held: Held, incoming: Mapping[str, Incoming], line: Mapping[str, Any], cores: Any) -> None:
         """Make a batch durable: one run, or a checkpoint where runs add up. `cores` gives the arrays when asked."""
         head = pa.Table.from_pylist([dict(line)], schema=HISTORY)
         runs = self._runs()
