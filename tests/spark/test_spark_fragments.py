@@ -41,6 +41,20 @@ def test_spark_finds_and_ships_the_same(spark: SparkSession, shape: str, tmp_pat
         assert state_of(opened) == wanted(shape, FIRST)
 
 
+def test_a_job_that_fails_leaves_a_batch_that_can_be_applied_again(spark: SparkSession, tmp_path: Path) -> None:
+    sites = on_spark(spark, split("vertical", tmp_path))
+    found = relation(spark, sites, RULES, key="id")
+    found.load()
+    away = (tmp_path / "c").rename(tmp_path / "away")
+    (tmp_path / "c").write_text("not a directory")
+    with pytest.raises(HoldstrueError, match="failed in Spark|is not an empty directory|not a state"):
+        found.apply(FIRST, "one")
+    (tmp_path / "c").unlink()
+    away.rename(tmp_path / "c")
+    assert not found.apply(FIRST, "one").repeated
+    assert state_of(found) == wanted("vertical", FIRST)
+
+
 def test_a_site_needs_a_data_frame_and_a_state(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(HoldstrueError, match="no state directory"):
         relation(spark, [Site("s", source=spark.range(1))], ["id -> a"], key="id")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -92,7 +93,8 @@ class SparkHost(Host):
         self._scripts: dict[str, list[Call]] = {name: [] for name in setups}
         self._arrived: dict[str, list[dict[str, Any]]] = {name: [] for name in setups}
         self._rows: dict[str, pa.Table | None] = dict.fromkeys(setups)
-        self._known: dict[tuple[str, str], Any] = {}
+        # by site, because jobs of several sites run at the same time
+        self._known: dict[str, dict[str, Any]] = {name: {} for name in setups}
         self._packed: dict[str, DataFrame] = {}
         self.inside: dict[str, int] = dict.fromkeys(setups, 0)
         """By site the bytes of its own rows that Spark brought to its task."""
@@ -113,8 +115,8 @@ class SparkHost(Host):
         if verb in ("abort", "close_check", "close"):
             self._forget(site)
             return None
-        if (site, verb) in self._known and args in ((), (0,)):
-            return self._known.pop((site, verb))
+        if verb in self._known[site] and args in ((), (0,)):
+            return self._known[site].pop(verb)
         if verb in _READING:
             return self._run(site, [(verb, args)], [], verb)
         if verb in ("begin", "open_check"):
@@ -138,8 +140,7 @@ class SparkHost(Host):
         self._scripts[site], self._arrived[site], self._rows[site] = [], [], None
         if site in self._packed:
             self._packed.pop(site).unpersist()
-        for known in [known for known in self._known if known[0] == site]:
-            del self._known[known]
+        self._known[site] = {}
 
     def _run(self, site: str, script: Sequence[Call], arrived: Sequence[dict[str, Any]], verb: str) -> Any:
         ahead = _AHEAD.get(verb)
@@ -148,10 +149,16 @@ class SparkHost(Host):
             ahead = ahead if self._setups[site].levels else None
         calls = [*script, ahead] if ahead is not None else [*script]
         stage = SiteStage(self._setups[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
-        answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(stage), SENT).toArrow())
+        try:
+            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(stage), SENT).toArrow())
+        except PySparkException as error:
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            raise HoldstrueError(
+                f"the job of site {site!r} failed in Spark: {said}", hint="the batch can be applied again"
+            ) from error
         size = len(script)
         if ahead is not None:
-            self._known[site, ahead[0]] = answers[size]
+            self._known[site][ahead[0]] = answers[size]
             if verb not in _READING:
                 self._scripts[site].append(ahead)
         return answers[size - 1]
