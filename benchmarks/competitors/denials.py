@@ -46,8 +46,8 @@ def scratch(job: Job) -> dict[str, Any]:
 
 def changes(job: Job) -> dict[str, Any]:
     """Rows of a second file inserted in batches and deleted again, both ways, against from scratch on all rows."""
-    from holdstrue.discovery.budget import Budget
-    from holdstrue.discovery.denial import DenialCore, DenialOptions
+    from holdstrue.discovery.denials.budget import Budget
+    from holdstrue.discovery.denials.core import DenialCore, DenialOptions
 
     base, more = _table(job.base), _table(job.batches[0])
     more = more.cast(base.schema)
@@ -89,11 +89,11 @@ def changes(job: Job) -> dict[str, Any]:
 
 def pair_rate(job: Job) -> dict[str, Any]:
     """Evidence pairs a second with one and two threads."""
-    from holdstrue.discovery.budget import Budget
-    from holdstrue.discovery.choice import choose_space
-    from holdstrue.discovery.coded_rows import CodedRows
-    from holdstrue.discovery.evidence import evidence_within
-    from holdstrue.discovery.predicates import SpaceOptions
+    from holdstrue.discovery.denials.budget import Budget
+    from holdstrue.discovery.denials.choice import choose_space
+    from holdstrue.discovery.denials.coded_rows import CodedRows
+    from holdstrue.discovery.denials.evidence import evidence_within
+    from holdstrue.discovery.denials.predicates import SpaceOptions
 
     table = _table(job.base)
     space = choose_space(table, SpaceOptions())
@@ -116,9 +116,9 @@ def _table(path: str) -> pa.Table:
 
 
 def _ours(table: pa.Table, options: dict[str, Any]) -> list[str]:
-    from holdstrue.discovery.budget import Budget
-    from holdstrue.discovery.denial import DenialCore, DenialOptions
-    from holdstrue.discovery.predicates import SpaceOptions
+    from holdstrue.discovery.denials.budget import Budget
+    from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+    from holdstrue.discovery.denials.predicates import SpaceOptions
     from holdstrue.rules.model import Column
 
     wanted = DenialOptions(space=SpaceOptions(cross=options["cross"]))

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.choice import choose_space
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.cover import Cover, CoverSearch, Limits
-from holdstrue.discovery.denial import DenialCore, DenialOptions
-from holdstrue.discovery.evidence import evidence_of_pairs
-from holdstrue.discovery.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+from holdstrue.discovery.denials.cover import Cover, CoverSearch, Limits
+from holdstrue.discovery.denials.evidence import evidence_of_pairs
+from holdstrue.discovery.denials.predicates import Space, SpaceOptions
 from holdstrue.rules.model import DC
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import predicate_text, text_of

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.denial import DenialCore, DenialOptions
-from holdstrue.discovery.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+from holdstrue.discovery.denials.predicates import Space, SpaceOptions
 from holdstrue.rules.model import DC, Column
 from oracle_denial import Comparison, Constraint, Row, breaking, minimal, satisfied, signature
 

@@ -47,7 +47,7 @@ def test_a_job_that_fails_leaves_a_batch_that_can_be_applied_again(spark: SparkS
     found.load()
     away = (tmp_path / "c").rename(tmp_path / "away")
     (tmp_path / "c").write_text("not a directory")
-    with pytest.raises(HoldstrueError, match="failed in Spark|is not an empty directory|not a state"):
+    with pytest.raises(HoldstrueError, match=r"failed in Spark|is not an empty directory|not a state"):
         found.apply(FIRST, "one")
     (tmp_path / "c").unlink()
     away.rename(tmp_path / "c")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.data.domain import family_of
-from holdstrue.discovery.counting import Within
+from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.discovery import Discovery, loaded
 from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.check import check
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.denial import DenialCore, DenialOptions
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+from holdstrue.discovery.denials.predicates import SpaceOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
-from holdstrue.discovery.predicates import SpaceOptions
 from holdstrue.rules.model import DC, Rule
 
 

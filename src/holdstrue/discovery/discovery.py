@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.tables import batch_name
-from holdstrue.discovery.counting import Within
+from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Gone, Kind

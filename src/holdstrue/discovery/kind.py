@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.counting import Within
+from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options

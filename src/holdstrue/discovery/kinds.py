@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from holdstrue.discovery.counting import Within
 from holdstrue.discovery.denial_kind import DenialKind
+from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind

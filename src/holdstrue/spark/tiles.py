@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.evidence import Evidence, tile_evidence
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.evidence import Evidence, tile_evidence
+from holdstrue.discovery.denials.predicates import Space
 
 if TYPE_CHECKING:
     from holdstrue.spark.runner import SparkRunner

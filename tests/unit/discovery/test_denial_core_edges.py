@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.choice import choose_space
-from holdstrue.discovery.denial import DenialCore, DenialOptions
-from holdstrue.discovery.predicates import SpaceOptions
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+from holdstrue.discovery.denials.predicates import SpaceOptions
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.model import Rule
 from holdstrue.rules.normal import normal_body
@@ -157,7 +157,7 @@ def test_text_by_order_under_changes_and_restored() -> None:
 
 
 def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdstrue.discovery import way_choice
+    from holdstrue.discovery.denials import way_choice
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
     core = DenialCore.load(table, budget=ONE)

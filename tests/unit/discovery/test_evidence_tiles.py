@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery import evidence, layout
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.choice import choose_space
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.evidence import (
+from holdstrue.discovery.denials import evidence, layout
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.evidence import (
     Evidence,
     evidence_between,
     evidence_of_pairs,
@@ -22,9 +22,9 @@ from holdstrue.discovery.evidence import (
     merged,
     tile_evidence,
 )
-from holdstrue.discovery.pair_words import PairWords
-from holdstrue.discovery.predicates import Space, SpaceOptions
-from holdstrue.discovery.scanning import breaking_pairs
+from holdstrue.discovery.denials.pair_words import PairWords
+from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.scanning import breaking_pairs
 from oracle_denial import holds
 
 ONE = Budget(threads=1)

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.rules.model import Column, Op
 
 I64 = NDArray[np.int64]

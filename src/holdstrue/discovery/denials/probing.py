@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.bitsets import keys, without
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.counting import Outcome
-from holdstrue.discovery.cover import Cover, CoverSearch, minimal_among
-from holdstrue.discovery.evidence import evidence_within
-from holdstrue.discovery.pair_words import PairWords
-from holdstrue.discovery.probes import Probe
-from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
-from holdstrue.discovery.select_index import IndexSelection, choice_text
-from holdstrue.discovery.showing import canonical, canonical_each
+from holdstrue.discovery.denials.bitsets import keys, without
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.counting import Outcome
+from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among
+from holdstrue.discovery.denials.evidence import evidence_within
+from holdstrue.discovery.denials.pair_words import PairWords
+from holdstrue.discovery.denials.probes import Probe
+from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
+from holdstrue.discovery.denials.showing import canonical, canonical_each
 from holdstrue.kernels import cover as kernels
 from holdstrue.rules.model import DC
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.layout import Layout, Side
+from holdstrue.discovery.denials.layout import Layout, Side
 from holdstrue.index.arrays import room
 from holdstrue.kernels import evidence as kernels
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.select_index import IndexSelection
-from holdstrue.discovery.showing import canonical
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.select_index import IndexSelection
+from holdstrue.discovery.denials.showing import canonical
 from holdstrue.errors import DataError
 
 U64 = NDArray[np.uint64]

@@ -15,11 +15,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.layout import Layout, Side
-from holdstrue.discovery.predicates import Space
-from holdstrue.discovery.ranks import Block, ranked, ranked_between
-from holdstrue.discovery.tally import PairCounter, Tally
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.layout import Layout, Side
+from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.ranks import Block, ranked, ranked_between
+from holdstrue.discovery.denials.tally import PairCounter, Tally
 from holdstrue.kernels import evidence as kernels
 
 I64 = NDArray[np.int64]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import room
 
@@ -28,8 +28,8 @@ class CodedRows:
 
     Examples
     --------
-    >>> from holdstrue.discovery.choice import choose_space
-    >>> from holdstrue.discovery.predicates import SpaceOptions
+    >>> from holdstrue.discovery.denials.choice import choose_space
+    >>> from holdstrue.discovery.denials.predicates import SpaceOptions
     >>> table = pa.table({"a": [3, 1, None]})
     >>> rows = CodedRows(choose_space(table, SpaceOptions()))
     >>> rows.insert(table).tolist(), rows.live().tolist(), rows.known[0, :3].tolist()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.ranks import ranked
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.ranks import ranked
 from holdstrue.kernels import evidence as kernels
 
 I64 = NDArray[np.int64]

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.bitsets import without
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.choice import choose_space, space_from
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.counting import CountingWay, Outcome, Within
-from holdstrue.discovery.cover import Cover, CoverSearch, Limits, violated
-from holdstrue.discovery.measures import ColumnFacts, DenialRule, Measures, violations
-from holdstrue.discovery.near_misses import NearMiss, near_misses
-from holdstrue.discovery.predicates import Space, SpaceOptions
-from holdstrue.discovery.probing import ProbingWay, Verifier
-from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
-from holdstrue.discovery.showing import shown
+from holdstrue.discovery.denials.bitsets import without
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.choice import choose_space, space_from
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.counting import CountingWay, Outcome, Within
+from holdstrue.discovery.denials.cover import Cover, CoverSearch, Limits, violated
+from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
+from holdstrue.discovery.denials.near_misses import NearMiss, near_misses
+from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.probing import ProbingWay, Verifier
+from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.showing import shown
+from holdstrue.discovery.denials.way_choice import Method, chosen_way, estimate
 from holdstrue.discovery.turnover import Died, Turnover
-from holdstrue.discovery.way_choice import Method, chosen_way, estimate
 from holdstrue.errors import DataError
 from holdstrue.rules.model import DC
 

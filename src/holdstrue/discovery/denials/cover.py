@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import cover as kernels
 from holdstrue.kernels.approximate import search_approximate
 from holdstrue.rules.model import Op

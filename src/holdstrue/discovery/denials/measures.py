@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import measures as kernels
 from holdstrue.rules.model import DC, Op, Predicate, columns_of
 

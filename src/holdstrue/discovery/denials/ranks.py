@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.layout import Lanes, Layout, Side
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.layout import Lanes, Layout, Side
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import digest
 from holdstrue.kernels import evidence as kernels
 

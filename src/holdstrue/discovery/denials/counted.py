@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.evidence import Evidence
-from holdstrue.discovery.tally import Tally
+from holdstrue.discovery.denials.evidence import Evidence
+from holdstrue.discovery.denials.tally import Tally
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]

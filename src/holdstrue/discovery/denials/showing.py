@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.rules.model import Column, Predicate, Var
 from holdstrue.rules.order import Order
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.cover import CoverSearch
-from holdstrue.discovery.measures import DenialRule, Measures, violations
-from holdstrue.discovery.scanning import OutOfTimeError, breaking_pairs
-from holdstrue.discovery.showing import shown
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.cover import CoverSearch
+from holdstrue.discovery.denials.measures import DenialRule, Measures, violations
+from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.showing import shown
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.select_index import Choice
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.select_index import Choice
 from holdstrue.index.pair_chains import CHUNK, PairChains, SortedRows
 from holdstrue.rules.model import Op
 

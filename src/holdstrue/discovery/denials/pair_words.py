@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.layout import Layout
-from holdstrue.discovery.ranks import ranked
-from holdstrue.discovery.tally import Tally
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.layout import Layout
+from holdstrue.discovery.denials.ranks import ranked
+from holdstrue.discovery.denials.tally import Tally
 from holdstrue.kernels import evidence as kernels
 
 I64 = NDArray[np.int64]

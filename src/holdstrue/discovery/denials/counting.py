@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.bitsets import without
-from holdstrue.discovery.budget import Budget
-from holdstrue.discovery.coded_rows import CodedRows
-from holdstrue.discovery.counted import CountedEvidence, Shift
-from holdstrue.discovery.cover import Cover, CoverSearch
-from holdstrue.discovery.evidence import Evidence, evidence_between, evidence_within
-from holdstrue.discovery.predicates import Space
+from holdstrue.discovery.denials.bitsets import without
+from holdstrue.discovery.denials.budget import Budget
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.counted import CountedEvidence, Shift
+from holdstrue.discovery.denials.cover import Cover, CoverSearch
+from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
+from holdstrue.discovery.denials.predicates import Space
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdstrue.data.coding import encode
 from holdstrue.data.domain import Domain, domain_of, family_of
 from holdstrue.data.labels import Labels
-from holdstrue.discovery.predicates import Comparison, Space, SpaceOptions
+from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
 from holdstrue.errors import DataError
 
 _CATEGORIES = ("bool", "text", "bytes")

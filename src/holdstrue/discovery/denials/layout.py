@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.predicates import Comparison, Space
+from holdstrue.discovery.denials.predicates import Comparison, Space
 from holdstrue.rules.model import Op
 
 I64 = NDArray[np.int64]
