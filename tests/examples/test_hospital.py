@@ -13,7 +13,7 @@ from laws.test_detection import found, nonempty
 from translate import expected
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hospital(shared_data: Path) -> tuple[Any, Any, dict[str, set[Any]]]:
     table = read_table(shared_data / "hospital" / "hospital.csv")
     rules = load_rules(shared_data / "hospital" / "constraints.txt")

@@ -251,7 +251,7 @@ def test_two_blocks_are_refused(spark: SparkSession, tmp_path: Path) -> None:
 def test_one_writer_at_a_time(spark: SparkSession, monitor: Monitor) -> None:
     durable, _ = Durable.open(monitor.path, read_only=False)
     try:
-        with pytest.raises(StateError, match="is open for writing elsewhere"):
+        with pytest.raises(StateError, match="is being written by another process"):
             monitor.apply(frame(spark, table({50: row(50)})))
         assert monitor.batches == 1
         assert monitor.violations().toArrow().num_rows, "readers need no lock"

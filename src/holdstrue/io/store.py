@@ -121,7 +121,7 @@ class Store:
         except OSError as error:
             os.close(handle)
             raise StateError(
-                f"{self.path} is open for writing elsewhere",
+                f"{self.path} is being written by another process",
                 hint="wait for that to finish, or close the monitor that has it open",
             ) from error
         self._lock = handle

@@ -53,7 +53,7 @@ def test_a_batch_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     found = discover(ZIPS, kinds="key", key="id", state=tmp_path / "s")
-    with pytest.raises(StateError, match="open for writing elsewhere"):
+    with pytest.raises(StateError, match="being written by another process"):
         Discovery.open(tmp_path / "s")
     assert len(Discovery.open(tmp_path / "s", read_only=True)) == len(found)
     found.close()
