@@ -104,8 +104,8 @@ class PairCounter:
         """Count the pairs of a tile. Runtime complexity: as `kernels.evidence.count_pairs`."""
         state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
         while not kernels.count_pairs(
-            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.weights, s.weights,
-            span, self._table, self._first, state,
+            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.hopes,
+            t.weights, s.weights, span, self._table, self._first, state,
         ):  # fmt: skip
             larger = np.zeros((2 * self._table.shape[0], self._table.shape[1]), dtype=np.uint64)
             larger_first = np.zeros((larger.shape[0], 2), dtype=np.int64)
