@@ -204,10 +204,11 @@ def count_pairs(
 
     `span` holds the ends of the rows t and s and whether only s after t count (a tile on the diagonal).
     `t_known[g, t] & s_known[g, s]` masks the lanes where values are unknown; without columns all are
-    known. `hopes[k, t]` is 0 where comparison k cannot hold for t. Weights are multiplicities of rows; without entries each counts once. A row of `table` is a
-    word and its count, side by side so that one look-up is one place in memory; 0 is a free row.
-    `first` receives the pair in which a word came first. `state` holds the words used, the place to go
-    on from, and how long a strip is searched for frequent words. Returns False when the table must grow.
+    known. `hopes[k, t]` is 0 where comparison k cannot hold for t. Weights are multiplicities of rows;
+    without entries each counts once. A row of `table` is a word and its count, side by side so that one
+    look-up is one place in memory; a count of 0 is a free row. `first` receives the pair in which a word
+    came first. `state` holds the words used, the place to go on from, and how long a strip is searched for
+    frequent words. Returns False when the table must grow.
 
     Complexity: O(pairs x comparisons / lanes of a vector), and one look-up a pair where words are many.
     """
