@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.layout import Lanes, Layout, Side
 from holdstrue.discovery.predicates import Space
 from holdstrue.kernels import digest
-from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import ranks as kernels
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.kernels.words import hash_at
 
 I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
 U64 = NDArray[np.uint64]
 Lanes = NDArray[Any]
 
@@ -165,36 +165,6 @@ def _without(source: U64, size: int, word: np.uint64, out: U64) -> int:
     return kept
 
 
-@inline
-def _hash_at(words: U64, j: int) -> np.uint64:
-    h = words[0, j] * _K
-    for w in range(1, words.shape[0]):
-        h = (mix(h) ^ words[w, j]) * _K
-    return mix(h)
-
-
-@inline
-def _number(cells: I32, keys: U64, used: int, words: U64, j: int) -> int:
-    """The number of the word at `words[:, j]`; `used` when it is new, and then it is entered."""
-    mask = np.uint64(cells.size - 1)
-    at = _hash_at(words, j) & mask
-    while True:
-        number = int(cells[at]) - 1
-        if number < 0:
-            cells[at] = used + 1
-            for w in range(words.shape[0]):
-                keys[used, w] = words[w, j]
-            return used
-        same = True
-        for w in range(words.shape[0]):
-            if keys[number, w] != words[w, j]:
-                same = False
-                break
-        if same:
-            return number
-        at = (at + np.uint64(1)) & mask
-
-
 @kernel
 def count_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
@@ -254,7 +224,7 @@ def _row(table: U64, words: U64, j: int) -> np.uint64:
     """Where the word `words[:, j]` is or belongs."""
     mask = np.uint64(table.shape[0] - 1)
     width = words.shape[0]
-    at = _hash_at(words, j) & mask
+    at = hash_at(words, j) & mask
     while table[at, width] != 0:
         same = True
         for w in range(width):
@@ -339,38 +309,6 @@ def regrow(table: U64, first: I64, larger: U64, larger_first: I64) -> None:
             for w in range(width + 1):
                 larger[at, w] = table[i, w]
             larger_first[at, 0], larger_first[at, 1] = first[i, 0], first[i, 1]
-
-
-@kernel
-def enter(cells: I32, keys: U64, used: int, words: U64, out: I64) -> int:
-    """Number the words `words[:, j]`, adding new ones; the caller has made room. Complexity: O(n) expected."""
-    for j in range(words.shape[1]):
-        number = _number(cells, keys, used, words, j)
-        if number == used:
-            used += 1
-        out[j] = number
-    return used
-
-
-@kernel
-def accumulate(counts: I64, numbers: I64, more: I64) -> None:
-    """Add `more[i]` to the count of `numbers[i]`. Complexity: O(n)."""
-    for i in range(numbers.size):
-        counts[numbers[i]] += more[i]
-
-
-@kernel
-def reenter(cells: I32, keys: U64, used: int) -> None:
-    """Fill empty, larger cells with the words already numbered. Complexity: O(used)."""
-    mask = np.uint64(cells.size - 1)
-    one = np.empty((keys.shape[1], 1), dtype=np.uint64)
-    for number in range(used):
-        for w in range(keys.shape[1]):
-            one[w, 0] = keys[number, w]
-        at = _hash_at(one, 0) & mask
-        while cells[at] != 0:
-            at = (at + np.uint64(1)) & mask
-        cells[at] = number + 1
 
 
 @kernel
@@ -467,47 +405,3 @@ def words_of_pairs(
             if s_known.shape[1] > 0:
                 lane &= t_known[g, t[i]] & s_known[g, s[i]]
             words[g // a_word, i] |= np.uint64(lane) << np.uint64((g % a_word) * lane_bits)
-
-
-@kernel
-def ranks_among(landmarks: I64, codes: I64, ordered: bool, lowest: int, out: Lanes) -> None:
-    """Ranks by which codes compare with the landmarks (ascending, distinct) as their values do.
-
-    The i-th landmark has rank 2i + 1, a code between two landmarks the even rank between theirs; where order
-    does not matter any code that is no landmark has rank 0. All are above `lowest`, which is added.
-
-    Complexity: O(log landmarks) a code, O(1) expected without order.
-    """
-    count = landmarks.size
-    if ordered:
-        for i in range(codes.size):
-            low = 0
-            high = count
-            while low < high:
-                middle = (low + high) // 2
-                if landmarks[middle] < codes[i]:
-                    low = middle + 1
-                else:
-                    high = middle
-            hit = low < count and landmarks[low] == codes[i]
-            out[i] = lowest + 2 * low + (1 if hit else 0)
-        return
-    size = 16
-    while size < 2 * count:
-        size *= 2
-    mask = np.uint64(size - 1)
-    cells = np.full(size, -1, dtype=np.int32)
-    for k in range(count):
-        at = mix(np.uint64(landmarks[k])) & mask
-        while cells[at] >= 0:
-            at = (at + np.uint64(1)) & mask
-        cells[at] = k
-    for i in range(codes.size):
-        at = mix(np.uint64(codes[i])) & mask
-        rank = 0
-        while cells[at] >= 0:
-            if landmarks[cells[at]] == codes[i]:
-                rank = 2 * cells[at] + 1
-                break
-            at = (at + np.uint64(1)) & mask
-        out[i] = lowest + rank
