@@ -140,7 +140,6 @@ def _opened(path: str) -> Any:
 def _theirs(algorithm: Any, options: dict[str, Any]) -> list[str]:
     algorithm.execute(
         evidence_threshold=0.0,
-        shard_length=0,
         minimum_shared_value=0.3,
         comparable_threshold=0.1,
         allow_cross_columns=options["cross"],

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.kernels.words import hash_at
 
 I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
 U64 = NDArray[np.uint64]
 Lanes = NDArray[Any]
 
@@ -42,6 +42,13 @@ def _equal(acc: Lanes, x: Any, column: Lanes, bit: Any) -> None:
     zero = bit ^ bit
     for j in range(acc.size):
         acc[j] |= bit if column[j] == x else zero
+
+
+@inline
+def _equal_two(acc: Lanes, x0: Any, c0: Lanes, b0: Any, x1: Any, c1: Lanes, b1: Any) -> None:
+    zero = b0 ^ b0
+    for j in range(acc.size):
+        acc[j] |= (b0 if c0[j] == x0 else zero) | (b1 if c1[j] == x1 else zero)
 
 
 @inline
@@ -75,32 +82,57 @@ def _keep(acc: Lanes, t_known: Any, s_known: Lanes) -> None:
 
 
 @inline
+def _hopeful(t: int, hopes: NDArray[np.uint8], asked: I64) -> int:
+    """The comparisons that may hold for row t into `asked`; returns their number.
+
+    An equality has no hope where no other row has the value: most rows on columns with many values.
+    """
+    count = 0
+    for k in range(hopes.shape[0]):
+        asked[count] = k
+        count += hopes[k, t]
+    return count
+
+
+@inline
 def _strip_lanes(
-    t: int, t_codes: Lanes, s_codes: Lanes, a: int, b: int,
-    plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes, acc: Lanes,
+    t: int, t_codes: Lanes, s_codes: Lanes, a: int, b: int, plan: I64, bits: Lanes, base: Lanes,
+    t_known: Lanes, s_known: Lanes, asked: I64, count: int, acc: Lanes,
 ) -> None:  # fmt: skip
-    """Outcome lanes of row t against rows a to b. `plan` rows are left, right, ordered, group; sorted by group."""
-    k = 0
-    total = plan.shape[0]
+    """Outcome lanes of row t against rows a to b, by the comparisons `asked`.
+
+    `plan` rows are left, right, ordered, group; they are sorted by group, equalities first.
+    """
+    i = 0
     for g in range(acc.shape[0]):
         lane = acc[g, : b - a]
         lane[:] = base[g]
-        while k < total and plan[k, 3] == g:
+        while i < count and plan[asked[i], 3] == g:
+            k = asked[i]
             if plan[k, 2] == 1:
                 _ordered(lane, t_codes[plan[k, 0], t], s_codes[plan[k, 1], a:b], bits[k, 0], bits[k, 1])
-                k += 1
-            elif k + 3 < total and plan[k + 3, 3] == g and plan[k + 1, 2] + plan[k + 2, 2] + plan[k + 3, 2] == 0:
+                i += 1
+            elif i + 3 < count and plan[asked[i + 3], 3] == g and plan[asked[i + 3], 2] == 0:
+                m, n, o = asked[i + 1], asked[i + 2], asked[i + 3]
                 _equal_four(
                     lane,
                     t_codes[plan[k, 0], t], s_codes[plan[k, 1], a:b], bits[k, 0],
-                    t_codes[plan[k + 1, 0], t], s_codes[plan[k + 1, 1], a:b], bits[k + 1, 0],
-                    t_codes[plan[k + 2, 0], t], s_codes[plan[k + 2, 1], a:b], bits[k + 2, 0],
-                    t_codes[plan[k + 3, 0], t], s_codes[plan[k + 3, 1], a:b], bits[k + 3, 0],
+                    t_codes[plan[m, 0], t], s_codes[plan[m, 1], a:b], bits[m, 0],
+                    t_codes[plan[n, 0], t], s_codes[plan[n, 1], a:b], bits[n, 0],
+                    t_codes[plan[o, 0], t], s_codes[plan[o, 1], a:b], bits[o, 0],
                 )  # fmt: skip
-                k += 4
+                i += 4
+            elif i + 1 < count and plan[asked[i + 1], 3] == g and plan[asked[i + 1], 2] == 0:
+                m = asked[i + 1]
+                _equal_two(
+                    lane,
+                    t_codes[plan[k, 0], t], s_codes[plan[k, 1], a:b], bits[k, 0],
+                    t_codes[plan[m, 0], t], s_codes[plan[m, 1], a:b], bits[m, 0],
+                )  # fmt: skip
+                i += 2
             else:
                 _equal(lane, t_codes[plan[k, 0], t], s_codes[plan[k, 1], a:b], bits[k, 0])
-                k += 1
+                i += 1
         if s_known.shape[1] > 0:
             _keep(lane, t_known[g, t], s_known[g, a:b])
 
@@ -133,58 +165,31 @@ def _without(source: U64, size: int, word: np.uint64, out: U64) -> int:
     return kept
 
 
-@inline
-def _hash_at(words: U64, j: int) -> np.uint64:
-    h = words[0, j] * _K
-    for w in range(1, words.shape[0]):
-        h = (mix(h) ^ words[w, j]) * _K
-    return mix(h)
-
-
-@inline
-def _number(cells: I32, keys: U64, used: int, words: U64, j: int) -> int:
-    """The number of the word at `words[:, j]`; `used` when it is new, and then it is entered."""
-    mask = np.uint64(cells.size - 1)
-    at = _hash_at(words, j) & mask
-    while True:
-        number = int(cells[at]) - 1
-        if number < 0:
-            cells[at] = used + 1
-            for w in range(words.shape[0]):
-                keys[used, w] = words[w, j]
-            return used
-        same = True
-        for w in range(words.shape[0]):
-            if keys[number, w] != words[w, j]:
-                same = False
-                break
-        if same:
-            return number
-        at = (at + np.uint64(1)) & mask
-
-
 @kernel
 def count_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
+    hopes: NDArray[np.uint8], t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
 ) -> bool:  # fmt: skip
     """Count the outcome words of the pairs (t, s) of a tile.
 
     `span` holds the ends of the rows t and s and whether only s after t count (a tile on the diagonal).
     `t_known[g, t] & s_known[g, s]` masks the lanes where values are unknown; without columns all are
-    known. Weights are multiplicities of rows; without entries each counts once. A row of `table` is a
-    word and its count, side by side so that one look-up is one place in memory; 0 is a free row.
-    `first` receives the pair in which a word came first. `state` holds the words used, the place to go
-    on from, and how long a strip is searched for frequent words. Returns False when the table must grow.
+    known. `hopes[k, t]` is 0 where comparison k cannot hold for t. Weights are multiplicities of rows;
+    without entries each counts once. A row of `table` is a word and its count, side by side so that one
+    look-up is one place in memory; a count of 0 is a free row. `first` receives the pair in which a word
+    came first. `state` holds the words used, the place to go on from, and how long a strip is searched for
+    frequent words. Returns False when the table must grow.
 
     Complexity: O(pairs x comparisons / lanes of a vector), and one look-up a pair where words are many.
     """
     width = table.shape[1] - 1
     acc = np.empty((base.size, STRIP), dtype=base.dtype)
+    asked_of_t = np.empty(hopes.shape[0] + 1, dtype=np.int64)
     words = np.empty((width, STRIP), dtype=np.uint64)
     left = np.empty((2, STRIP + 1), dtype=np.uint64)
     room = table.shape[0] // 2
     for t in range(state[1], span[1]):
+        count = _hopeful(t, hopes, asked_of_t)
         a = span[2]
         if span[4] == 1:
             a = max(a, t + 1)
@@ -196,7 +201,7 @@ def count_pairs(
                 return False
             b = min(a + STRIP, span[3])
             size = b - a
-            _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, acc)
+            _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, asked_of_t, count, acc)
             _gather(acc, words, size)
             if width == 1 and s_weights.size == 0:
                 _count_strip(words[0], size, left, t, a, table, first, state)
@@ -219,7 +224,7 @@ def _row(table: U64, words: U64, j: int) -> np.uint64:
     """Where the word `words[:, j]` is or belongs."""
     mask = np.uint64(table.shape[0] - 1)
     width = words.shape[0]
-    at = _hash_at(words, j) & mask
+    at = hash_at(words, j) & mask
     while table[at, width] != 0:
         same = True
         for w in range(width):
@@ -307,41 +312,9 @@ def regrow(table: U64, first: I64, larger: U64, larger_first: I64) -> None:
 
 
 @kernel
-def enter(cells: I32, keys: U64, used: int, words: U64, out: I64) -> int:
-    """Number the words `words[:, j]`, adding new ones; the caller has made room. Complexity: O(n) expected."""
-    for j in range(words.shape[1]):
-        number = _number(cells, keys, used, words, j)
-        if number == used:
-            used += 1
-        out[j] = number
-    return used
-
-
-@kernel
-def accumulate(counts: I64, numbers: I64, more: I64) -> None:
-    """Add `more[i]` to the count of `numbers[i]`. Complexity: O(n)."""
-    for i in range(numbers.size):
-        counts[numbers[i]] += more[i]
-
-
-@kernel
-def reenter(cells: I32, keys: U64, used: int) -> None:
-    """Fill empty, larger cells with the words already numbered. Complexity: O(used)."""
-    mask = np.uint64(cells.size - 1)
-    one = np.empty((keys.shape[1], 1), dtype=np.uint64)
-    for number in range(used):
-        for w in range(keys.shape[1]):
-            one[w, 0] = keys[number, w]
-        at = _hash_at(one, 0) & mask
-        while cells[at] != 0:
-            at = (at + np.uint64(1)) & mask
-        cells[at] = number + 1
-
-
-@kernel
 def match_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    span: I64, asked: U64, open_: NDArray[np.bool_], out: I64, state: I64,
+    hopes: NDArray[np.uint8], span: I64, asked: U64, open_: NDArray[np.bool_], out: I64, state: I64,
 ) -> int:  # fmt: skip
     """List pairs whose words satisfy a condition, as rows (d, t, s) of `out`.
 
@@ -355,9 +328,11 @@ def match_pairs(
     """
     width = asked.shape[2]
     acc = np.empty((base.size, STRIP), dtype=base.dtype)
+    asked_of_t = np.empty(hopes.shape[0] + 1, dtype=np.int64)
     words = np.empty((width, STRIP), dtype=np.uint64)
     listed = 0
     for t in range(state[1], span[1]):
+        count = _hopeful(t, hopes, asked_of_t)
         a = span[2]
         if span[4] == 1:
             a = max(a, t + 1)
@@ -373,7 +348,7 @@ def match_pairs(
             if listed + needed > out.shape[0]:
                 state[1], state[2] = t, a
                 return listed
-            _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, acc)
+            _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, asked_of_t, count, acc)
             _gather(acc, words, size)
             for d in range(open_.size):
                 if not open_[d]:
@@ -430,47 +405,3 @@ def words_of_pairs(
             if s_known.shape[1] > 0:
                 lane &= t_known[g, t[i]] & s_known[g, s[i]]
             words[g // a_word, i] |= np.uint64(lane) << np.uint64((g % a_word) * lane_bits)
-
-
-@kernel
-def ranks_among(landmarks: I64, codes: I64, ordered: bool, lowest: int, out: Lanes) -> None:
-    """Ranks by which codes compare with the landmarks (ascending, distinct) as their values do.
-
-    The i-th landmark has rank 2i + 1, a code between two landmarks the even rank between theirs; where order
-    does not matter any code that is no landmark has rank 0. All are above `lowest`, which is added.
-
-    Complexity: O(log landmarks) a code, O(1) expected without order.
-    """
-    count = landmarks.size
-    if ordered:
-        for i in range(codes.size):
-            low = 0
-            high = count
-            while low < high:
-                middle = (low + high) // 2
-                if landmarks[middle] < codes[i]:
-                    low = middle + 1
-                else:
-                    high = middle
-            hit = low < count and landmarks[low] == codes[i]
-            out[i] = lowest + 2 * low + (1 if hit else 0)
-        return
-    size = 16
-    while size < 2 * count:
-        size *= 2
-    mask = np.uint64(size - 1)
-    cells = np.full(size, -1, dtype=np.int32)
-    for k in range(count):
-        at = mix(np.uint64(landmarks[k])) & mask
-        while cells[at] >= 0:
-            at = (at + np.uint64(1)) & mask
-        cells[at] = k
-    for i in range(codes.size):
-        at = mix(np.uint64(codes[i])) & mask
-        rank = 0
-        while cells[at] >= 0:
-            if landmarks[cells[at]] == codes[i]:
-                rank = 2 * cells[at] + 1
-                break
-            at = (at + np.uint64(1)) & mask
-        out[i] = lowest + rank

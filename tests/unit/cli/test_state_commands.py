@@ -225,7 +225,7 @@ def test_a_second_writer_is_told_to_wait(state: Path, tmp_path: Path) -> None:
     with Monitor.open(state):
         result = run("apply", state, changes(tmp_path, "delete,2,,,,,"))
     assert result.exit_code == 2
-    assert "wait for it to finish; reading commands work meanwhile" in result.stderr
+    assert "wait for that to finish, or close the monitor" in result.stderr
 
 
 def test_apply_refuses_what_names_nothing(state: Path, tmp_path: Path, people: Path) -> None:

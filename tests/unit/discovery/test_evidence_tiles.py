@@ -17,7 +17,6 @@ from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import (
     Evidence,
     evidence_between,
-    evidence_of_pairs,
     evidence_within,
     merged,
     tile_evidence,
@@ -96,9 +95,8 @@ def test_within_and_between(case: Any, nulls: str, narrow: int, monkeypatch: pyt
     found = evidence_within(space, rows.codes, rows.known, everything, Budget(threads=2))
     expected = plain(space, table, [(t, s) for t in range(n) for s in range(n) if t != s])
     assert counter(space, found) == expected
-    for word, (t, s) in zip(found.words, found.pairs.tolist()):
-        [own] = evidence_of_pairs(space, rows.codes, rows.known, np.array([t]), np.array([s]))
-        assert (own == word).all() and t != s
+    t, s = found.pairs.T
+    assert (PairWords(rows).words(t, s) == found.words).all() and (t != s).all()
     third = n // 3
     apart = evidence_between(space, rows.codes, rows.known, everything[third:], everything[:third], ONE)
     assert counter(space, apart) == plain(space, table, ordered_pairs(range(third), range(third, n)))
@@ -123,16 +121,20 @@ def test_listed_pairs(nulls: str) -> None:
     t, s = np.meshgrid(np.arange(40), np.arange(40))
     t, s = t[t != s], s[t != s]
     words = PairWords(rows).words(t, s)
-    assert (words == evidence_of_pairs(space, rows.codes, rows.known, t, s)).all()
+    for mask, i, j in zip(words[::50], t[::50].tolist(), s[::50].tolist()):
+        assert plain(space, table, [(i, j)]) == {frozenset(space.members(mask)): 1}
+    both, pairs = PairWords(rows).distinct(t, s)
+    assert (PairWords(rows).words(pairs[:, 0], pairs[:, 1]) == both).all()
+    assert {mask.tobytes() for mask in both} == {mask.tobytes() for mask in words}
     chosen = [
         words[3] & space.mask([0, 1, 2, 3, 4, 5, 6, 7]),
         words[700] & space.mask([1, 4, 5, 9]),
         space.mask([2, 3, 4]),
     ]
     listed = breaking_pairs(rows, chosen, ONE)
-    for mask, pairs in zip(chosen, listed):
+    for mask, all_pairs in zip(chosen, listed):
         hit = ((words & mask) == mask).all(axis=1)
-        assert sorted(pairs) == sorted(zip(t[hit].tolist(), s[hit].tolist()))
-    for mask, pairs in zip(chosen, breaking_pairs(rows, chosen, ONE, most=1)):
+        assert sorted(all_pairs) == sorted(zip(t[hit].tolist(), s[hit].tolist()))
+    for mask, one_pair in zip(chosen, breaking_pairs(rows, chosen, ONE, most=1)):
         hit = ((words & mask) == mask).all(axis=1)
-        assert len(pairs) == int(hit.any())
+        assert len(one_pair) == int(hit.any())

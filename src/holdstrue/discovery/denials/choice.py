@@ -6,7 +6,6 @@ import difflib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdstrue.data.coding import encode
@@ -120,14 +119,12 @@ def _sharing(table: pa.Table, names: list[str], domain: Domain, share: float) ->
     labels = Labels() if domain.kind == "label" else None
     values, counts, owners = [], [], []
     for i, name in enumerate(names):
-        distinct = pc.value_counts(table[name].drop_null())
-        column = distinct.field("values") if isinstance(distinct, pa.StructArray) else None
-        if column is None or not len(column):
-            continue
-        codes = encode(column, domain, name=name, labels=labels).identity
-        values.append(codes)
-        counts.append(np.array(distinct.field("counts").to_pylist(), dtype=np.int64))
-        owners.append(np.full(codes.size, i, dtype=np.int64))
+        coded = encode(table[name], domain, name=name, labels=labels)
+        codes = coded.identity if coded.valid is None else coded.identity[coded.valid]
+        distinct, times = np.unique(codes, return_counts=True)
+        values.append(distinct)
+        counts.append(times.astype(np.int64))
+        owners.append(np.full(distinct.size, i, dtype=np.int64))
     minima, totals = _overlaps(np.concatenate(values), np.concatenate(counts), np.concatenate(owners), len(names))
     maxima = totals[:, None] + totals[None, :] - minima
     return [

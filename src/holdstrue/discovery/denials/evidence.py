@@ -7,7 +7,7 @@ independent: threads here, tasks elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -91,20 +91,6 @@ def _block(codes: I64, known: Mask, slots: I64) -> Block:
     if end - first == slots.size and (np.diff(slots) == 1).all():
         return codes[:, first:end], known[:, first:end], slots
     return codes[:, slots], known[:, slots], slots
-
-
-def evidence_of_pairs(space: Space, codes: I64, known: Mask, t: I64, s: I64) -> U64:
-    """The sets of atoms that hold for the listed ordered pairs of slots. Complexity: O(pairs x comparisons)."""
-    used, place = np.unique(np.concatenate([t, s]), return_inverse=True)
-    layout, side = ranked(space, codes[:, used], known[:, used], used, 1, as_given=True)
-    words = np.empty((layout.width, t.size), dtype=np.uint64)
-    known_t, known_s = side.known
-    kernels.words_of_pairs(
-        side.ranks, side.ranks, layout.plan, layout.bits, layout.base, known_t, known_s,
-        np.ascontiguousarray(place[: t.size], dtype=np.int64), np.ascontiguousarray(place[t.size :], dtype=np.int64),
-        words,
-    )  # fmt: skip
-    return layout.atoms(np.ascontiguousarray(words.T), mirrored=False)
 
 
 def tile_evidence(space: Space, t: tuple[I64, Mask], s: tuple[I64, Mask] | None = None) -> tuple[U64, I64]:
@@ -212,9 +198,3 @@ def _unpacked(layout: Layout, tally: Tally, t: Side, s: Side, complete: bool) ->
     whole.add(layout.atoms(words, mirrored=False), counts, pairs)
     whole.add(layout.atoms(words, mirrored=True), counts, pairs[:, ::-1])
     return Evidence(whole.words(), whole.counts(), whole.first(), complete)
-
-
-def slot_blocks(slots: I64, size: int) -> Iterator[I64]:
-    """Slots in blocks of at most this many rows, for tiles elsewhere."""
-    for start in range(0, slots.size, size):
-        yield slots[start : start + size]

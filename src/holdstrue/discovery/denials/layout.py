@@ -76,6 +76,23 @@ class Layout:
                 self.base[slot.known // self.lane] |= lane_type(1 << (slot.known % self.lane))
         self._slot_of = {(s.comparison.left, s.comparison.right): s for s in self.slots}
 
+    def hopes(self, t: Lanes, s: Lanes, *, same: bool) -> NDArray[np.uint8]:
+        """By comparison and row t: 0 where it is an equality with a value that no (other) row s has.
+
+        Complexity: O(rows) a comparison.
+        """
+        found = np.ones((len(self.slots), t.shape[1]), dtype=np.uint8)
+        for k, slot in enumerate(self.slots):
+            left, right = slot.comparison.left, slot.comparison.right
+            if not slot.comparison.ordered and t.shape[1]:
+                size = max(int(t[left].max()), int(s[right].max(initial=self.lowest))) - self.lowest + 1
+                partners = np.bincount(s[right].astype(np.int64) - self.lowest, minlength=size)
+                others = partners[t[left].astype(np.int64) - self.lowest]
+                if same:
+                    others = others - (t[left] == s[right])
+                found[k] = others > 0
+        return found
+
     def known_lanes(self, known: NDArray[np.bool_], role: str) -> Lanes:
         """Masks of the bits that a row's known values allow, as t or as s; without columns if all of both sides are."""
         if not self._unsure:
@@ -141,12 +158,14 @@ class Layout:
 class Side:
     """Rows of one side of a tile.
 
-    Ranks by column and row; the lanes that known values allow as t and as s; multiplicities, where rows stand
+    Ranks by column and row; the lanes that known values allow as t and as s; which comparisons may hold for a row
+    as t (by comparison and row; only set for the rows t of a tile); multiplicities, where rows stand
     for several that are equal (without entries each stands for itself), and then the slot of a second one.
     """
 
     ranks: Lanes
     known: tuple[Lanes, Lanes]
+    hopes: NDArray[np.uint8]
     weights: I64
     slots: I64
     copies: I64

@@ -67,6 +67,7 @@ class ProbingWay:
         self._probes: list[tuple[Probe, U64]] = []
         self.verifier: Verifier | None = None
         self.table: pa.Table | None = None
+        self._inside = 0
         self.verified = 0
         self.candidates = 0
 
@@ -108,6 +109,7 @@ class ProbingWay:
         self._index(cover, rest)
         for probe, _ in self._probes:
             probe.insert(new)
+        self._inside += new.size
         words, pairs = self._incremental(cover, new)
         self._witness(words, pairs)
         cover = self._search.extended(cover, words)
@@ -185,18 +187,18 @@ class ProbingWay:
     def _neighbours(self, slots: I64) -> tuple[U64, I64]:
         """Evidences of rows and their next ones by each column."""
         t, s = [], []
+        some = slots[: 2 * NEIGHBOURS]
         for column in range(len(self._rows.space.columns)):
-            some = slots[: 2 * NEIGHBOURS]
             order = some[np.argsort(self._rows.codes[column, some], kind="stable")][:NEIGHBOURS]
-            t += [order[:-1], order[1:]]
-            s += [order[1:], order[:-1]]
-        first, second = np.concatenate(t), np.concatenate(s)
-        words = PairWords(self._rows).words(first, second)
-        return words, np.stack([first, second], axis=1)
+            t.append(order[:-1])
+            s.append(order[1:])
+        return PairWords(self._rows).distinct(np.concatenate(t), np.concatenate(s))
 
     def _index(self, cover: Cover, slots: I64) -> None:
-        """Indexes for the rules that none serves yet."""
+        """Indexes for the rules that none serves yet, on these rows; all anew when most rows inside are gone."""
         space = self._rows.space
+        if self._inside > 2 * slots.size:
+            self._probes = []
         sets = canonical(space, cover.sets)
         sets = sets[(sets != 0).any(axis=1)]
         served = np.zeros(sets.shape[0], dtype=np.bool_)
@@ -205,6 +207,7 @@ class ProbingWay:
         rest = sets[~served]
         if not rest.shape[0]:
             return
+        self._inside = max(slots.size, self._inside if self._probes else 0)
         for choice, _ in IndexSelection(self._rows, slots).choose(list(rest)):
             probe = Probe(self._rows, choice)
             probe.insert(slots)

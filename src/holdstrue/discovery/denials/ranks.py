@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.denials.layout import Lanes, Layout, Side
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import digest
-from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import ranks as kernels
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -86,8 +86,14 @@ def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side
     for ranks, known, slots in sides:
         order = _locality(ranks, space)
         lanes = _lanes(layout, known if known.all() else known[:, order])
-        arranged.append(Side(np.ascontiguousarray(ranks[:, order]), lanes, none, slots[order], none))
-    return layout, arranged[0], arranged[1]
+        arranged.append((np.ascontiguousarray(ranks[:, order]), lanes, slots[order]))
+    (t_ranks, t_lanes, t_slots), (s_ranks, s_lanes, s_slots) = arranged
+    hopes = layout.hopes(t_ranks, s_ranks, same=False)
+    return (
+        layout,
+        Side(t_ranks, t_lanes, hopes, none, t_slots, none),
+        Side(s_ranks, s_lanes, hopes[:, :0], none, s_slots, none),
+    )
 
 
 def _lanes(layout: Layout, known: Mask) -> tuple[Lanes, Lanes]:
@@ -110,7 +116,9 @@ def _usable(space: Space, known: Mask) -> Mask:
 
 def _side(layout: Layout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> Side:
     narrow: Lanes = (ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32)
-    return Side(np.ascontiguousarray(narrow), _lanes(layout, known), weights, np.ascontiguousarray(slots), copies)
+    narrow = np.ascontiguousarray(narrow)
+    hopes = layout.hopes(narrow, narrow, same=True)
+    return Side(narrow, _lanes(layout, known), hopes, weights, np.ascontiguousarray(slots), copies)
 
 
 def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I64, I64]:

@@ -55,7 +55,7 @@ def breaking_pairs(
         while state[1] < end:
             listed = kernels.match_pairs(
                 side.ranks, side.ranks, layout.plan, layout.bits, layout.base, side.known[0], side.known[1],
-                span, asked, wanted, out, state,
+                side.hopes, span, asked, wanted, out, state,
             )  # fmt: skip
             for which, t, s in out[:listed].tolist():
                 one, other = int(slots[t]), int(slots[s])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.denials.layout import Layout, Side
 from holdstrue.index.arrays import room
 from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import words as words_kernels
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -61,9 +62,9 @@ class Tally:
         """
         self._reserve(self._used + words.shape[0])
         before, numbers = self._used, np.empty(words.shape[0], dtype=np.int64)
-        self._used = kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
+        self._used = words_kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
         self._counts[before : self._used] = 0
-        kernels.accumulate(self._counts, numbers, np.ascontiguousarray(counts))
+        words_kernels.accumulate(self._counts, numbers, np.ascontiguousarray(counts))
         if first is not None:
             fresh = np.flatnonzero(numbers >= before)
             new, place = np.unique(numbers[fresh], return_index=True)
@@ -83,7 +84,7 @@ class Tally:
             size *= 2
         if size > self._cells.size:
             self._cells = np.zeros(size, dtype=np.int32)
-            kernels.reenter(self._cells, self._keys, self._used)
+            words_kernels.reenter(self._cells, self._keys, self._used)
 
 
 class PairCounter:
@@ -104,8 +105,8 @@ class PairCounter:
         """Count the pairs of a tile. Runtime complexity: as `kernels.evidence.count_pairs`."""
         state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
         while not kernels.count_pairs(
-            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.weights, s.weights,
-            span, self._table, self._first, state,
+            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.hopes,
+            t.weights, s.weights, span, self._table, self._first, state,
         ):  # fmt: skip
             larger = np.zeros((2 * self._table.shape[0], self._table.shape[1]), dtype=np.uint64)
             larger_first = np.zeros((larger.shape[0], 2), dtype=np.int64)

@@ -1,0 +1,58 @@
+"""Codes as ranks among the codes of other rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdstrue.kernels.digest import mix
+from holdstrue.kernels.jit import kernel
+
+I64 = NDArray[np.int64]
+Lanes = NDArray[Any]
+
+
+@kernel
+def ranks_among(landmarks: I64, codes: I64, ordered: bool, lowest: int, out: Lanes) -> None:
+    """Ranks by which codes compare with the landmarks (ascending, distinct) as their values do.
+
+    The i-th landmark has rank 2i + 1, a code between two landmarks the even rank between theirs; where order
+    does not matter any code that is no landmark has rank 0. All are above `lowest`, which is added.
+
+    Complexity: O(log landmarks) a code, O(1) expected without order.
+    """
+    count = landmarks.size
+    if ordered:
+        for i in range(codes.size):
+            low = 0
+            high = count
+            while low < high:
+                middle = (low + high) // 2
+                if landmarks[middle] < codes[i]:
+                    low = middle + 1
+                else:
+                    high = middle
+            hit = low < count and landmarks[low] == codes[i]
+            out[i] = lowest + 2 * low + (1 if hit else 0)
+        return
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    mask = np.uint64(size - 1)
+    cells = np.full(size, -1, dtype=np.int32)
+    for k in range(count):
+        at = mix(np.uint64(landmarks[k])) & mask
+        while cells[at] >= 0:
+            at = (at + np.uint64(1)) & mask
+        cells[at] = k
+    for i in range(codes.size):
+        at = mix(np.uint64(codes[i])) & mask
+        rank = 0
+        while cells[at] >= 0:
+            if landmarks[cells[at]] == codes[i]:
+                rank = 2 * cells[at] + 1
+                break
+            at = (at + np.uint64(1)) & mask
+        out[i] = lowest + rank
