@@ -19,6 +19,10 @@ from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import DC, Rule
 
 
+MOST_RULES = 50_000
+"""Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
+
+
 class DenialKind(PerTable[DenialCore]):
     """Minimal denial constraints."""
 
@@ -83,4 +87,4 @@ def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
 
 def _core_options(options: Options) -> DenialOptions:
     space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls)
-    return DenialOptions(space, options.max_predicates, error=options.error, sample=options.sample)
+    return DenialOptions(space, options.max_predicates, MOST_RULES, error=options.error, sample=options.sample)

@@ -151,7 +151,8 @@ class Space:
         """
         ways = {(c.left, c.right) for c in self.comparisons}
         ways |= {(right, left) for left, right in ways}
-        return np.array([_on_cycle(ways, c.left, c.right) for c in self.comparisons], dtype=np.bool_)
+        bridges = _bridges(ways, len(self.columns))
+        return np.array([(c.left, c.right) not in bridges for c in self.comparisons], dtype=np.bool_)
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -237,17 +238,35 @@ class Space:
         return self.mask(atoms)
 
 
-def _on_cycle(ways: set[tuple[int, int]], left: int, right: int) -> bool:
-    """Whether s.right is reached from t.left without comparing the two."""
-    if all(one == other for one, other in ways):
-        return False
-    reached, frontier = {("t", left)}, [("t", left)]
-    while frontier:
-        role, column = frontier.pop()
-        for one, other in ways - {(left, right)}:
-            if column == (one if role == "t" else other):
-                node = ("s", other) if role == "t" else ("t", one)
-                if node not in reached:
-                    reached.add(node)
-                    frontier.append(node)
-    return ("s", right) in reached
+def _bridges(ways: set[tuple[int, int]], columns: int) -> set[tuple[int, int]]:
+    """The comparisons of t.left with s.right that lie on no cycle (Tarjan). Complexity: O(columns + comparisons)."""
+    beside: list[list[int]] = [[] for _ in range(2 * columns)]
+    for left, right in ways:
+        beside[left].append(columns + right)
+        beside[columns + right].append(left)
+    seen, low = [-1] * len(beside), [0] * len(beside)
+    bridges: set[tuple[int, int]] = set()
+    clock = 0
+    for root in range(len(beside)):
+        if seen[root] >= 0:
+            continue
+        seen[root] = low[root] = clock
+        path = [(root, -1, iter(beside[root]))]
+        while path:
+            node, came, rest = path[-1]
+            clock += 1
+            for other in rest:
+                if seen[other] < 0:
+                    seen[other] = low[other] = clock
+                    path.append((other, node, iter(beside[other])))
+                    break
+                if other != came:
+                    low[node] = min(low[node], seen[other])
+            else:
+                path.pop()
+                if came >= 0:
+                    low[came] = min(low[came], low[node])
+                    if low[node] > seen[came]:
+                        one, two = sorted((node, came))
+                        bridges.add((one, two - columns))
+    return bridges

@@ -11,6 +11,10 @@ from holdstrue.rules.order import Order
 
 U64 = NDArray[np.uint64]
 
+MOST_ENTAILED = 100_000
+"""Atoms that are asked whether they follow from others, at most: some seconds. Spaces of thousands of predicates,
+which no search ends on, would ask for hours; what is left unasked there is shown, and holds."""
+
 _ORDERS: tuple[tuple[Var, Var], ...] = (("t", "s"), ("s", "t"))
 
 
@@ -40,7 +44,8 @@ def _implied(space: Space, kept: U64) -> NDArray[np.bool_]:
     off_exchanged = _exchanged(space, off)[0]
     implied = np.zeros(kept.shape[0], dtype=np.bool_)
     patterns, which = np.unique(on, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
+    a_pattern = max(1, len(space.members(cyclic)))
+    for number, pattern in enumerate(patterns[: MOST_ENTAILED // a_pattern]):
         if len(space.predicates_of(pattern)) < 3:
             continue
         ways = []
