@@ -144,7 +144,9 @@ def test_a_full_disk_is_told(people: Path) -> None:
 
 def test_ctrl_c_ends_with_one_line(people: Path) -> None:
     slow = (
-        "import sys, time\nimport holdstrue.detect.check as c\n"
+        "import signal, sys, time\nimport holdstrue.detect.check as c\n"
+        # a suite that was started in the background has it ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def check(*_, **__):\n    print('started', flush=True)\n    time.sleep(30)\n"
         "c.check = check\nfrom holdstrue.cli.main import run\nrun()"
     )
