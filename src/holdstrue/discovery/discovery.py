@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
@@ -72,7 +72,7 @@ class Discovery:
         """The rules that no others imply, best first."""
         return [found for found in self.rules if not found.implied]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Found]:
         return iter(self.rules)
 
     def __len__(self) -> int:
@@ -187,7 +187,7 @@ class Discovery:
             line = {"batch": batch, "died": len(died), "born": len(born), "rules": len(after)}
             self._state.append(self._held, incoming, line, self._snapshots)
         self._broken = False
-        return RuleChanges(batch, died, born, len(after))
+        return RuleChanges(batch, died, born, len(after), how=self.explain())
 
     def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Gone]:
         self._found = None

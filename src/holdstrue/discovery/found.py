@@ -111,6 +111,8 @@ class RuleChanges:
     """How many rules there are now."""
     duplicate: bool = False
     """Whether the batch had been applied before and so did nothing."""
+    how: str = ""
+    """How each kind of rule was followed, and why so."""
 
     def __repr__(self) -> str:
         return f"RuleChanges(batch={self.batch!r}: -{len(self.died)} died, +{len(self.born)} born, {self.rules} rules)"
@@ -127,4 +129,5 @@ class RuleChanges:
             "died": died,
             "born": [found.to_dict() for found in self.born],
             "rules": self.rules,
+            "how": self.how.splitlines(),
         }

@@ -79,6 +79,8 @@ def rule_changes_text(changes: RuleChanges, *, ink: Ink | None = None) -> Iterat
         yield f"  {ink.paint('bad', '- ' + shorten(printable(ended.text), RULE_WIDTH))}{_witness(ended)}\n"
     for found in changes.born:
         yield f"  {ink.paint('good', '+ ' + _said(found))}\n"
+    for line in changes.how.splitlines():
+        yield f"  {ink.paint('faint', line)}\n"
 
 
 def _witness(ended: Ended) -> str:
