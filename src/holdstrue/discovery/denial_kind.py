@@ -18,7 +18,6 @@ from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import DC, Rule
 
-
 MOST_RULES = 50_000
 """Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
 
