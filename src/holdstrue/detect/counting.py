@@ -45,8 +45,12 @@ def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> t
     for size in range(len(unequal) + 1):
         for agreed in combinations(unequal, size):
             t_group, s_group = _finer(rows, check, t_slots, s_slots, agreed)
+            # terms across columns put t and s into different groups, so that one order does not serve both
+            aligned = same and all(term.left == term.right for term in agreed)
             if everyone:
-                queries, points = dominance_counts(s_group, point_a, point_b, t_group, query_a, query_b, aligned=same)
+                queries, points = dominance_counts(
+                    s_group, point_a, point_b, t_group, query_a, query_b, aligned=aligned
+                )
             else:
                 queries = np.zeros(t_at.size, dtype=np.int64)
                 queries[possible], points = dominance_counts(

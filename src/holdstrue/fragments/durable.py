@@ -102,6 +102,11 @@ class SiteState:
         self._store.verified()
         return None if last is None else last.answer()
 
+    @property
+    def count(self) -> int:
+        """How many batches were committed."""
+        return len(self._ids)
+
     def seen(self, batch: str) -> bool:
         """Whether a batch was committed."""
         return batch in self._ids

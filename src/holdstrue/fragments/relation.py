@@ -106,6 +106,13 @@ class Relation:
         schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
         self.layout: Layout = layout_of(told, names)
+        for site in self.layout.sites:
+            for column in () if site.condition is None else condition_columns(site.condition):
+                if column not in self.layout.columns:
+                    raise HoldstrueError(
+                        f"the filter (where) of site {site.name!r} speaks of a column {column!r} that no site has",
+                        hint=f"the columns are {', '.join(self.layout.columns)}",
+                    )
         self._atoms = atoms_of(self.rules, self.layout)
         self._plan = plan_of(self.layout, self.rules, self._atoms, plan, k)
         self._types = _types(self.layout, schemas)
@@ -132,6 +139,7 @@ class Relation:
         return Setup(
             site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
             self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
+            tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
         )  # fmt: skip
 
     def __enter__(self) -> Self:
@@ -206,6 +214,8 @@ class Relation:
     def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
         """A batch that only some sites committed must be finished before another one starts."""
         last = self._host.all("last")
+        if len(set(last.values())) > 1:
+            self._refuse_lost()
         if any(done.values()):
             return
         if len(set(last.values())) > 1:
@@ -217,6 +227,17 @@ class Relation:
             raise StateError(f"batch {ahead[0]!r} was committed at some sites only", hint="apply it again; then go on")
         if batch != LOAD and None in last.values() and any(site.source is not None for site in self.layout.sites):
             raise HoldstrueError("the relation is not loaded", hint="call load() first")
+
+    def _refuse_lost(self) -> None:
+        """A site that lacks more than the last batch cannot catch up."""
+        counts = self._host.all("count")
+        most = max(counts.values())
+        for site, count in counts.items():
+            if count < most - 1:
+                raise StateError(
+                    f"site {site!r} has {count} of {most} batches: its state was lost or is an old copy",
+                    hint="bring its state directory back, or load the relation anew into empty directories",
+                )
 
     def _begin(self, batch: str, changes: Any) -> None:
         prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
@@ -354,6 +375,9 @@ class Relation:
 
         Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
         """
+        if len(set(self._host.all("last").values())) > 1:
+            self._refuse_lost()
+            raise StateError("the last batch was committed at some sites only", hint="apply it again first")
         plan = copy_plan(self.layout, self._atoms, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
         self._host.each("open_check", {site.name: (self._setup(site, plan, True),) for site in self.layout.sites})

@@ -35,6 +35,8 @@ class Setup:
     recall: bool = False
     declared: pa.Schema | None = None
     """All columns of the site's source, so that a state can be opened without it."""
+    elsewhere: tuple[Condition, ...] = ()
+    """The filters of the other fragments."""
 
     @cached_property
     def held(self) -> frozenset[str]:

@@ -27,6 +27,7 @@ from holdstrue.fragments.record import Record
 from holdstrue.fragments.setup import Setup
 from holdstrue.fragments.turn import Turn, in_order
 from holdstrue.plan.filter import holds
+from holdstrue.rules.text import condition_text
 
 Mask = NDArray[np.bool_]
 
@@ -65,6 +66,10 @@ class SiteWork:
     def last(self) -> str | None:
         """The last batch that was committed here."""
         return None if self._last is None else self._last.batch
+
+    def count(self) -> int:
+        """How many batches were committed here."""
+        return len(self._seen) if self._state is None else self._state.count
 
     def done(self, batch: str) -> bool:
         """Whether a batch was committed here."""
@@ -148,17 +153,19 @@ class SiteWork:
 
     def _refuse_foreign(self, rows: pa.Table) -> None:
         """Rows of the source that the fragment's filter does not select, as far as the site can tell."""
-        where = self.setup.where
-        if where is None or not set(condition_columns(where)) <= set(rows.column_names):
-            return
-        own = holds(where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
-        if not own.all():
-            at = int(np.flatnonzero(~own)[0])
-            key = {name: rows.column(name)[at].as_py() for name in self.setup.key}
-            raise DataError(
-                f"row {key} of site {self.setup.name!r} is not in its fragment",
-                hint="the filter (where) of a site must hold for all rows of its source",
-            )
+        wanted = (*(() if self.setup.where is None else (self.setup.where,)), *self.setup.elsewhere)
+        for number, where in enumerate(wanted):
+            if not set(condition_columns(where)) <= set(rows.column_names):
+                continue
+            held = holds(where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
+            wrong = np.flatnonzero(held if number else ~held)
+            if wrong.size:
+                key = {name: rows.column(name)[int(wrong[0])].as_py() for name in self.setup.key}
+                raise DataError(
+                    f"row {key} of site {self.setup.name!r} is "
+                    + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
+                    hint="of all filters (where), only the site's own must hold for the rows of its source",
+                )
 
     def _old_images(self, rows: pa.Table, old: NDArray[np.int32]) -> pa.Table:
         """By entry its old image; the new one stands in where there is none."""

@@ -48,7 +48,7 @@ _LATER = frozenset({"receive", "settle", "open_check", "take_verdicts", "compare
 _AHEAD: Mapping[str, Call] = {"done": ("last", ()), "begin": ("ship", (0,)), "finish": ("sent", ())}
 """What is asked next anyway, and is answered by the same job."""
 
-_READING = frozenset({"done", "last", "presence", "violations", "standing", "size", "classes"})
+_READING = frozenset({"count", "done", "last", "presence", "violations", "standing", "size", "classes"})
 """Verbs that belong to no batch."""
 
 MOST_JOBS = 8
