@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,12 @@ from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import DC, Rule
 
+FEW = 0.005
+"""Share of the pairs that a near miss may lose: in a table of few rows a handful of pairs is no exception."""
+
+MOST_COLUMNS = 64
+"""Columns up to which they are compared across: beyond, thousands of comparisons would end any search."""
+
 MOST_RULES = 50_000
 """Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
 
@@ -28,6 +35,8 @@ class DenialKind(PerTable[DenialCore]):
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> DenialCore:
         """Search one table."""
+        if table.num_columns > MOST_COLUMNS:
+            options = replace(options, cross=False)
         budget = Budget(work.deadline, options.threads or 0, work.progress)
         core = DenialCore.load(table, _core_options(options), budget, verifier=breaking, within=work.within)
         core.budget = Budget(threads=options.threads or 0)
@@ -67,6 +76,8 @@ class DenialKind(PerTable[DenialCore]):
             core.budget = Budget(time.monotonic() + NEAR_SECONDS, before.threads)
             for miss in core.near_misses(most):
                 rule = miss.rule
+                if rule.error > FEW:
+                    continue
                 measures = {"score": round(rule.score, 4), "support": rule.support}
                 misses.append(Miss(rule.body, len(miss.pairs), rule.error, miss.pairs, (), name, measures))
             core.budget = before

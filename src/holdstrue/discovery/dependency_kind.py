@@ -57,6 +57,7 @@ class DependencyKind(PerTable[Core]):
         return [
             Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, _measures(miss))
             for name, core in self.cores.items()
+            if core.complete
             for miss in core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
         ]
 

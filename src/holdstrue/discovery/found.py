@@ -99,6 +99,11 @@ class Ended:
         """The rule as text."""
         return text_of(self.body)
 
+    @property
+    def kind(self) -> str:
+        """key, fd, cfd, dc or inclusion."""
+        return Rule(self.body, "").kind
+
 
 @dataclass(frozen=True)
 class RuleChanges:

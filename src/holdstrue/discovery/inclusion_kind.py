@@ -63,8 +63,9 @@ class InclusionKind:
         return [Gone(died.body) for died in turnover.died]
 
     def found(self) -> list[Found]:
-        """The inclusions now, each with what speaks for a foreign key."""
-        return [Found(one.found.body, one.score, _measures(one)) for one in ranked(self.core, self._tables())]
+        """The inclusions of columns with values, each with what speaks for a foreign key."""
+        everything = ranked(self.core, self._tables())
+        return [Found(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
 
     def near(self, most: int) -> list[Miss]:
         """Partial inclusions that look like foreign keys, with values and rows that break them."""

@@ -223,13 +223,13 @@ class Store:
         if not self.path.is_dir():
             raise StateError(
                 f"no state directory at {self.path}",
-                hint="make one with: holdstrue init STATE --rules FILE --key COLS",
+                hint="make one with: holdstrue init STATE --rules FILE --key COLS, or discover DATA --state STATE",
             )
         manifests = self._manifests()
         if not manifests:
             raise StateError(
                 f"{self.path} is not a state directory: it holds no manifest",
-                hint="make one with: holdstrue init STATE --rules FILE --key COLS",
+                hint="make one with: holdstrue init STATE --rules FILE --key COLS, or discover DATA --state STATE",
             )
         return self._read(manifests[-1])
 

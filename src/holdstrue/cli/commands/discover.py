@@ -175,7 +175,7 @@ def discover(
         with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
             if data:
                 sources, keys = _sources(data, key)
-                kinds = column_names(kind, "--kind")
+                kinds = [name.strip() for name in kind.split(",") if name.strip()]
                 if cluster is not None:
                     found = cluster.discover(sources, kinds, key=keys, state=state, read=read, **choices)
                 else:

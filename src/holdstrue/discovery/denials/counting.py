@@ -46,20 +46,30 @@ class CountingWay:
         self._search = search
         self._error = error
         self.evidence = CountedEvidence(rows.space.width)
+        self._whole = True
 
     def load(self, slots: I64, budget: Budget, within: Within | None = None) -> Cover:
         """Compare all pairs, here or elsewhere, and search."""
         rows = self._rows
         found = (within or evidence_within)(rows.space, rows.codes, rows.known, slots, budget)
         self.evidence.apply([], [found])
+        self._whole = found.complete
         return self._searched(found.complete, budget)
 
     def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, budget: Budget) -> Outcome:
-        """Count the pairs of removed rows out and those of new rows in; bring the cover up to date."""
+        """Count the pairs of removed rows out and those of new rows in; bring the cover up to date.
+
+        Where time ran out before all pairs were counted, they are counted anew.
+        """
+        if not self._whole:
+            self.evidence = CountedEvidence(self._rows.space.width)
+            cover = self.load(np.sort(np.concatenate([rest, new])), budget)
+            return Outcome(cover, self.evidence.words()[:0], np.zeros((0, 2), dtype=np.int64))
         lost = [self._within(removed, budget), self._between(removed, rest, budget)] if removed.size else []
         won = [self._within(new, budget), self._between(new, rest, budget)] if new.size else []
         shift = self.evidence.apply(lost, won)
-        cover = self._followed(cover, shift, all(part.complete for part in (*lost, *won)), budget)
+        self._whole = all(part.complete for part in (*lost, *won))
+        cover = self._followed(cover, shift, self._whole, budget)
         if not won:
             return Outcome(cover, shift.fresh, shift.pairs)
         return Outcome(cover, np.concatenate([p.words for p in won]), np.concatenate([p.pairs for p in won]))
@@ -108,8 +118,9 @@ class CountingWay:
 
     def snapshot(self) -> Snapshot:
         """Plain arrays that make up the state."""
-        return dict(self.evidence.snapshot())
+        return {**self.evidence.snapshot(), "whole": np.array([self._whole])}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self.evidence.restore(arrays["words"], arrays["counts"])
+        self._whole = bool(arrays["whole"][0])

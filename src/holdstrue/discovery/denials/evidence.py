@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
@@ -29,8 +29,8 @@ Mask = NDArray[np.bool_]
 TASK_PAIRS = 1 << 23
 """Pairs of a task: some 20 ms, after which the deadline is looked at. Chosen, not tuned."""
 
-MOST_EVIDENCES = 1 << 22
-"""Distinct evidences beyond which counting stops: 130 MB at one word each, and no cover search would end."""
+MOST_WORDS = 1 << 22
+"""Words of distinct evidences beyond which counting stops: 130 MB at one word each, and no cover search would end."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], budget: Budget
         counter = PairCounter(layout.width)
         while (span := next_task()) is not None:
             counter.count(layout, t, s, np.array(span, dtype=np.int64))
-            if budget.over or len(counter) > MOST_EVIDENCES:
+            if budget.over or len(counter) * layout.width > MOST_WORDS:
                 stopped.append(True)
         return counter
 
@@ -188,7 +188,9 @@ def _add_copies(layout: Layout, side: Side, tally: Tally) -> None:
 
 
 def _unpacked(layout: Layout, tally: Tally, t: Side, s: Side, complete: bool) -> Evidence:
-    """Both orders of every pair, as sets of atoms, with slots for rows."""
+    """Both orders of every pair, as sets of atoms, with slots for rows; nothing where some were not counted."""
+    if not complete:
+        return replace(no_evidence(layout.space), complete=False)
     words, counts, first = tally.words(), tally.counts(), tally.first()
     pairs = np.stack([t.slots[first[:, 0]], s.slots[first[:, 1]]], axis=1) if first.size else first
     if t is s and t.weights.size:
