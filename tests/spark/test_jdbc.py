@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdstrue import check as check_here
 from holdstrue import load_rules
+from holdstrue.fragments import Site
+from holdstrue.spark.fragments import relation
 from holdstrue.spark.monitor import Monitor
 from holdstrue.spark.scratch import check
 from laws.test_detection import found, nonempty
@@ -107,3 +110,18 @@ def test_from_a_database_and_back(spark: SparkSession, database: Postgres, tmp_p
     assert stored(database, "changed", "change = -1") == added(after, before)
     write(monitor.violations(), database, "violations", "overwrite")
     assert stored(database, "violations") == nonempty(after)
+
+
+def test_sites_of_a_split_relation_are_tables_of_a_database(
+    spark: SparkSession, database: Postgres, tmp_path: Path
+) -> None:
+    whole = read(spark, database, "houses").select("id", "zip", "city").toArrow()
+    sites = [
+        Site("a", source=read(spark, database, "(select id, zip from houses) as a"), state=tmp_path / "a"),
+        Site("b", source=read(spark, database, "(select id, city from houses) as b"), state=tmp_path / "b"),
+    ]
+    split = relation(spark, sites, ["zip -> city"], key="id")
+    loaded = split.load()
+    rows = {key for v in check_here(whole, "zip -> city", key="id") for key in (v.t, v.s)}
+    assert loaded.added_keys("zip -> city") == rows != set()
+    split.close()
