@@ -11,6 +11,7 @@ import pytest
 
 from holdstrue import Discovery, discover
 from holdstrue import spark as on_spark
+from spark.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +36,13 @@ def said(found: Discovery) -> set[str]:
 @pytest.mark.parametrize("rows", [0, 1, 40, 1500])
 def test_as_in_one_process(spark: SparkSession, rows: int) -> None:
     here = table(rows)
-    found = on_spark.discover(spark.createDataFrame(here), key="id")
+    found = on_spark.discover(frame(spark, here), key="id")
     assert (said(found), found.complete) == (said(discover(here, key="id")), True)
 
 
 def test_it_is_kept_and_followed(spark: SparkSession, tmp_path: Path) -> None:
     here = table(40)
-    found = on_spark.discover(spark.createDataFrame(here), kinds="dc", key="id", state=tmp_path / "state")
+    found = on_spark.discover(frame(spark, here), kinds="dc", key="id", state=tmp_path / "state")
     found.close()
     with Discovery.open(tmp_path / "state") as kept:
         kept.apply(pa.table({"id": list(range(20)), "op": ["delete"] * 20}))
@@ -49,7 +50,7 @@ def test_it_is_kept_and_followed(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_rows_that_share_a_key_are_shown_as_they_are(spark: SparkSession) -> None:
-    frame = spark.createDataFrame(pa.table({"id": [1, 1], "zip": ["1", "1"], "city": ["Bonn", "Ulm"]}))
-    report = on_spark.check(frame, "zip -> city", key="id")
+    shared = frame(spark, pa.table({"id": [1, 1], "zip": ["1", "1"], "city": ["Bonn", "Ulm"]}))
+    report = on_spark.check(shared, "zip -> city", key="id")
     [(_, rows)] = report.examples(report.results[0], 5)
     assert {row["city"] for row in rows} == {"Bonn", "Ulm"}

@@ -13,6 +13,7 @@ from holdstrue import HoldstrueError
 from holdstrue.discovery.inclusions.durable import DurableInclusions
 from holdstrue.discovery.inclusions.unary import UnaryInclusions
 from holdstrue.spark import Inclusions
+from spark.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ def bodies(found: Any) -> set[Any]:
 def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     rows: Rows = {name: [some_row(draw, name) for _ in range(draw.randrange(7))] for name in SCHEMAS}
-    frames = {name: spark.createDataFrame(table) for name, table in tables(rows).items()}
+    frames = {name: frame(spark, table) for name, table in tables(rows).items()}
     kept = Inclusions.create(tmp_path / "state", frames, shards=4)
     assert bodies(kept.rules(1.0)) == bodies(UnaryInclusions.load(tables(rows)).rules(1.0))
     for step in range(4):
@@ -56,7 +57,7 @@ def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> No
             rows[name] += new
             said = [r | {"op": "delete"} for r in gone] + [r | {"op": "insert"} for r in new]
             schema = SCHEMAS[name].append(pa.field("op", pa.string()))
-            changes[name] = spark.createDataFrame(pa.Table.from_pylist(said, schema=schema))
+            changes[name] = frame(spark, pa.Table.from_pylist(said, schema=schema))
         turnover = kept.apply(changes, f"b{step}", op_column="op")
         expected = bodies(UnaryInclusions.load(tables(rows)).rules(1.0))
         assert bodies(kept.rules(1.0)) == expected
@@ -70,7 +71,7 @@ def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> No
 @pytest.mark.soak
 def test_rows_that_are_not_there_cannot_go(spark: SparkSession, tmp_path: Path) -> None:
     rows: Rows = {"r": [{"a": 1, "b": "x", "c": 2}], "q": []}
-    frames = {name: spark.createDataFrame(table) for name, table in tables(rows).items()}
+    frames = {name: frame(spark, table) for name, table in tables(rows).items()}
     kept = Inclusions.create(tmp_path / "state", frames, shards=4)
     before = bodies(kept.rules(1.0))
     gone = spark.createDataFrame(pa.table({"a": [7], "b": ["x"], "c": [2], "op": ["delete"]}))
