@@ -87,6 +87,35 @@ def test_counted_by_sweeping(index: Any, data: st.DataObject) -> None:
         pair.COUNT_FROM = before
 
 
+@SETTINGS
+@given(data=st.data())
+def test_counted_by_sweeping_across_columns(data: st.DataObject) -> None:
+    """The same for rules whose terms compare different columns of few values, so that groups of t and s differ."""
+    columns = st.sampled_from("abc")
+    terms = data.draw(st.lists(st.tuples(columns, st.sampled_from(worlds.OPS), columns), min_size=1, max_size=4))
+    if not any(op in ("!=", "=") and left != right for left, op, right in terms):
+        terms.append(("a", "!=", "b"))
+    text = " and ".join(f"t.{left} {op} s.{right}" for left, op, right in terms)
+    rows = [
+        {"id": i, **{name: data.draw(st.one_of(st.integers(0, 2), st.none())) for name in "abc"}}
+        for i in range(data.draw(st.integers(1, 9)))
+    ]
+    try:
+        rules = load_rules([f"not({text})"])
+    except HoldstrueError:
+        return  # it can never be violated
+    schema = pa.schema(dict.fromkeys(("id", "a", "b", "c"), pa.int64()))
+    before = pair.COUNT_FROM
+    pair.COUNT_FROM = 0
+    try:
+        report = check(pa.Table.from_pylist(rows, schema=schema), rules, key="id", limit=None)
+        truth = expected(rules, rows, [row["id"] for row in rows])
+        assert_counts({r.rule.name: r.counts for r in report.results}, truth)
+        assert found(report) == nonempty(truth)
+    finally:
+        pair.COUNT_FROM = before
+
+
 @pytest.mark.parametrize("index", INDEXES)
 @SETTINGS
 @given(data=st.data())

@@ -15,6 +15,7 @@ from holdstrue import Discovery, discover
 SCHEMA = pa.schema({"id": pa.int64(), "a": pa.int64(), "b": pa.string(), "c": pa.float64()})
 OTHER = pa.schema({"id": pa.int64(), "x": pa.string(), "y": pa.int64()})
 KEYS = {"r": "id", "q": "id"}
+MEASURES = st.sampled_from(["pairs", "rows"])
 
 ints = st.one_of(st.none(), st.integers(0, 3))
 texts = st.one_of(st.none(), st.sampled_from(["", "x", "yé"]))
@@ -68,6 +69,8 @@ def test_following_equals_finding_anew(data: st.DataObject) -> None:
     second = {i: data.draw(other(i)) for i in range(data.draw(st.integers(0, 4)))}
     # the comparisons of denial constraints are chosen once: across columns they depend on the values
     options: dict[str, Any] = {"kinds": kinds, "key": KEYS, "cross": False, "arity": 2, "support": 2}
+    options |= {"nulls": data.draw(st.sampled_from(["unknown", "unknown", "equal"]))}
+    options |= {"error": data.draw(st.sampled_from([0.0, 0.0, 0.1])), "measure": data.draw(MEASURES)}
     found = discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder) / "state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,60 @@ def test_loading_comes_first() -> None:
     relation = Relation(split("vertical", None), RULES, key="id", host=local_host)
     with pytest.raises(HoldstrueError, match="not loaded"):
         relation.apply(FIRST)
+
+
+def test_a_site_that_lost_its_state_is_refused(tmp_path: Path) -> None:
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+        relation.apply(FIRST, batch_id="one")
+    shutil.rmtree(tmp_path / "b")
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        for batch in ("one", "two"):
+            with pytest.raises(StateError, match="site 'b' has 0 of 2 batches"):
+                relation.apply(FIRST, batch_id=batch)
+        with pytest.raises(StateError, match="site 'b' has 0 of 2 batches"):
+            relation.check()
+
+
+def test_an_old_copy_of_a_state_is_refused(tmp_path: Path) -> None:
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    shutil.copytree(tmp_path / "b", tmp_path / "copy")
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.apply(FIRST, batch_id="one")
+        relation.apply(SECOND, batch_id="two")
+    shutil.rmtree(tmp_path / "b")
+    (tmp_path / "copy").rename(tmp_path / "b")
+    relation = Relation(split("vertical", tmp_path), RULES, key="id")
+    with pytest.raises(StateError, match="site 'b' has 1 of 3 batches"):
+        relation.apply(SECOND, batch_id="two")
+    relation.close()
+
+
+def test_nothing_is_checked_between_two_states() -> None:
+    hosts: list[Failing] = []
+    relation = Relation(split("vertical", None), RULES, key="id", host=failing(hosts))
+    relation.load()
+    hosts[0].down = ("c", "commit")
+    with pytest.raises(StateError, match="committed at some sites only"):
+        relation.apply(FIRST, batch_id="one")
+    hosts[0].down = None
+    with pytest.raises(StateError, match="committed at some sites only"):
+        relation.check()
+    relation.apply(FIRST, batch_id="one")
+    assert state_of(relation) == wanted("vertical", FIRST)
+    assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
+
+
+def test_filters_that_overlap_are_refused() -> None:
+    low, high = ROWS.slice(0, 1), ROWS.slice(1)
+    sites = [Site("h0", where="b < 2", source=low), Site("h1", where="b >= 2 or a = 9", source=high)]
+    Relation(sites, RULES, key="id").load()  # they overlap, but no row is in both
+    sites = [Site("h0", where="b < 2", source=low), Site("h1", where="b >= 0", source=high)]
+    with pytest.raises(HoldstrueError, match=r"row \{'id': 1\} of site 'h0' is in the fragment 'b >= 0' too"):
+        Relation(sites, RULES, key="id").load()
+
+
+def test_filters_on_unknown_columns_are_named() -> None:
+    with pytest.raises(HoldstrueError, match="site 'h' speaks of a column 'nope'"):
+        Relation([Site("h", where="nope = 1", source=ROWS)], RULES, key="id")
