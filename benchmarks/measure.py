@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -80,3 +81,16 @@ def machine() -> dict[str, str | int]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def search_figures(found: Iterable[str], reads: Sequence[Span], searches: Sequence[Span]) -> dict[str, Any]:
+    """What a search for rules reports: a digest of the rules, how many, and its times."""
+    rules = sorted(found)
+    return {
+        "answer": hashlib.sha256("\n".join(rules).encode()).hexdigest(),
+        "rules": len(rules),
+        "read_ms": [span.wall_ms for span in reads],
+        "cpu_ms": [span.cpu_ms for span in searches],
+        "wall_ms": [span.wall_ms for span in searches],
+        "peak_rss_mb": peak_rss_mb(),
+    }

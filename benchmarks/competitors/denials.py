@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from functools import partial
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from jobs import Job
-from measure import Span, median, peak_rss_mb, timed
+from measure import Span, median, search_figures, timed
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SPELLED = {"==": "=", "<>": "!="}
@@ -34,14 +33,7 @@ def scratch(job: Job) -> dict[str, Any]:
         reads.append(read)
         searches.append(search)
     reads, searches = reads[job.warm :], searches[job.warm :]
-    return {
-        "answer": hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest(),
-        "rules": len(found),
-        "read_ms": [span.wall_ms for span in reads],
-        "cpu_ms": [span.cpu_ms for span in searches],
-        "wall_ms": [span.wall_ms for span in searches],
-        "peak_rss_mb": peak_rss_mb(),
-    }
+    return search_figures(found, reads, searches)
 
 
 def changes(job: Job) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -20,7 +21,7 @@ from holdstrue.rules.model import Rule
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(ABC):
     """How data stands to its rules, wherever it was checked: exact counts, and as many violations as are listed."""
 
     results: tuple[RuleResult, ...]
@@ -37,17 +38,17 @@ class Findings:
         """Violations in all."""
         return sum(result.counts.open for result in self.results)
 
+    @abstractmethod
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows of a rule's table; none where rows are numbered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
         """The first violations of a rule, each with its rows' key and the columns the rule reads."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `violations` stops at the limit, counts never do."""

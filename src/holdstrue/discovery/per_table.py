@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -34,7 +35,7 @@ class Core(Protocol):
 C = TypeVar("C", bound=Core)
 
 
-class PerTable(Generic[C]):
+class PerTable(ABC, Generic[C]):
     """Cores by table."""
 
     def __init__(self, held: Held, options: Options, cores: Mapping[str, C]) -> None:
@@ -64,14 +65,14 @@ class PerTable(Generic[C]):
         return cls(held, options, cores)
 
     @classmethod
+    @abstractmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> C:
         """Search one table."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> C:
         """The core of one table as it was left."""
-        raise NotImplementedError
 
     @property
     def complete(self) -> bool:

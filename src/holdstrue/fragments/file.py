@@ -100,7 +100,7 @@ def _yaml(text: str, file: str) -> Any:
             return dict(super().construct_mapping(node, deep))
 
     try:
-        return yaml.load(text, Loader=Loader)  # noqa: S506 (a safe loader)
+        return Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
         hint = "put text in quotes where it holds ': ' or starts with [ ! ` & or {"
