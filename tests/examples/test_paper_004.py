@@ -9,7 +9,7 @@ import pytest
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.clusters import Clusters
-from holdstrue.discovery.inclusions.content import content_of
+from holdstrue.discovery.inclusions.contents import content_of
 from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
 from holdstrue.rules.model import Body, Inclusion
 

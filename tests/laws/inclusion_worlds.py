@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import Changes, RowChanges
-from holdstrue.discovery.inclusions.content import comparable
+from holdstrue.discovery.inclusions.contents import comparable
 from holdstrue.rules.model import Inclusion
 from oracle_inclusions import Database, Pair
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.content import contents_of
+from holdstrue.discovery.inclusions.contents import contents_of
 from holdstrue.discovery.inclusions.counters import filled, shifted
 from holdstrue.discovery.inclusions.tally import Tally, distinct
 from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions

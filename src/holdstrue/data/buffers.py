@@ -5,11 +5,72 @@ Arrow's own `to_numpy` imports pandas wherever that is installed, which costs a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+SMALL = 4096
+"""Below this many values memory is copied instead of lent. Chosen, not tuned."""
+
+
+def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one contiguous array of a plain type: no dictionary, no runs, no views.
+
+    Examples
+    --------
+    >>> plain(pa.chunked_array([["a"], ["b", "a"]]).dictionary_encode()).type
+    DataType(string)
+    """
+    types = pa.types
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if types.is_dictionary(column.type):
+        column = _decoded(column)
+    if types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if types.is_binary_view(column.type) or types.is_fixed_size_binary(column.type):
+        column = column.cast(pa.large_binary())
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        if types.is_string(column.type) and column.nbytes >= 2**31:
+            column = column.cast(pa.large_string())
+        return column.combine_chunks() if column.num_chunks else pa.array([], type=column.type)
+    return column
+
+
+def _decoded(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A dictionary-encoded column by its values (Arrow's cast does not know all value types)."""
+    if isinstance(column, pa.Array):
+        return plain(column.dictionary).take(column.indices)
+    parts = [_decoded(chunk) for chunk in column.chunks]
+    return pa.chunked_array(parts, type=None if parts else plain(pa.array([], column.type.value_type)).type)
+
+
+def lend(view: Array) -> Array:
+    """The same memory marked writable: a kernel compiled once serves all arrays, and none here is written."""
+    if view.flags.writeable:
+        return view
+    if view.size < SMALL:
+        return view.copy()
+    interface = dict(view.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+    return np.asarray(_Memory(interface, view))  # type: ignore[return-value]
+
+
+class _Memory:
+    """Lends out memory through the array interface and keeps its owner alive."""
+
+    def __init__(self, interface: dict[str, object], owner: object) -> None:
+        self.__array_interface__ = interface
+        self._owner = owner
 
 
 def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:

@@ -1,15 +1,15 @@
-"""Which columns may be compared with each other, and in which common form.
+"""How compared columns are coded: as 64-bit integers that compare as the values do.
 
-A domain is a set of columns (and constants) that rules compare. All of them are coded the same way:
+A domain is a set of columns that rules compare. All of them are coded the same way:
 
 | kind | values | code |
 |---|---|---|
-| `int` | integers, booleans, dates, times, timestamps of one unit, decimals of up to 18 digits | the integer itself |
-| `float` | floating point, or mixed with integers | the bits of the double, so that codes order as values do |
-| `text` | strings and bytes, for equality | 64 bits of the 128-bit digest |
-| `label` | strings, bytes, long decimals, for order | a label from an order-keeping dictionary |
+| `int` | whole numbers of a unit that 64 bits hold: integers, booleans, dates, times, short decimals | the number |
+| `float` | floating point, also ordered among integers | the bits of the double, so that codes order as values do |
+| `digest` | all others, for equality | 64 bits of the 128-bit digest of the value |
+| `label` | text, bytes and long decimals, for order | a label from an order-keeping dictionary |
 
-NaN equals itself and is larger than every number; -0.0 equals 0.0. NULL has no code.
+`data/values.py` says what values mean; a domain only says how that is kept.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-Kind: TypeAlias = Literal["int", "float", "text", "label"]
-Family: TypeAlias = Literal[
-    "number", "decimal", "bool", "date", "time", "timestamp", "zoned", "duration", "text", "bytes", "null"
-]
+from holdstrue.data.seed import Seed
+from holdstrue.data.values import CLOCKS, UNITS, Family, common_families, family_of, plain_type
+
+Kind: TypeAlias = Literal["int", "float", "digest", "label"]
 
 EXACT_DIGITS = 18
 """Decimals of up to this many digits fit a 64-bit integer at their scale."""
 
-_UNITS = ("s", "ms", "us", "ns")
+_SHORT_SCALE = 6
+"""Up to this scale, integers ordered together with short decimals are coded at the decimals' scale: 12 digits are
+left for them, and a larger one is refused by name. Beyond, order is kept by labels, which hold any number."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,13 @@ class Domain:
 
     kind: Kind
     family: Family
+    seed: Seed
     scale: int = 0
+    """The decimal places of `int` codes."""
     unit: str = ""
+    """Of times, timestamps and durations."""
+    unsigned: bool = False
+    """Whether codes are 2^63 less than the values, which are of 64 bits without a sign."""
 
     @property
     def value_type(self) -> pa.DataType | None:
@@ -52,80 +59,63 @@ class Domain:
         return None
 
 
-def family_of(data_type: pa.DataType) -> Family | None:
-    """The family a type compares in, or None for types that do not compare (lists, structs, maps).
-
-    Examples
-    --------
-    >>> family_of(pa.int32()), family_of(pa.timestamp("us", "Europe/Berlin")), family_of(pa.list_(pa.int8()))
-    ('number', 'zoned', None)
-    """
-    types = pa.types
-    if types.is_dictionary(data_type):
-        return family_of(data_type.value_type)
-    tests: tuple[tuple[Family, bool], ...] = (
-        ("null", types.is_null(data_type)),
-        ("bool", types.is_boolean(data_type)),
-        ("number", types.is_integer(data_type) or types.is_floating(data_type)),
-        ("decimal", types.is_decimal(data_type)),
-        ("date", types.is_date(data_type)),
-        ("time", types.is_time(data_type)),
-        ("timestamp", types.is_timestamp(data_type) and data_type.tz is None),
-        ("zoned", types.is_timestamp(data_type)),
-        ("duration", types.is_duration(data_type)),
-        (
-            "text",
-            types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type),
-        ),
-        (
-            "bytes",
-            types.is_binary(data_type)
-            or types.is_large_binary(data_type)
-            or types.is_fixed_size_binary(data_type)
-            or types.is_binary_view(data_type),
-        ),
-    )
-    return next((family for family, holds in tests if holds), None)
-
-
-def domain_of(data_types: Iterable[pa.DataType], *, ordered: bool) -> Domain | None:
+def domain_of(data_types: Iterable[pa.DataType], *, ordered: bool, seed: Seed) -> Domain | None:
     """The common domain of compared columns, or None when they do not compare.
 
     Examples
     --------
-    >>> domain_of([pa.int64(), pa.float32()], ordered=True)
-    Domain(kind='float', family='number', scale=0, unit='')
-    >>> domain_of([pa.string(), pa.int64()], ordered=False) is None
+    >>> seed = Seed.new()
+    >>> domain_of([pa.int64(), pa.float32()], ordered=True, seed=seed).kind
+    'float'
+    >>> domain_of([pa.int64(), pa.float32()], ordered=False, seed=seed).kind
+    'digest'
+    >>> domain_of([pa.string(), pa.int64()], ordered=False, seed=seed) is None
     True
     """
-    known = [_plain(data_type) for data_type in data_types if not pa.types.is_null(_plain(data_type))]
-    families = {family_of(data_type) for data_type in known}
+    types = [plain_type(data_type) for data_type in data_types]
+    families = common_families(types)
+    if families is None:
+        return None
+    known = [data_type for data_type in types if not pa.types.is_null(data_type)]
     if not known:
-        return Domain("int", "null")
-    if families == {"number", "decimal"} and not any(pa.types.is_floating(t) for t in known):
-        return _decimal_domain([t for t in known if pa.types.is_decimal(t)], with_integers=True)
-    if len(families) != 1:
-        return None
-    family = families.pop()
-    if family is None:
-        return None
-    if family == "number":
-        return Domain("float" if any(pa.types.is_floating(t) for t in known) else "int", family)
-    if family == "decimal":
-        return _decimal_domain(known, with_integers=False)
+        return Domain("int", "null", seed)
+    if "decimal" in families:
+        return _decimals(known, ordered=ordered, seed=seed)
+    if "float" in families:
+        exact = all(pa.types.is_floating(t) or t.bit_width <= 32 for t in known)
+        return Domain("float" if exact or ordered else "digest", "float", seed)
+    [family] = families
+    if family == "integer":
+        return _integers(known, ordered=ordered, seed=seed)
     if family in ("text", "bytes"):
-        return Domain("label" if ordered else "text", family)
-    if family in ("timestamp", "zoned", "duration", "time"):
-        finest = max(_UNITS.index(data_type.unit) for data_type in known)
-        return Domain("int", family, unit=_UNITS[max(finest, 2) if family == "time" else finest])
-    return Domain("int", family)
+        return Domain("label" if ordered else "digest", family, seed)
+    if family in CLOCKS:
+        units = sorted(UNITS.index(data_type.unit) for data_type in known)
+        if family == "time":
+            return Domain("int", family, seed, unit=UNITS[max(units[-1], UNITS.index("us"))])
+        # the finest unit may not reach as far as the coarsest
+        return Domain("int" if ordered or units[0] == units[-1] else "digest", family, seed, unit=UNITS[units[-1]])
+    return Domain("int", family, seed)
 
 
-def _decimal_domain(decimals: list[pa.DataType], *, with_integers: bool) -> Domain:
-    scale = max(data_type.scale for data_type in decimals)
-    digits = max(data_type.precision - data_type.scale for data_type in decimals) + scale
-    return Domain("int" if with_integers or digits <= EXACT_DIGITS else "label", "decimal", scale=scale)
+def _integers(types: list[pa.DataType], *, ordered: bool, seed: Seed) -> Domain:
+    unsigned = [pa.types.is_unsigned_integer(data_type) for data_type in types]
+    large = any(pa.types.is_uint64(data_type) for data_type in types)
+    if large and all(unsigned):
+        return Domain("int", "integer", seed, unsigned=True)
+    return Domain("int" if ordered or not large else "digest", "integer", seed)
 
 
-def _plain(data_type: pa.DataType) -> pa.DataType:
-    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+def _decimals(types: list[pa.DataType], *, ordered: bool, seed: Seed) -> Domain:
+    decimals = [data_type for data_type in types if family_of(data_type) == "decimal"]
+    scale = max(0, *(data_type.scale for data_type in decimals))
+    own = max(data_type.precision - data_type.scale for data_type in decimals) + scale
+    whole = max((_digits(data_type) for data_type in types if family_of(data_type) == "integer"), default=0) + scale
+    if max(own, whole) <= EXACT_DIGITS or (ordered and own <= EXACT_DIGITS and scale <= _SHORT_SCALE):
+        return Domain("int", "decimal", seed, scale=scale)
+    return Domain("label" if ordered else "digest", "decimal", seed)
+
+
+def _digits(integer: pa.DataType) -> int:
+    """Digits of the largest value of an integer type."""
+    return len(str(2 ** (integer.bit_width - (not pa.types.is_unsigned_integer(integer)))))

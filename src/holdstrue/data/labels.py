@@ -1,4 +1,4 @@
-"""A growing dictionary whose labels keep the order of the values: for strings compared by < and >.
+"""A growing dictionary whose labels keep the order of the values: for text, bytes and long decimals under < and >.
 
 Labels are 64-bit integers with gaps. A value that falls between two known ones takes the middle of
 their gap; a value beyond either end takes a step outward. When a gap is used up all values are
@@ -9,11 +9,15 @@ Memory: the values as Python objects (about 60 bytes and their text) and 16 byte
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from holdstrue.data.values import Family
 
 STEP = 1 << 32
 """Room for 32 halvings between neighbours and 2^30 values beyond either end."""
@@ -24,23 +28,28 @@ class Labels:
 
     Examples
     --------
-    >>> labels = Labels()
+    >>> labels = Labels("text")
     >>> b, d = labels.assign(["b", "d"])
     >>> [c] = labels.assign(["c"])
     >>> b < c < d
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, family: Family) -> None:
+        self._family: Family = family
         self._values: list[Any] = []
         self._labels: list[int] = []
         self._label_of: dict[Any, int] = {}
         self.epoch = 0
         self.translation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
-    def restore(self, values: Sequence[Any], labels: Sequence[int]) -> None:
+    def written(self) -> pa.Array:
+        """The values in order as bytes that `restore` reads: text as UTF-8, numbers by their digits."""
+        return pa.array([_written(value) for value in self._values], type=pa.large_binary())
+
+    def restore(self, written: Sequence[bytes], labels: Sequence[int]) -> None:
         """Take over values and labels as they were, both ascending."""
-        self._values, self._labels = list(values), list(labels)
+        self._values, self._labels = [_READ[self._family](value) for value in written], list(labels)
         self._label_of = dict(zip(self._values, self._labels, strict=True))
 
     def __len__(self) -> int:
@@ -102,6 +111,15 @@ class Labels:
         """Old labels (ascending) and what each became, since the last call; None when nothing moved."""
         translation, self.translation = self.translation, None
         return translation
+
+
+def _written(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+_READ: dict[str, Callable[[bytes], Any]] = {
+    "text": bytes.decode, "bytes": bytes, "decimal": lambda digits: Decimal(digits.decode()),
+}  # fmt: skip
 
 
 def _compose(

@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import PROCESS
 from holdstrue.index.numbering import Numbering
 from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Shape, Term
 from holdstrue.kernels import digest
@@ -91,9 +92,9 @@ def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tu
         (s_group, s_slots, [term.right for term in agreed]),
     ):
         hi, lo = np.empty(slots.size, dtype=np.uint64), np.empty(slots.size, dtype=np.uint64)
-        hi[:], lo[:] = digest.EMPTY_KEY
+        hi[:], lo[:] = PROCESS.start
         for codes in (group.astype(np.int64), *(rows.codes(column)[slots] for column in columns)):
-            digest.extend_key_by_words(hi, lo, codes.view(np.uint64))
+            digest.extend_key_by_words(hi, lo, codes.view(np.uint64), PROCESS.keys)
         parts.append(numbers.assign(hi, lo, np.ones(slots.size, dtype=np.bool_)))
     return parts[0], parts[1]
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.runs import MOST_RUNS, Runs, size_of
 from holdstrue.detect.shard import Shard
+from holdstrue.detect.tables import plan_for
 from holdstrue.errors import StateError
 from holdstrue.io.store import RunFile, Store
-from holdstrue.plan.compile import IndexKind
+from holdstrue.plan.compile import IndexKind, Plan
 from holdstrue.plan.layout import Layout
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import RuleSet
@@ -34,6 +36,7 @@ class State:
     main: str
     keys: Mapping[str, tuple[str, ...]]
     index: IndexKind
+    seed: Seed
     batches: int
     last_batch: str | None = None
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
@@ -51,6 +54,7 @@ class State:
             "main": self.main,
             "keys": {table: list(key) for table, key in self.keys.items()},
             "index": self.index,
+            "digest": self.seed.to_dict(),
             "schemas": {
                 table: base64.b64encode(schema.serialize().to_pybytes()).decode()
                 for table, schema in self.schemas.items()
@@ -69,6 +73,10 @@ class State:
             },
         }
 
+    def plan(self) -> Plan:
+        """The plan for the tables as they were seen."""
+        return plan_for(self.rules, self.main, self.keys, self.index, self.schemas, self.seed)
+
     @staticmethod
     def of(data: Mapping[str, Any]) -> State:
         """From plain JSON data."""
@@ -82,6 +90,7 @@ class State:
             main=data["main"],
             keys={table: tuple(key) for table, key in data["keys"].items()},
             index=data["index"],
+            seed=Seed.of(data["digest"]),
             batches=data["batches"],
             last_batch=data["last_batch"],
             schemas={

@@ -65,7 +65,9 @@ class Engine:
 
     def __init__(self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: bool) -> None:
         self.plan = plan
-        self.labels = {number: Labels() for number, domain in plan.domains.values() if domain.kind == "label"}
+        self.labels = {
+            number: Labels(domain.family) for number, domain in plan.domains.values() if domain.kind == "label"
+        }
         self.tables: dict[str, Table] = {}
         for name, schema in kept.items():
             columns = self._code_columns(name)
@@ -162,14 +164,16 @@ class Engine:
         columns = []
         for name in key:
             if name not in domains:
-                domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False)
+                domain = domain_of(
+                    [self.tables[table].rows.schema.field(name).type], ordered=False, seed=self.plan.seed
+                )
                 if domain is None:
                     raise DataError(
                         f"key column {name!r} holds values that do not compare", hint="choose a plain column"
                     )
                 domains[name] = domain
-            columns.append(encode(values.column(name), domains[name], name=name, labels=Labels()))
-        hi, lo, _ = key_digest(columns, values.num_rows)
+            columns.append(encode(values.column(name), domains[name], name=name))
+        hi, lo, _ = key_digest(columns, values.num_rows, self.plan.seed)
         return hi, lo
 
     def load(self, table: str, values: pa.Table, keys: tuple[U64, U64] | None) -> None:
@@ -240,9 +244,10 @@ class Engine:
             rows.remove(part.old, part.old_keys)
         codes = [incoming.coded(column).codes for column in table.code_columns]
         new = rows.append(part.values, part.keys, codes)
+        seed = self.plan.seed
         for (lefts, rights, nulls_equal), grouping in table.groupings.items():
-            t_key = key_digest([incoming.coded(c) for c in lefts], new.size, nulls_equal=nulls_equal)
-            s_key = key_digest([incoming.coded(c) for c in rights], new.size) if grouping.two_sided else None
+            t_key = key_digest([incoming.coded(c) for c in lefts], new.size, seed, nulls_equal=nulls_equal)
+            s_key = key_digest([incoming.coded(c) for c in rights], new.size, seed) if grouping.two_sided else None
             grouping.insert(first, t_key, s_key)
         if not part.old.size:
             return Batch(rows, incoming, part.old, new, part.old, part.updates)

@@ -146,7 +146,7 @@ class GroupDetector:
             coded = batch.incoming.coded(column)
             value, valid = coded.identity, coded.valid
             if valid is not None and self.check.nulls_equal:
-                null |= np.where(valid, np.int64(0), np.int64(1))
+                null |= np.where(valid, np.int64(0), np.int64(1 << i))
                 value, valid = np.where(valid, value, _NULL_VALUE), None
             asked = self.check.asked[i]
             if asked is not None:
@@ -159,11 +159,13 @@ class GroupDetector:
         lower = values[0].view(np.uint64)
         if self._several:
             lower, upper = np.empty(group.size, dtype=np.uint64), np.empty(group.size, dtype=np.uint64)
-            upper[:], lower[:] = digest.EMPTY_KEY
-            for value in values:
-                digest.extend_key_by_words(upper, lower, value.view(np.uint64))
-        # the flag tells a NULL that is a value from the number that its code happens to be
-        upper = (group.astype(np.int64) | (unknown << 32) | (null << (32 + MOST_RHS))).view(np.uint64)
+            seed = batch.incoming.coded(self.check.rhs[0]).seed
+            upper[:], lower[:] = seed.start
+            # a NULL that is a value is told from the number that its code happens to be
+            for value in (*values, null):
+                digest.extend_key_by_words(upper, lower, value.view(np.uint64), seed.keys)
+        flag = np.sign(null) << (32 + MOST_RHS)
+        upper = (group.astype(np.int64) | (unknown << 32) | flag).view(np.uint64)
         return upper, np.ascontiguousarray(lower), unknown, values
 
     def _describe(self, group: I32, unknown: I64, values: list[I64]) -> None:

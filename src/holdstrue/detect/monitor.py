@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes
+from holdstrue.data.seed import Seed
 from holdstrue.detect.batch import NewRows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
@@ -71,6 +72,7 @@ class Monitor:
         self._main = main_table(self.rules, others)
         self._keys = keys_of(self.rules, key, self._main)
         self._index: IndexKind = index
+        self._seed = Seed.new()
         self._engine: Engine | None = None
         self._seen: dict[str, pa.Schema] = {}
         self._durable: Durable | None = None
@@ -110,6 +112,7 @@ class Monitor:
         try:
             monitor = cls(state.rules, state.keys, index=state.index)
             monitor._main = state.main
+            monitor._seed = state.seed
             monitor._durable = durable
             monitor._batches = state.batches
             monitor._seen = dict(state.schemas)
@@ -256,7 +259,7 @@ class Monitor:
 
     def _new_engine(self, schemas: Mapping[str, pa.Schema]) -> Engine:
         """An engine for tables of which these columns are kept."""
-        plan = plan_of(self.rules, self._main, self._keys, self._index, schemas)
+        plan = plan_of(self.rules, self._main, self._keys, self._index, schemas, self._seed)
         return Engine(plan, plan.schemas, keyed=True)
 
     def _replan(self, schemas: Mapping[str, pa.Schema]) -> None:
@@ -390,6 +393,7 @@ class Monitor:
             main=self._main,
             keys=self._keys,
             index=self._index,
+            seed=self._seed,
             batches=self._batches,
             last_batch=batch,
             schemas=self._seen,

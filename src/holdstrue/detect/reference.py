@@ -74,7 +74,8 @@ class ReferenceDetector:
 
     def _place(self, batch: Batch, columns: tuple[str, ...], numbers: I32, *, referring: bool) -> I32:
         """Give the new rows of one table the numbers of their values."""
-        hi, lo, known = key_digest([batch.incoming.coded(column) for column in columns], batch.new.size)
+        coded = [batch.incoming.coded(column) for column in columns]
+        hi, lo, known = key_digest(coded, batch.new.size, coded[0].seed)
         if referring:
             known = known & holds(self.check.member, batch.incoming.column, known.size)
         numbers = room(numbers, batch.rows.size, fill=-1)

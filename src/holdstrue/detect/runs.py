@@ -95,9 +95,7 @@ class Runs:
             values = table.rows.values().combine_chunks()
             base[f"values.{i}"] = store.write_tables("values", version, [values])
         labels = [
-            pa.table({"value": pa.array(known.values), "label": known.labels}).replace_schema_metadata(
-                {"domain": str(number)}
-            )
+            pa.table({"value": known.written(), "label": known.labels}).replace_schema_metadata({"domain": str(number)})
             for number, known in engine.labels.items()
             if len(known)
         ]

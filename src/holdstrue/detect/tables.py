@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.seed import Seed
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.compile import IndexKind, Plan, compile_rules, needed_columns
 from holdstrue.rules.model import Inclusion, RuleSet
@@ -43,20 +44,24 @@ def kept_of(rules: RuleSet, main: str, keys: Keys, table: str, seen: pa.Schema) 
     return pa.schema([plain_field(seen.field(name)) for name in wanted if name in seen.names])
 
 
-def plan_of(rules: RuleSet, main: str, keys: Keys, index: IndexKind, kept: Mapping[str, pa.Schema]) -> Plan:
+def plan_of(
+    rules: RuleSet, main: str, keys: Keys, index: IndexKind, kept: Mapping[str, pa.Schema], seed: Seed
+) -> Plan:
     """The plan for tables of these types; tables not seen yet have the columns that others imply."""
     everything = dict(kept)
     for name, columns in needed_columns(rules, main).items():
         if name not in everything:
             wanted = dict.fromkeys((*keys.get(name, ()), *columns))
             everything[name] = pa.schema([pa.field(column, pa.null()) for column in wanted])
-    return compile_rules(rules, main, everything, index)
+    return compile_rules(rules, main, everything, index, seed)
 
 
-def plan_for(rules: RuleSet, main: str, keys: Keys, index: IndexKind, seen: Mapping[str, pa.Schema]) -> Plan:
+def plan_for(
+    rules: RuleSet, main: str, keys: Keys, index: IndexKind, seen: Mapping[str, pa.Schema], seed: Seed
+) -> Plan:
     """The plan for tables that were seen with these columns."""
     kept = {name: kept_of(rules, main, keys, name, schema) for name, schema in seen.items()}
-    return plan_of(rules, main, keys, index, kept)
+    return plan_of(rules, main, keys, index, kept, seed)
 
 
 def batch_name(batch_id: str | int | None, applied: int) -> str:

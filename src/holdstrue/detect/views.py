@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def status_of(rule: Rule, counts: RuleCounts, rows: int) -> str:
         return "ok"
     tolerance = rule.tolerance
     if tolerance is not None:
-        allowed = tolerance.count if tolerance.count is not None else (tolerance.share or 0.0) * rows
+        allowed = tolerance.count if tolerance.count is not None else Fraction(tolerance.share or 0) * rows
         if counts.rows <= allowed:
             return "tolerated"
     return "violated"

@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.data.domain import family_of
+from holdstrue.data.values import family_of
 from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.discovery import Discovery, loaded
 from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.io.fit import plain_column
 from holdstrue.io.read import read_table
 
 _READ = ("encoding", "format", "delimiter", "null_values")
@@ -91,7 +92,7 @@ def plain_table(name: str, table: pa.Table) -> pa.Table:
         if family == "null":
             kept[field.name] = pa.chunked_array([pa.nulls(len(given), pa.string())])
         else:
-            kept[field.name] = given.cast(field.type.value_type) if pa.types.is_dictionary(field.type) else given
+            kept[field.name] = plain_column(given)
     if not kept:
         raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
     return pa.table(kept)

@@ -96,5 +96,5 @@ def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
 
 
 def _core_options(options: Options) -> DenialOptions:
-    space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls)
+    space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls, seed=options.seed)
     return DenialOptions(space, options.max_predicates, MOST_RULES, error=options.error, sample=options.sample)

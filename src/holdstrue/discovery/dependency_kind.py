@@ -110,6 +110,7 @@ def _condition_options(options: Options) -> CfdOptions:
         support=options.support,
         confidence=options.confidence,
         threads=options.threads,
+        seed=options.seed,
         **longest,
     )
 
@@ -125,7 +126,9 @@ def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
 def _core_options(options: Options) -> CoreOptions:
     kinds = tuple(kind for kind in ("fd", "key") if kind in options.kinds)
     # an FD of n predicates has n - 1 columns on the left, a key n: the longer one bounds the search
-    return CoreOptions(kinds, options.nulls, _longest(options), options.threads, options.error, options.measure)
+    return CoreOptions(
+        kinds, options.nulls, _longest(options), options.threads, options.error, options.measure, options.seed
+    )
 
 
 def _longest(options: Options) -> int | None:

@@ -216,8 +216,8 @@ class Discovery:
         try:
             about = state.about
             schemas = {name: schema_of_text(text) for name, text in about["schemas"].items()}
-            held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()})
             options = Options.of(about["options"])
+            held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
             state.rows(held)
             found = cls(held, restore_kinds(held, options, state.cores()), options)
             for incoming in state.batches():
@@ -265,7 +265,8 @@ def loaded(
     within: Within | None = None,
 ) -> Discovery:
     """Discover in tables that are in memory; `within` counts pairs of rows elsewhere."""
-    held = Held({name: table.schema for name, table in tables.items()}, {n: tuple(k) for n, k in keys.items()})
+    schemas = {name: table.schema for name, table in tables.items()}
+    held = Held(schemas, {name: tuple(key) for name, key in keys.items()}, options.seed)
     held.load(tables)
     return Discovery(held, load_kinds(held, options, progress, within), options)
 

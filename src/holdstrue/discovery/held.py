@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
 from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import domain_of
-from holdstrue.data.labels import Labels
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.errors import ChangeError, DataError
@@ -38,9 +38,9 @@ class Batch:
 class Held:
     """The rows of some tables; a slot is never reused."""
 
-    def __init__(self, schemas: Mapping[str, pa.Schema], keys: Keys) -> None:
+    def __init__(self, schemas: Mapping[str, pa.Schema], keys: Keys, seed: Seed) -> None:
         self.keys = {name: tuple(keys.get(name, ())) for name in schemas}
-        nothing = compile_rules(RuleSet(()), next(iter(schemas)), schemas)
+        nothing = compile_rules(RuleSet(()), next(iter(schemas)), schemas, seed=seed)
         # an engine without rules is a store of rows, with the files and the log of one
         self.engine = Engine(nothing, schemas, keyed=any(self.keys.values()))
         self._known: dict[str, Counter[str]] | None = None
@@ -181,11 +181,11 @@ def _digests(table: pa.Table) -> list[bytes]:
     """16 bytes a row that equal rows share, NULLs being equal."""
     coded = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        domain = domain_of([column.type], ordered=False)
+        domain = domain_of([column.type], ordered=False, seed=PROCESS)
         if domain is None:
             raise DataError(f"column {name!r} holds values that do not compare", hint="leave the column out")
-        coded.append(encode(column, domain, name=name, labels=Labels()))
-    hi, lo, _ = key_digest(coded, table.num_rows, nulls_equal=True)
+        coded.append(encode(column, domain, name=name))
+    hi, lo, _ = key_digest(coded, table.num_rows, PROCESS, nulls_equal=True)
     data = np.column_stack((hi, lo)).tobytes()
     return [data[at : at + 16] for at in range(0, len(data), 16)]
 

@@ -103,7 +103,7 @@ def _search(options: Options) -> Search:
 
 
 def _core_options(options: Options) -> CoreOptions:
-    return CoreOptions("text" if options.as_text else "types")
+    return CoreOptions("text" if options.as_text else "types", seed=options.seed)
 
 
 def _measures(one: ForeignKey) -> dict[str, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
+from holdstrue.data.seed import Seed
 from holdstrue.errors import HoldstrueError
 
 KINDS = ("dc", "fd", "key", "cfd", "ind")
@@ -43,6 +44,8 @@ class Options:
         Whether inclusions compare values of different types as text.
     support, confidence
         Rows that a conditional FD must speak of, and the share of them that must follow it.
+    seed
+        Of the digests of values.
     """
 
     kinds: tuple[str, ...] = ("dc", "fd", "key")
@@ -60,6 +63,7 @@ class Options:
     as_text: bool = False
     support: int = 20
     confidence: float = 1.0
+    seed: Seed = field(default_factory=Seed.new)
 
     def __post_init__(self) -> None:
         if not self.kinds or not set(self.kinds) <= set(KINDS):
@@ -84,7 +88,8 @@ class Options:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return asdict(self)
+        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seed"}
+        return {**plain, "digest": self.seed.to_dict()}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Options:
@@ -93,4 +98,4 @@ class Options:
         given: dict[str, Any] = {name: value for name, value in data.items() if name in known}
         for name in ("kinds", "columns"):
             given[name] = tuple(given[name])
-        return Options(**given)
+        return Options(**given, seed=Seed.of(data["digest"]))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.seed import Seed
 from holdstrue.errors import StateError
 from holdstrue.fragments.holding import Holding
 from holdstrue.fragments.record import Record
@@ -119,6 +120,7 @@ class SiteState:
         log = [data for data in self._manifest["log"] if not data.get("folded")]
         manifest = {
             **self._manifest,
+            "digest": self._setup.seed.to_dict(),
             "site": self._setup.fingerprint(),
             "schema": base64.b64encode((self._setup.declared or self._setup.schema).serialize()).decode(),
             "log": [*log, file.to_dict()],
@@ -157,6 +159,17 @@ class SiteState:
     def close(self) -> None:
         """Let go of the directory."""
         self._store.close()
+
+
+def shared_seed(paths: Iterable[str | os.PathLike[str]]) -> Seed:
+    """The seed of the ids in the states of a relation's sites; a new one where none has a state yet."""
+    seeds = {path: Seed.of(Store(path).manifest()["digest"]) for path in paths if SiteState.exists(path)}
+    if len(set(seeds.values())) > 1:
+        raise StateError(
+            f"the states {', '.join(str(path) for path in seeds)} were not made together: their ids differ",
+            hint="bring back the states that belong together, or load the relation anew into empty directories",
+        )
+    return next(iter(seeds.values()), Seed.new())
 
 
 def _given_up(path: Path) -> bool:

@@ -3,7 +3,8 @@
 The id of a column's value is 128 bits of its name and its value; the id of a set of columns is the lane-wise
 sum of its columns' ids. So equal values have equal ids at every site without any table, and the id of a set
 does not depend on the order or the places in which it was put together: id(X + Y) = id(X) + id(Y) for
-disjoint X and Y. Two different values share an id with probability about 2^-128. An id is 16 bytes.
+disjoint X and Y. Ids are keyed by a seed that all sites of a relation share: two different values share an id with
+probability about 2^-122, whoever chose them. An id is 16 bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.coding import Coded, encode, key_digest
+from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
 
 U64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
-
-_TEXT = Domain("text", "text")
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Ids:
         return Ids(np.concatenate([part.hi for part in known]), np.concatenate([part.lo for part in known]))
 
 
-def common_domain(name: str, types: Iterable[pa.DataType]) -> Domain:
+def common_domain(name: str, types: Iterable[pa.DataType], seed: Seed) -> Domain:
     """How a column is coded at all sites that hold it."""
-    found = domain_of([*types], ordered=False)
+    found = domain_of([*types], ordered=False, seed=seed)
     if found is None:
         shown = ", ".join(sorted({str(data_type) for data_type in types}))
         raise DataError(
@@ -77,31 +77,23 @@ def common_domain(name: str, types: Iterable[pa.DataType]) -> Domain:
     return found
 
 
-def coded(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str) -> Coded:
-    """A column in its domain; long decimals, which need no order here, as the digest of their text."""
-    if domain.kind == "label":
-        text = column.cast(pa.decimal256(76, domain.scale)).cast(pa.string())
-        return encode(text, _TEXT, name=name)
-    return encode(column, domain, name=name)
-
-
 def column_ids(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str, *, nulls_equal: bool) -> tuple[Ids, Mask]:
     """The ids of a column's values, and which have one. Complexity: O(values)."""
-    values = coded(column, domain, name)
+    values = encode(column, domain, name=name)
     hi, lo = np.empty(len(column), dtype=np.uint64), np.empty(len(column), dtype=np.uint64)
-    hi[:], lo[:] = _seed(name)
+    hi[:], lo[:] = _start(name)
     values.extend(hi, lo, nulls_equal=nulls_equal)
     return Ids(hi, lo), np.ones(len(column), dtype=np.bool_) if nulls_equal else values.mask()
 
 
 def key_ids(rows: pa.Table, key: tuple[str, ...], domains: dict[str, Domain]) -> Ids:
     """The ids of rows, by their key. Complexity: O(rows)."""
-    columns = [coded(rows.column(name), domains[name], name) for name in key]
-    hi, lo, _ = key_digest(columns, rows.num_rows, nulls_equal=True)
+    columns = [encode(rows.column(name), domains[name], name=name) for name in key]
+    hi, lo, _ = key_digest(columns, rows.num_rows, domains[key[0]].seed, nulls_equal=True)
     return Ids(hi, lo)
 
 
-def _seed(name: str) -> tuple[np.uint64, np.uint64]:
+def _start(name: str) -> tuple[np.uint64, np.uint64]:
     """Where the id of a column starts: columns with equal values have different ids."""
     digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
     return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(int.from_bytes(digest[8:], "little"))

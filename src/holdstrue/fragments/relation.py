@@ -20,7 +20,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.atoms import atoms_of, condition_columns, needed
 from holdstrue.fragments.channel import Channel, since
 from holdstrue.fragments.delta import Delta, Keys
-from holdstrue.fragments.durable import SiteState
+from holdstrue.fragments.durable import SiteState, shared_seed
 from holdstrue.fragments.gate import completed, netted, routed
 from holdstrue.fragments.host import Host
 from holdstrue.fragments.ids import common_domain, key_ids
@@ -120,6 +120,7 @@ class Relation:
         wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
         self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
         self._bind()
+        self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
         self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
         self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
@@ -135,11 +136,12 @@ class Relation:
     def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
         number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
         kept = [field for field in self.schema if field.name in (site.columns or ())]
-        domains = {field.name: common_domain(field.name, self._types[field.name]) for field in kept}
+        domains = {field.name: common_domain(field.name, self._types[field.name], self._seed) for field in kept}
         return Setup(
             site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
             self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
             tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
+            self._seed,
         )  # fmt: skip
 
     def __enter__(self) -> Self:
@@ -252,7 +254,7 @@ class Relation:
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
         """Every site gets its columns of the rows that concern its fragment."""
-        domains = {name: common_domain(name, self._types[name]) for name in self.layout.key}
+        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
         firsts = [fragment.sites[0].name for fragment in self.layout.fragments]
 
         def presence(keys: pa.Table) -> Mask:
@@ -326,7 +328,7 @@ class Relation:
                 own = lists.setdefault(number, Lists())
                 own.added.append(added)
                 own.removed.append(removed)
-        domains = {name: common_domain(name, self._types[name]) for name in self.layout.key}
+        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
         result: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
         for number, rule in enumerate(self.rules):
             atoms = [atom.number for atom in self._atoms if atom.rule == number]

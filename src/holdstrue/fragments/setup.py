@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from holdstrue.data.domain import Domain
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.fragments.atoms import Atom, condition_columns
 from holdstrue.fragments.plan import Home, Plan, Shipment
 from holdstrue.rules.model import Condition
@@ -37,6 +38,8 @@ class Setup:
     """All columns of the site's source, so that a state can be opened without it."""
     elsewhere: tuple[Condition, ...] = ()
     """The filters of the other fragments."""
+    seed: Seed = PROCESS
+    """Of ids; the same at all sites."""
 
     @cached_property
     def held(self) -> frozenset[str]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 
-FORMAT = 1
+FORMAT = 2
 KEPT_MANIFESTS = 2
 """The newest manifest and the one before it, for readers that opened just before a commit."""
 

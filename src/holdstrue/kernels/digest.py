@@ -1,8 +1,14 @@
 """Digests of values: 128 bits that stand for a value, or for a tuple of values, wherever only equality counts.
 
-Two lanes of 64 bits are mixed independently, so two different values share a digest with
-probability about 2^-128. A digest depends on the value alone: it is the same in every process, on
-every site and in every state directory, and needs no dictionary.
+Both lanes of 64 bits are made alike from keys of their own (`data/seed.py` derives them from a seed), so what
+makes one lane collide says nothing about the other.
+
+- A byte string is read as the coefficients of a polynomial over the integers modulo 2^61 - 1: a one, then seven
+  bytes each, the last with the number of bytes it holds. So no two strings have the same coefficients, whatever
+  their lengths and zero bytes. It is evaluated at a secret point: two strings of up to 7 n bytes share a lane with
+  probability at most n / 2^61 over the choice of the seed, whoever chose the strings; up to seven bytes never.
+- A tuple is a chain: each value is added to a secret multiple of what came before, and the sum goes through a
+  bijection with secret multipliers. So tuples that differ in one place only never share a lane.
 """
 
 from __future__ import annotations
@@ -11,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.kernels.wide import eight_bytes, product_high
 
 U64 = NDArray[np.uint64]
+
+POINT, STEP, FIRST, SECOND, START, NULL = range(6)
+"""What the keys of a lane are: where polynomials are evaluated, the multiplier of what came before, the two of the
+bijection, the digest of the empty tuple, and the value that stands for NULL where NULLs are equal."""
+KEYS = 6
 
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
@@ -20,15 +32,15 @@ _K1 = np.uint64(0x9E3779B97F4A7C15)
 _K2 = np.uint64(0xD6E8FEB86659FD93)
 _K3 = np.uint64(0xA0761D6478BD642F)
 _K4 = np.uint64(0xE7037ED1A0B428DB)
+_S3 = np.uint64(3)
+_S29 = np.uint64(29)
 _S30 = np.uint64(30)
 _S27 = np.uint64(27)
 _S31 = np.uint64(31)
 _S32 = np.uint64(32)
-_S29 = np.uint64(29)
-_S35 = np.uint64(35)
-
-EMPTY_KEY = (_K4, _K3)
-"""The digest of an empty tuple, from which the digest of a longer one is extended."""
+_S61 = np.uint64(61)
+_PRIME = np.uint64(2**61 - 1)
+_SEVEN = np.uint64(2**56 - 1)
 
 
 @inline
@@ -40,73 +52,87 @@ def mix(x: np.uint64) -> np.uint64:
 
 
 @inline
-def _eight(data: NDArray[np.uint8], at: int) -> np.uint64:
-    """Eight bytes as a little-endian word; written out so that the compiler makes one load of it."""
-    return (
-        np.uint64(data[at])
-        | (np.uint64(data[at + 1]) << np.uint64(8))
-        | (np.uint64(data[at + 2]) << np.uint64(16))
-        | (np.uint64(data[at + 3]) << np.uint64(24))
-        | (np.uint64(data[at + 4]) << np.uint64(32))
-        | (np.uint64(data[at + 5]) << np.uint64(40))
-        | (np.uint64(data[at + 6]) << np.uint64(48))
-        | (np.uint64(data[at + 7]) << np.uint64(56))
-    )
+def keyed(x: np.uint64, first: np.uint64, second: np.uint64) -> np.uint64:
+    """The same with multipliers (odd) that only the holder of the seed knows."""
+    x = (x ^ (x >> _S32)) * first
+    x = (x ^ (x >> _S29)) * second
+    return x ^ (x >> _S32)
+
+
+@inline
+def _times(a: np.uint64, b: np.uint64) -> np.uint64:
+    """A number below 2^61 + 4 that is `a * b` modulo 2^61 - 1, for a below 2^62 and b below 2^61."""
+    low = a * b
+    # ab = x 2^61 + y and 2^61 = 1, so ab = x + y, here below 3 * 2^61; once more for what that carries
+    both = (low & _PRIME) + ((low >> _S61) | (product_high(a, b) << _S3))
+    return (both & _PRIME) + (both >> _S61)
+
+
+@inline
+def _reduced(x: np.uint64) -> np.uint64:
+    """The residue of a number modulo 2^61 - 1."""
+    x = (x & _PRIME) + (x >> _S61)
+    return x - _PRIME if x >= _PRIME else x
 
 
 @inline
 def _last(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
-    """The bytes that are left (fewer than eight) as a word."""
+    """The bytes that are left (at most seven) and their number, as a word of 59 bits."""
     left = end - at
-    if left == 0:
-        return np.uint64(0)
+    word = np.uint64(left) << np.uint64(56)
     if at + 8 <= data.size:
-        return _eight(data, at) & ((np.uint64(1) << np.uint64(8 * left)) - np.uint64(1))
-    word = np.uint64(0)
+        return word | (eight_bytes(data, at) & ((np.uint64(1) << np.uint64(8 * left)) - np.uint64(1)))
     for i in range(left):
         word |= np.uint64(data[at + i]) << np.uint64(8 * i)
     return word
 
 
 @kernel
-def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int32], hi: U64, lo: U64) -> None:
+def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int32], keys: U64, hi: U64, lo: U64) -> None:
     """Digest the byte strings `data[offsets[i]:offsets[i + 1]]` into `hi[i], lo[i]`.
 
-    Complexity: O(total bytes / 8 + strings).
+    With the bytes b"abba" and offsets 0, 1, 2, 3, 4, 4 the first string and the fourth, and no other two, get the
+    same digest. Complexity: O(total bytes / 7 + strings).
     """
+    upper_point, lower_point = keys[0, POINT], keys[1, POINT]
+    upper_first, upper_second = keys[0, FIRST], keys[0, SECOND]
+    lower_first, lower_second = keys[1, FIRST], keys[1, SECOND]
     for i in range(offsets.size - 1):
         at = int(offsets[i])
         end = int(offsets[i + 1])
-        h1 = _K1 ^ np.uint64(end - at)
-        h2 = _K2 + np.uint64(end - at)
+        upper = upper_point
+        lower = lower_point
         while at + 8 <= end:
-            word = _eight(data, at)
-            h1 = ((h1 ^ word) * _M1) ^ (h1 >> _S29)
-            h1 = (h1 << _S31) | (h1 >> np.uint64(33))
-            h2 = (h2 + word * _K3) * _M2
-            h2 = (h2 << _S29) | (h2 >> _S35)
-            at += 8
+            word = eight_bytes(data, at) & _SEVEN
+            upper = _times(upper + word, upper_point)
+            lower = _times(lower + word, lower_point)
+            at += 7
         word = _last(data, at, end)
-        h1 = (h1 ^ word) * _K3
-        h2 = (h2 + word) * _K4
-        lo[i] = mix(h1 ^ (h1 >> _S32))
-        hi[i] = mix((h2 ^ (h2 >> _S29)) + h1)
+        hi[i] = keyed(_reduced(upper + word), upper_first, upper_second)
+        lo[i] = keyed(_reduced(lower + word), lower_first, lower_second)
 
 
 @kernel
-def extend_key(hi: U64, lo: U64, value_hi: U64, value_lo: U64) -> None:
+def extend_key(hi: U64, lo: U64, value_hi: U64, value_lo: U64, keys: U64) -> None:
     """Append one more value, given by its digest, to the digest of a tuple. Complexity: O(n)."""
+    step, first, second = keys[0, STEP], keys[0, FIRST], keys[0, SECOND]
     for i in range(hi.size):
-        lo[i] = mix(lo[i] * _K1 + value_lo[i])
-        hi[i] = mix(hi[i] * _K2 + value_hi[i] + (value_lo[i] >> _S32))
+        hi[i] = keyed(hi[i] * step + value_hi[i], first, second)
+    step, first, second = keys[1, STEP], keys[1, FIRST], keys[1, SECOND]
+    for i in range(lo.size):
+        lo[i] = keyed(lo[i] * step + value_lo[i], first, second)
 
 
 @kernel
-def extend_key_by_words(hi: U64, lo: U64, words: U64) -> None:
+def extend_key_by_words(hi: U64, lo: U64, words: U64, keys: U64) -> None:
     """The same for values that are 64-bit words themselves. Complexity: O(n)."""
+    step, first, second = keys[0, STEP], keys[0, FIRST], keys[0, SECOND]
+    upper_step, upper_first, upper_second = step, first, second
+    step, first, second = keys[1, STEP], keys[1, FIRST], keys[1, SECOND]
     for i in range(hi.size):
-        lo[i] = mix(lo[i] * _K1 + words[i])
-        hi[i] = mix(hi[i] * _K2 + mix(words[i] * _K4 + _K2) + (words[i] >> _S32))
+        word = words[i]
+        hi[i] = keyed(hi[i] * upper_step + word, upper_first, upper_second)
+        lo[i] = keyed(lo[i] * step + word, first, second)
 
 
 @kernel

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from holdstrue.data.domain import domain_of, family_of
+from holdstrue.data.values import common_families, family_of
 from holdstrue.errors import RuleError
-from holdstrue.plan.filter import typed_constant
+from holdstrue.plan.constants import constant_for
 from holdstrue.rules.model import (
     CFD,
     DC,
@@ -160,7 +160,7 @@ def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
 def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:
     left_type = schema.field(left).type
     if isinstance(right, Constant):
-        if typed_constant(right.value, left_type, ordered=op.is_order) is None:
+        if constant_for(right, left_type, ordered=op.is_order) is None:
             raise error(
                 rule,
                 f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
@@ -169,7 +169,7 @@ def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Co
             )
         return
     right_type = schema.field(right.name).type
-    if domain_of([left_type, right_type], ordered=op.is_order) is None:
+    if common_families([left_type, right_type]) is None:
         raise error(
             rule,
             f"{left!r} ({left_type}) does not compare with {right.name!r} ({right_type})",
@@ -190,7 +190,7 @@ def _bind_inclusion(rule: Rule, body: Inclusion, table: str, schemas: Mapping[st
     for column, ref_column in zip(body.columns, body.ref_columns, strict=True):
         _need(rule, ref_column, body.ref_table, ref)
         left_type, right_type = schemas[table].field(column).type, ref.field(ref_column).type
-        if domain_of([left_type, right_type], ordered=False) is None:
+        if common_families([left_type, right_type]) is None:
             raise error(
                 rule,
                 f"{column!r} ({left_type}) does not compare with {ref_column!r} ({right_type})",

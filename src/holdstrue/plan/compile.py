@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
 from holdstrue.plan.bind import bind, own_columns
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, PairTerm, ReferenceCheck, RowCheck
@@ -48,6 +49,8 @@ class Plan:
     domains: Mapping[Cell, tuple[int, Domain]]
     index: IndexKind = "blocks"
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seed: Seed = PROCESS
+    """Of the digests of values."""
 
     def domain(self, table: str, column: str) -> Domain:
         """How a column is coded."""
@@ -82,8 +85,17 @@ def table_of(rule: Rule, main: str) -> str:
     return own or rule.table or main
 
 
-def compile_rules(rules: RuleSet, main: str, schemas: Mapping[str, pa.Schema], index: IndexKind = "blocks") -> Plan:
-    """Bind the rules to their tables, split them into checks, and choose how columns are coded."""
+def compile_rules(
+    rules: RuleSet,
+    main: str,
+    schemas: Mapping[str, pa.Schema],
+    index: IndexKind = "blocks",
+    seed: Seed = PROCESS,
+) -> Plan:
+    """Bind the rules to their tables, split them into checks, and choose how columns are coded.
+
+    `seed` is that of the state where digests are kept; what stays in this process has its own.
+    """
     checks: list[Check] = []
     for number, rule in enumerate(rules):
         table = table_of(rule, main)
@@ -99,9 +111,10 @@ def compile_rules(rules: RuleSet, main: str, schemas: Mapping[str, pa.Schema], i
         main,
         dict(schemas),
         tuple(checks),
-        _domains(checks, schemas),
+        _domains(checks, schemas, seed),
         index,
         needed_columns(rules, main),
+        seed,
     )
 
 
@@ -213,7 +226,7 @@ def _any(*conditions: Condition | None) -> Condition:
     return known[0] if len(known) == 1 else Any(known)
 
 
-def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell, tuple[int, Domain]]:
+def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema], seed: Seed) -> dict[Cell, tuple[int, Domain]]:
     """Columns that are compared with each other, each set with its common domain."""
     parent: dict[Cell, Cell] = {}
     ordered: set[Cell] = set()
@@ -245,7 +258,7 @@ def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell
     domains: dict[Cell, tuple[int, Domain]] = {}
     for number, (top, cells) in enumerate(sets.items()):
         types = [schemas[table].field(column).type for table, column in cells]
-        domain = domain_of(types, ordered=top in ordered_roots)
+        domain = domain_of(types, ordered=top in ordered_roots, seed=seed)
         if domain is None:
             names = ", ".join(f"{column} ({data_type})" for (_, column), data_type in zip(cells, types, strict=True))
             raise RuleError(
@@ -258,4 +271,5 @@ def _domains(checks: list[Check], schemas: Mapping[str, pa.Schema]) -> dict[Cell
 
 def part_of(plan: Plan, checks: Sequence[Check], schemas: Mapping[str, pa.Schema]) -> Plan:
     """The plan of some of the checks over tables that hold what these need."""
-    return replace(plan, schemas=dict(schemas), checks=tuple(checks), domains=_domains(list(checks), schemas))
+    domains = _domains(list(checks), schemas, plan.seed)
+    return replace(plan, schemas=dict(schemas), checks=tuple(checks), domains=domains)

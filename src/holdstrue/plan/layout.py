@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
-from holdstrue.data.labels import Labels
+from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
 from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan, part_of
@@ -70,11 +70,11 @@ class Columns:
         self._coded: dict[tuple[str, Domain], Coded] = {}
 
     def coded(self, name: str, domain: Domain) -> Coded:
-        """A column in its domain; ordered text as plain text, since only equality matters to places."""
-        if domain.kind == "label" and domain.family in ("text", "bytes"):
-            domain = replace(domain, kind="text")
+        """A column in its domain; by digests where that keeps order, since only equality matters to places."""
+        if domain.kind == "label":
+            domain = replace(domain, kind="digest")
         if (name, domain) not in self._coded:
-            self._coded[name, domain] = encode(self.values.column(name), domain, name=name, labels=Labels())
+            self._coded[name, domain] = encode(self.values.column(name), domain, name=name)
         return self._coded[name, domain]
 
 
@@ -94,7 +94,7 @@ class Layout:
     def of(plan: Plan, keys: Mapping[str, tuple[str, ...]], shards: int, blocks: int) -> Layout:
         """The layout of a plan before anything is known of its data."""
         routes = routes_of(plan)
-        return Layout(plan, keys, shards, blocks, tuple(_everything(route) for route in routes), routes)
+        return Layout(plan, keys, shards, blocks, tuple(_everything(route, plan.seed) for route in routes), routes)
 
     def with_hot(self, hot: Mapping[int, list[Digest]]) -> Layout:
         """The same with hot places on some routes."""
@@ -139,11 +139,11 @@ class Layout:
         """Of each row its home, its block, and the digest of its key."""
         coded = []
         for name in self.keys[table]:
-            domain = domain_of([columns.values.schema.field(name).type], ordered=False)
+            domain = domain_of([columns.values.schema.field(name).type], ordered=False, seed=self.plan.seed)
             if domain is None:
                 raise DataError(f"key column {name!r} holds values that do not compare", hint="choose a plain column")
             coded.append(columns.coded(name, domain))
-        hi, lo, _ = key_digest(coded, columns.values.num_rows)
+        hi, lo, _ = key_digest(coded, columns.values.num_rows, self.plan.seed)
         return (hi % np.uint64(self.shards)).astype(np.int32), (lo % np.uint64(self.blocks)).astype(np.int32), (hi, lo)
 
     def place(self, route: int, side: Side, columns: Columns) -> I32:
@@ -158,7 +158,8 @@ class Layout:
     def digest(self, route: int, side: Side, columns: Columns) -> tuple[U64, U64, NDArray[np.bool_]]:
         """Digests of what rows are placed by, and which rows have a place."""
         coded = [columns.coded(name, self.plan.domain(side.table, name)) for name in side.columns]
-        return key_digest(coded, columns.values.num_rows, nulls_equal=self.routes[route].nulls_equal)
+        nulls_equal = self.routes[route].nulls_equal
+        return key_digest(coded, columns.values.num_rows, self.plan.seed, nulls_equal=nulls_equal)
 
     def spread(self, route: int, places: I32, blocks: I32, *, provides: bool) -> tuple[I32, I32]:
         """The shards of each row, as (row, shard): one for an ordinary place, several for a hot one."""
@@ -199,15 +200,15 @@ class Layout:
         looked_at = {name for check in checks if check.table == table for name in conditioned(check)}
         fields = []
         for name in dict.fromkeys(names):
-            digested = name not in self.keys[table] and name not in looked_at and self._is_text(route, table, name)
+            digested = name not in self.keys[table] and name not in looked_at and self._is_digested(route, table, name)
             fields.append(pa.field(name, _DIGEST) if digested else schema.field(name))
         if self.routes[route].flagged:
             fields += [pa.field(T_FLAG, pa.bool_()), pa.field(S_FLAG, pa.bool_())]
         return pa.schema(fields)
 
-    def _is_text(self, route: int, table: str, name: str) -> bool:
+    def _is_digested(self, route: int, table: str, name: str) -> bool:
         known = self.plan.domains.get((table, name))
-        if known is None or known[1].kind != "text" or pa.types.is_null(self.plan.schemas[table].field(name).type):
+        if known is None or known[1].kind != "digest" or pa.types.is_null(self.plan.schemas[table].field(name).type):
             return False
         # columns that are compared with each other travel alike, so none of them may be a key that stays as it is
         number = known[0]
@@ -238,12 +239,12 @@ class Layout:
         return part_of(self.plan, checks, self.travelling(route))
 
 
-def _everything(route: Route) -> tuple[Digest, ...]:
+def _everything(route: Route, seed: Seed) -> tuple[Digest, ...]:
     """The place of all rows, on a route without columns."""
     if route.t.columns:
         return ()
-    hi, lo, _ = key_digest([], 1)
-    return ((int(hi[0]), int(lo[0])),)
+    upper, lower = seed.start
+    return ((int(upper), int(lower)),)
 
 
 def _in_role(check: Check) -> Check:
@@ -262,7 +263,7 @@ def _also(flag: Condition, member: Condition | None) -> Condition:
 
 def _digests(coded: Coded) -> pa.Array:
     if coded.upper is None:
-        raise TypeError("only text has digests")
+        raise TypeError("the codes of this column are its values")
     rows = coded.upper.size
     lanes = np.empty((rows, 2), dtype=np.uint64)
     lanes[:, 0], lanes[:, 1] = coded.upper, coded.codes.view(np.uint64)

@@ -17,7 +17,6 @@ from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.report import Report
 from holdstrue.detect.runs import Runs
 from holdstrue.detect.shard import Shard
-from holdstrue.detect.tables import plan_for
 from holdstrue.detect.views import Views
 from holdstrue.io.store import Store
 from holdstrue.plan.bind import own_columns
@@ -140,7 +139,7 @@ class StateLookup:
     @cached_property
     def _layout(self) -> Layout:
         state = self._state
-        plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+        plan = state.plan()
         # homes follow from keys alone, so that blocks and hot places do not matter here
         return Layout.of(plan, state.keys, self.manifest["sharding"]["shards"], 1)
 

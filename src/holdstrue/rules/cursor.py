@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 from holdstrue.errors import RuleError
-from holdstrue.rules.model import Constant, Op, Scalar
+from holdstrue.rules.model import Constant, Op, Scalar, number_as_written
 from holdstrue.rules.tokens import Token, tokenize
 
 DENIAL = "a denial constraint lists what must never hold together"
@@ -131,7 +131,7 @@ class Cursor:
             self.fail("expected a constant", hint=hint)
         token = self.take()
         if token.kind == "number":
-            return Constant(self._number(token))
+            return number_as_written(self._number(token), token.value)
         if token.kind in ("string", "double"):
             return Constant(token.value)
         if token.word in ("true", "false"):

@@ -20,7 +20,7 @@ def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
     Examples
     --------
     >>> rule_from_entry({"rule": "key(id)", "severity": "warn", "tolerance": "1%"}, "rule 1").tolerance
-    Tolerance(count=None, share=0.01)
+    Tolerance(count=None, share=Decimal('0.01'))
     """
     for field in entry:
         if field not in FIELDS:
@@ -67,20 +67,20 @@ def parse_tolerance(value: object) -> Tolerance | None:
     Examples
     --------
     >>> parse_tolerance(5), parse_tolerance("1%")
-    (Tolerance(count=5, share=None), Tolerance(count=None, share=0.01))
+    (Tolerance(count=5, share=None), Tolerance(count=None, share=Decimal('0.01')))
     """
     if value is None:
         return None
     if isinstance(value, str):
         percent = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%\s*", value)
         if percent and Decimal(percent.group(1)) <= 100:
-            return Tolerance(share=float(Decimal(percent.group(1)) / 100))
+            return Tolerance(share=Decimal(percent.group(1)).scaleb(-2))
         if re.fullmatch(r"\s*[0-9]+\s*", value):
             return Tolerance(count=int(value))
     elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return Tolerance(count=value)
     elif isinstance(value, float) and 0 <= value < 1:
-        return Tolerance(share=value)
+        return Tolerance(share=Decimal(repr(value)))
     raise RuleError(
         f"tolerance {value!r}", hint="a count of rows such as 5, or a share such as 0.01 or 1% (at most 100%)"
     )

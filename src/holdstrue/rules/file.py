@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -110,8 +111,9 @@ def _entry(rule: Rule) -> dict[str, Any]:
 def _tolerance_entry(tolerance: Tolerance) -> int | float | str:
     if tolerance.count is not None:
         return tolerance.count
-    share = tolerance.share or 0.0
-    return share if share < 1 else f"{share * 100:g}%"
+    share = tolerance.share or Decimal(0)
+    as_double = float(share)
+    return as_double if as_double < 1 and Decimal(repr(as_double)) == share else f"{share.scaleb(2):f}%"
 
 
 def _load_text_or_path(source: str, columns: Sequence[str] | None) -> RuleSet:

@@ -105,6 +105,11 @@ def _plain_cells(cells: tuple[Constant | None, ...]) -> tuple[Constant | None, .
 def _plain(constant: Constant) -> Constant:
     """One constant for all spellings of a number: 3, 3.0 and decimal '3.00' are the same value."""
     value = constant.value
+    if constant.written is not None and constant.written.lstrip("+-").startswith("0") and isinstance(value, int):
+        # 01907 is meant as text, where it is not 1907
+        return constant
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Constant(value)
     if isinstance(value, bool) or not isinstance(value, float | Decimal) or not math.isfinite(value):
         return constant
     if isinstance(value, Decimal) and abs(value.adjusted()) > 300:

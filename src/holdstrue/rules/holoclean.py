@@ -7,7 +7,7 @@ import re
 from holdstrue.errors import RuleError
 from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.denial import Comparison, Operand, Parsed, assemble
-from holdstrue.rules.model import Constant, Op
+from holdstrue.rules.model import Constant, Op, number_as_written
 
 OPERATORS = {"EQ": Op.EQ, "IQ": Op.NE, "LT": Op.LT, "GT": Op.GT, "LTE": Op.LE, "GTE": Op.GE}
 
@@ -79,9 +79,9 @@ def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand 
     if len(side) >= 2 and side[0] in "'\"" and side[-1] == side[0]:
         return Constant(side[1:-1])
     if re.fullmatch(r"[+-]?[0-9]+", side):
-        return Constant(int(side))
+        return number_as_written(int(side), side)
     if re.fullmatch(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+)", side):
-        return Constant(float(side))
+        return number_as_written(float(side), side)
     variable, dot, name = side.partition(".")
     if not dot or variable.strip() not in variables or not name.strip():
         raise RuleError(

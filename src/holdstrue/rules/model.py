@@ -55,9 +55,23 @@ class Column:
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal value in a rule."""
+    """A literal value in a rule.
+
+    `written` is how a number stands in the rule where that is not how it prints (01907, +5, 1.50): on a column of text
+    it is that text.
+    """
 
     value: Scalar
+    written: str | None = None
+
+
+def number_as_written(value: Scalar, text: str) -> Constant:
+    """The constant of a number that stands so in a rule.
+
+    >>> number_as_written(1907, "01907"), number_as_written(5, "5")
+    (Constant(value=1907, written='01907'), Constant(value=5, written=None))
+    """
+    return Constant(value, None if text == str(value) else text)
 
 
 @dataclass(frozen=True)
@@ -183,7 +197,7 @@ class Tolerance:
     """How many violating rows are still accepted: a count, or a share of the table's rows."""
 
     count: int | None = None
-    share: float | None = None
+    share: Decimal | None = None
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,8 @@ def _merged(predicates: list[Predicate]) -> list[Predicate]:
 
 def _same_side(one: Column | Constant, other: Column | Constant) -> bool:
     if isinstance(one, Constant) and isinstance(other, Constant):
-        return same_constant(one, other)
+        # on a column of text 1.50 is not 1.5
+        return same_constant(one, other) and one.written == other.written
     return isinstance(one, Column) and one == other
 
 

@@ -82,6 +82,8 @@ def constant_text(constant: Constant) -> str:
     ("decimal '1.50'", "date '2024-01-31'")
     """
     value = constant.value
+    if constant.written is not None:
+        return constant.written
     match value:
         case bool():
             return "true" if value else "false"

@@ -161,11 +161,11 @@ def _same(layout: Layout, number: int, table: str, new: Columns, old: Columns, u
         for field in layout.travelling(number)[table]:
             if field.name in (*layout.keys[table], T_FLAG, S_FLAG):
                 continue
-            domain = domain_of([columns.values.schema.field(field.name).type], ordered=False)
+            domain = domain_of([columns.values.schema.field(field.name).type], ordered=False, seed=layout.plan.seed)
             if domain is None:
                 raise TypeError(f"column {field.name!r} does not compare")
             coded.append(columns.coded(field.name, domain))
-        hi, lo, _ = key_digest(coded, columns.values.num_rows, nulls_equal=True)
+        hi, lo, _ = key_digest(coded, columns.values.num_rows, layout.plan.seed, nulls_equal=True)
         digests.append((hi[rows], lo[rows]))
     (new_hi, new_lo), (old_hi, old_lo) = digests
     return np.asarray((new_hi == old_hi) & (new_lo == old_lo))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +107,8 @@ class CountRows:
             own = np.flatnonzero(steps == step)
             if own.size:
                 taken = rows if own.size == rows.num_rows else rows.take(pa.array(own))
-                contents = Contents(fitting(self.table, census.schemas, taken), census.options.compare)
+                options = census.options
+                contents = Contents(fitting(self.table, census.schemas, taken), options.compare, options.seed)
                 parts += [
                     (number, contents.of(attribute.columns), step)
                     for number, attribute in enumerate(columns_of(census.schemas))
@@ -180,7 +181,7 @@ class Inclusions:
         fixed = Store(self.path).manifest().get("fixed", {})
         if fixed.get("kind") != KIND:
             raise StateError(f"{path} holds no discovered inclusions", hint="make it with Inclusions.create")
-        self._options = Options(**fixed["options"])
+        self._options = Options.of(fixed["options"])
         self._schemas = {
             table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in fixed["schemas"].items()
         }
@@ -206,7 +207,7 @@ class Inclusions:
         options = Options(compare="text" if as_text else "types", shards=shards)
         fixed = {
             "kind": KIND,
-            "options": asdict(options),
+            "options": options.to_dict(),
             "schemas": {n: base64.b64encode(s.serialize().to_pybytes()).decode() for n, s in schemas.items()},
         }
         store = Store(path)

@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.detect.tables import batch_name, keys_of, plan_for
+from holdstrue.detect.tables import batch_name, keys_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds.reading import FEEDS
 from holdstrue.io.feeds.target import Target
@@ -116,7 +117,7 @@ class Sharded:
     def _create(self, rules: RuleSet, key: Any, index: IndexKind) -> None:
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != rules.table)
         main = main_table(rules, others)
-        state = State(rules, main, keys_of(rules, key, main), index, batches=0)
+        state = State(rules, main, keys_of(rules, key, main), index, Seed.new(), batches=0)
         Durable.create(self.path, state, None, []).close()
 
     def _check_rules(self, rules: Any) -> None:
@@ -270,7 +271,7 @@ class Sharded:
         *,
         first: bool,
     ) -> Layout:
-        plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+        plan = state.plan()
         if durable.sharding is not None:
             return layout_of(durable.sharding, plan, state.keys)
         rows = sum(state.rows.values())
@@ -297,7 +298,7 @@ class Sharded:
         """The state laid out as wanted: made by one process, or for other types of columns, it is read anew."""
         known = durable.sharding
         fits = known is not None and known == sharding(layout) and state.schemas.keys() == layout.plan.schemas.keys()
-        types = plan_for(state.rules, state.main, state.keys, state.index, state.schemas).schemas
+        types = state.plan().schemas
         if fits and types == layout.plan.schemas:
             return durable, state
         return self._relaid(durable, state, layout)
@@ -323,7 +324,7 @@ class Sharded:
         """Lay the state out anew for the rows it has now, with hot keys found afresh. Complexity: O(table)."""
         durable, state = self._opened(read_only=False)
         try:
-            plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+            plan = state.plan()
             self._shape = replace(self._shape, shards=shards, blocks=blocks)
             rows = sum(state.rows.values())
             samples = self._home_samples(durable, state)
@@ -360,7 +361,7 @@ class Sharded:
                 elif read_only:
                     continue
                 else:
-                    plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+                    plan = state.plan()
                     layout = self._new_layout(plan, state, sum(state.rows.values()), {})
                     durable, state = self._relaid(durable, state, layout)
                 return state, Ledger(layout, durable.shards), self._job(durable, layout, 0, "error")

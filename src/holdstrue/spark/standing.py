@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.detect.durable import Durable
-from holdstrue.detect.tables import plan_for
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.layout import Layout
 from holdstrue.spark.job import Job
@@ -47,7 +46,7 @@ def standing_counts(path: str) -> dict[str, RuleCounts]:
     durable, state = Durable.open(path, read_only=True)
     try:
         assert durable.sharding is not None
-        plan = plan_for(state.rules, state.main, state.keys, state.index, state.schemas)
+        plan = state.plan()
         layout = layout_of(durable.sharding, plan, state.keys)
         ledger = Ledger(layout, durable.shards)
         job = Job(layout, 1, 0, path, durable.version, "error")

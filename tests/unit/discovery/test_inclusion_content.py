@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.inclusions.content import Compare, comparable, content_of, tuple_of
+from holdstrue.discovery.inclusions.contents import Compare, comparable, content_of, tuple_of
 
 
 def digest(value: Any, data_type: pa.DataType, compare: Compare = "types") -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.breaks import breaks
-from holdstrue.discovery.inclusions.content import Compare
+from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
 from holdstrue.discovery.inclusions.ranking import ForeignKey, alike, foreign_keys
 from holdstrue.discovery.inclusions.ranking import ranked as every

@@ -79,7 +79,7 @@ def _content(ruleset: RuleSet, normal: RuleSet, findings: tuple[Finding, ...]) -
 def _tolerance(rule: Rule) -> dict[str, Any] | None:
     if rule.tolerance is None:
         return None
-    return {"count": rule.tolerance.count} if rule.tolerance.count is not None else {"share": rule.tolerance.share}
+    return {"count": rule.tolerance.count} if rule.tolerance.count is not None else {"share": float(rule.tolerance.share or 0)}
 
 
 def _lines(normal: RuleSet, findings: tuple[Finding, ...], *, color: bool) -> Iterator[str]:

@@ -9,12 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.coding import encode
-from holdstrue.data.domain import Domain, domain_of, family_of
+from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
+from holdstrue.data.values import CATEGORIES, family_of, plain_type
 from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
 from holdstrue.errors import DataError
 
-_CATEGORIES = ("bool", "text", "bytes")
 _CHUNK = 1 << 14
 """Distinct values taken into one matrix product. Chosen, not tuned."""
 
@@ -41,7 +41,7 @@ def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
     """
     names = _wanted(table, options)
     domains, kin = _domains(table.schema, names, options)
-    ordered = {name: domains[name].kind != "text" and domains[name].family != "bool" for name in names}
+    ordered = {name: domains[name].kind != "digest" and domains[name].family != "bool" for name in names}
     place = {name: i for i, name in enumerate(names)}
     comparisons = [Comparison(i, i, ordered[name]) for i, name in enumerate(names)]
     if options.cross:
@@ -68,8 +68,8 @@ def _domains(schema: pa.Schema, names: list[str], options: SpaceOptions) -> tupl
         kin.setdefault(_kin(schema.field(name).type), []).append(name)
     domains: dict[str, Domain] = {}
     for members in kin.values():
-        ordered = options.order_text or family_of(schema.field(members[0]).type) not in _CATEGORIES
-        domain = domain_of([schema.field(name).type for name in members], ordered=ordered)
+        ordered = options.order_text or family_of(schema.field(members[0]).type) not in CATEGORIES
+        domain = domain_of([schema.field(name).type for name in members], ordered=ordered, seed=options.seed)
         assert domain is not None
         domains |= dict.fromkeys(members, domain)
     return domains, list(kin.values())
@@ -103,12 +103,13 @@ def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
 
 def _kin(data_type: pa.DataType) -> tuple[object, ...]:
     """Types that agree have the same kin."""
-    plain = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    plain = plain_type(data_type)
     family = family_of(plain)
-    if family == "number":
-        return family, pa.types.is_floating(plain)
     if family == "decimal":
         return family, plain.precision, plain.scale
+    if family == "integer":
+        # integers with and without a sign share no order of 64 bits
+        return family, pa.types.is_uint64(plain)
     return (family,)
 
 
@@ -116,7 +117,7 @@ def _sharing(table: pa.Table, names: list[str], domain: Domain, share: float) ->
     """Pairs of columns with at least this share of common values: sum of minima over sum of maxima of counts."""
     if len(names) < 2 or not table.num_rows:
         return []
-    labels = Labels() if domain.kind == "label" else None
+    labels = Labels(domain.family) if domain.kind == "label" else None
     values, counts, owners = [], [], []
     for i, name in enumerate(names):
         coded = encode(table[name], domain, name=name, labels=labels)

@@ -5,7 +5,6 @@ Memory: 9 bytes a row and column (a code and whether it is known), 1 byte a row 
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class CodedRows:
         self._labels: dict[int, Labels] = {}
         for component in space.components:
             if space.domains[component[0]].kind == "label":
-                self._labels |= dict.fromkeys(component, Labels())
+                self._labels |= dict.fromkeys(component, Labels(space.domains[component[0]].family))
 
     def insert(self, table: pa.Table) -> I64:
         """Append rows; returns their slots. Runtime complexity: O(values)."""
@@ -114,7 +113,7 @@ class CodedRows:
             "alive": self.alive[: self.size].copy(),
         }
         for column, labels in self._labels.items():
-            text = pa.array([_written(value) for value in labels.values], type=pa.large_binary())
+            text = labels.written()
             arrays[f"labels{column}.labels"] = labels.labels
             _, offsets, data = text.buffers()
             arrays[f"labels{column}.offsets"] = np.frombuffer(offsets, dtype=np.int64)[: len(text) + 1].copy()
@@ -128,16 +127,5 @@ class CodedRows:
         self.size = int(self.alive.size)
         for column, labels in self._labels.items():
             ends, text = arrays[f"labels{column}.offsets"], arrays[f"labels{column}.text"].tobytes()
-            family = self.space.domains[column].family
-            values = [_read(text[ends[i] : ends[i + 1]], family) for i in range(ends.size - 1)]
-            labels.restore(values, arrays[f"labels{column}.labels"].tolist())
-
-
-def _written(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _read(text: bytes, family: str) -> Any:
-    if family == "bytes":
-        return text
-    return Decimal(text.decode()) if family == "decimal" else text.decode()
+            written = [text[ends[i] : ends[i + 1]] for i in range(ends.size - 1)]
+            labels.restore(written, arrays[f"labels{column}.labels"].tolist())

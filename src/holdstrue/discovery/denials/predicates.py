@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
 
@@ -61,6 +62,8 @@ class SpaceOptions:
         Whether columns without any value are compared too: values may come later.
     nulls
         `unknown`: no comparison with NULL holds. `equal`: NULL is a value, equal to itself, below all others.
+    seed
+        Of the digests of values; that of the state where they are kept.
     """
 
     columns: tuple[str, ...] | None = None
@@ -70,6 +73,7 @@ class SpaceOptions:
     order_text: bool = False
     empty: bool = False
     nulls: Nulls = "unknown"
+    seed: Seed = PROCESS
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Space:
     Examples
     --------
     >>> from holdstrue.data.domain import Domain
+from holdstrue.data.seed import PROCESS, Seed
     >>> number = Domain("int", "number")
     >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width

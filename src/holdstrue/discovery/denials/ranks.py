@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import OPEN
 from holdstrue.discovery.denials.layout import Lanes, Layout, Side
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import digest
@@ -128,7 +129,7 @@ def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I
     hi, lo = np.zeros(rows, dtype=np.uint64), np.zeros(rows, dtype=np.uint64)
     for column in range(ranks.shape[0]):
         value = np.where(known[column], ranks[column] + 1, 0).view(np.uint64)
-        digest.extend_key_by_words(hi, lo, value)
+        digest.extend_key_by_words(hi, lo, value, OPEN.keys)
     _, kind, counts = np.unique(lo ^ hi, return_inverse=True, return_counts=True)
     if counts.size >= _COPIES * rows:
         return _locality(ranks, space), none, none

@@ -45,7 +45,7 @@ class ApproximateCore:
 
     def __init__(self, schema: pa.Schema, options: Options) -> None:
         self.options, self._schema = options, schema
-        self.codes = Codes(schema, options.nulls)
+        self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
         many = len(self.names)
         self._targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)

@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.domain import family_of
+from holdstrue.data.seed import PROCESS, Seed
+from holdstrue.data.values import family_of
 from holdstrue.discovery.dependencies.codes import Codes, Nulls
 from holdstrue.discovery.dependencies.judging import members as columns_in
 from holdstrue.discovery.dependencies.near import suspects
@@ -57,7 +58,7 @@ MOST_PATTERNS = 12
 EXPECTED = 10
 """An FD that is broken by chance is not broken here with probability e^-10. Chosen, not tuned."""
 
-_FAMILIES = ("text", "number", "bool", "date")
+_FAMILIES = ("text", "integer", "bool", "date")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class CfdOptions:
         The share of the matching rows that must keep to it.
     max_lhs
         Columns on the left, with the one that has the constant.
+    seed
+        Of the digests of values; that of the state where they are kept.
     """
 
     nulls: Nulls = "unknown"
@@ -79,6 +82,7 @@ class CfdOptions:
     confidence: float = 1.0
     max_lhs: int = 2
     threads: int | None = None
+    seed: Seed = PROCESS
 
     def __post_init__(self) -> None:
         if self.support < 2:
@@ -116,7 +120,7 @@ class CfdCore:
 
     def __init__(self, schema: pa.Schema, options: CfdOptions) -> None:
         self.options, self._schema = options, schema
-        self.codes = Codes(schema, options.nulls)
+        self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
         self._workers = Workers(options.threads)
         self._values: list[list[Any]] = [[] for _ in self.names]
@@ -151,8 +155,7 @@ class CfdCore:
             values += [table.column(name)[row].as_py() for row in fresh]
 
     def _may_be_constant(self, name: str) -> bool:
-        plain = self._schema.field(name).type
-        return family_of(plain) in _FAMILIES and not pa.types.is_floating(plain)
+        return family_of(self._schema.field(name).type) in _FAMILIES
 
     def _find(self, deadline: float | None, progress: Progress | None = None) -> None:
         options = self.options

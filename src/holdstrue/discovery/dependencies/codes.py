@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.coding import NULL_DIGEST, Coded, encode
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Coded, encode
+from holdstrue.data.domain import domain_of
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import all_true, room, with_slack
@@ -42,14 +43,15 @@ class Codes:
     ([[0, -1, 0, 1]], [0, 1, 2, 3])
     """
 
-    def __init__(self, schema: pa.Schema, nulls: Nulls) -> None:
+    def __init__(self, schema: pa.Schema, nulls: Nulls, seed: Seed = PROCESS) -> None:
         repeated = [name for name, times in Counter(schema.names).items() if times > 1]
         if repeated:
             raise DataError(f"several columns are called {repeated[0]!r}", hint="rename all but one of them")
-        self.domains = {field.name: domain_of([field.type], ordered=False) for field in schema}
+        self.domains = {field.name: domain_of([field.type], ordered=False, seed=seed) for field in schema}
         self.names = tuple(name for name, domain in self.domains.items() if domain is not None)
         self.skipped = tuple(name for name, domain in self.domains.items() if domain is None)
         self.nulls = nulls
+        self.seed = seed
         self.numberings = [Numbering() for _ in self.names]
         self.matrix: I32 = np.empty((len(self.names), 0), dtype=np.int32)
         self.alive = np.empty(0, dtype=np.bool_)
@@ -62,7 +64,7 @@ class Codes:
         for name in self.names:
             if name not in table.column_names:
                 raise ChangeError(f"the added rows have no column {name!r}", hint="give every column of the table")
-            if domain_of([table.schema.field(name).type], ordered=False) != self.domains[name]:
+            if domain_of([table.schema.field(name).type], ordered=False, seed=self.seed) != self.domains[name]:
                 raise ChangeError(
                     f"column {name!r} holds {table.schema.field(name).type} values here, others in the table",
                     hint="cast the column to the type it has in the table",
@@ -80,9 +82,6 @@ class Codes:
     def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:
         domain = self.domains[name]
         assert domain is not None
-        if domain.kind == "label":
-            # long decimals: their text is unique at one scale, and equality is all that counts
-            column, domain = column.cast(pa.string()), Domain("text", "text")
         coded = encode(column, domain, name=name)
         hi, lo, member = _words(coded, nulls_equal=self.nulls == "equal")
         return self.numberings[number].assign(hi, lo, member)
@@ -169,5 +168,5 @@ def _words(coded: Coded, *, nulls_equal: bool) -> tuple[NDArray[np.uint64], NDAr
         return upper, lower, all_true(lower.size)
     if not nulls_equal:
         return upper, lower, coded.valid
-    upper = np.where(coded.valid, upper, NULL_DIGEST[0])
-    return upper, np.where(coded.valid, lower, NULL_DIGEST[1]), all_true(lower.size)
+    null = coded.seed.null
+    return np.where(coded.valid, upper, null[0]), np.where(coded.valid, lower, null[1]), all_true(lower.size)

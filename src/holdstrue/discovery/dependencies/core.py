@@ -51,7 +51,7 @@ class DependencyCore:
         if options.error:
             raise ValueError("rules with an error are found by ApproximateCore")
         self.options = options
-        self.codes = Codes(schema, options.nulls)
+        self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
         many = len(self.names)
         targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import OPEN
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import agreement, antichains, digest
@@ -89,11 +90,11 @@ class Evidence:
 
     def _number(self, agree: U64, differ: U64) -> tuple[I32, I32]:
         """Numbers of outcomes, and the lines in which new ones came first."""
-        hi = np.full(agree.shape[0], digest.EMPTY_KEY[0], dtype=np.uint64)
-        lo = np.full(agree.shape[0], digest.EMPTY_KEY[1], dtype=np.uint64)
+        hi = np.full(agree.shape[0], OPEN.start[0], dtype=np.uint64)
+        lo = np.full(agree.shape[0], OPEN.start[1], dtype=np.uint64)
         for word in range(self.words):
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(agree[:, word]))
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(differ[:, word]))
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(agree[:, word]), OPEN.keys)
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(differ[:, word]), OPEN.keys)
         return self._numbering.assign_new(hi, lo, all_true(hi.size))
 
     def known(self) -> I64:

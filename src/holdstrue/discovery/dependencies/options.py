@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.dependencies.codes import Nulls
 from holdstrue.errors import DataError
 
@@ -26,6 +27,8 @@ class Options:
     error, measure
         How much may break a rule (`ApproximateCore`): a share of the `pairs` of rows, or of the `rows`,
         of which so many would have to go.
+    seed
+        Of the digests of values; that of the state where they are kept.
     """
 
     kinds: tuple[str, ...] = ("fd", "key")
@@ -34,6 +37,7 @@ class Options:
     threads: int | None = None
     error: float = 0.0
     measure: Literal["pairs", "rows"] = "pairs"
+    seed: Seed = PROCESS
 
     def __post_init__(self) -> None:
         if self.max_lhs is not None and self.max_lhs < 1:

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.domain import family_of
+from holdstrue.data.values import Family, family_of
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.rules.model import DC, FD, Body, Key
 
@@ -34,11 +34,10 @@ KEY_NAMES = re.compile(
     r"(?:^|[\W_])(?:id|ids|key|code|no|nr|num|number|uuid|guid|sku|isbn|iban|ssn|ean|iata|icao|email|login)(?:$|[\W_])"
     r"|[a-z](?:Id|ID|Key|Code|No|Nr|Number)$",
 )
-_TYPES = {
-    "text": 0.8, "bytes": 0.8, "number": 0.8, "decimal": 0.15, "bool": 0.3, "null": 0.0,
+_TYPES: dict[Family | None, float] = {
+    "text": 0.8, "bytes": 0.8, "integer": 0.8, "float": 0.15, "decimal": 0.15, None: 0.15, "bool": 0.3, "null": 0.0,
     "date": 0.5, "time": 0.5, "timestamp": 0.5, "zoned": 0.5, "duration": 0.15,
 }  # fmt: skip
-_FRACTION = 0.15
 _CHANCE = 10.0
 
 
@@ -88,11 +87,7 @@ def profiles(codes: Codes, schema: pa.Schema) -> list[Profile]:
 
 
 def _quality(name: str, data_type: pa.DataType) -> float:
-    plain = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-    family = family_of(plain)
-    if pa.types.is_floating(plain) or family is None:
-        return _FRACTION
-    quality = _TYPES[family]
+    quality = _TYPES[family_of(data_type)]
     return 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.domain import family_of
-from holdstrue.discovery.inclusions.content import Compare, Content, comparable, content_of, tuple_of
+from holdstrue.data.seed import Seed
+from holdstrue.data.values import family_of
+from holdstrue.discovery.inclusions.contents import Compare, Content, comparable, content_of, tuple_of
 from holdstrue.errors import ChangeError
 from holdstrue.rules.model import Inclusion
 
@@ -67,8 +68,9 @@ def comparisons(schemas: Mapping[str, pa.Schema], attributes: Sequence[Attribute
 class Contents:
     """The digests of a table's columns, each made once, and of tuples of them."""
 
-    def __init__(self, table: pa.Table, compare: Compare) -> None:
+    def __init__(self, table: pa.Table, compare: Compare, seed: Seed) -> None:
         self._table = table
+        self._seed = seed
         self._compare: Compare = compare
         self._known: dict[str, Content] = {}
 
@@ -76,8 +78,8 @@ class Contents:
         """The digests of a tuple of columns. Complexity: O(rows)."""
         for name in columns:
             if name not in self._known:
-                self._known[name] = content_of(self._table.column(name), self._compare)
-        return tuple_of([self._known[name] for name in columns])
+                self._known[name] = content_of(self._table.column(name), self._compare, self._seed)
+        return tuple_of([self._known[name] for name in columns], self._seed)
 
 
 def fitting(name: str, schemas: Mapping[str, pa.Schema], rows: pa.Table) -> pa.Table:

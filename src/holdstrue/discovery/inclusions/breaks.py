@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import PROCESS
 from holdstrue.discovery.inclusions.attributes import Contents
-from holdstrue.discovery.inclusions.content import Compare
+from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.index.numbering import Numbering
 from holdstrue.rules.model import Inclusion
 
@@ -44,8 +45,8 @@ def breaks(
     ([{'a': 5, 'rows': 2}], [1, 2], 1, 2)
     """
     table = tables[str(body.table)]
-    right = Contents(tables[body.ref_table], compare).of(body.ref_columns)
-    left = Contents(table, compare).of(body.columns)
+    right = Contents(tables[body.ref_table], compare, PROCESS).of(body.ref_columns)
+    left = Contents(table, compare, PROCESS).of(body.columns)
     provided = Numbering()
     provided.assign(right.hi, right.lo, right.mask())
     slots = np.flatnonzero(left.mask() & (provided.find(left.hi, left.lo, left.mask()) < 0))

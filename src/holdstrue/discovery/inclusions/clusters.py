@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import OPEN
 from holdstrue.discovery.inclusions.sharded import Sharded
 from holdstrue.discovery.inclusions.tally import Column, Tally
 from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values, words_for
@@ -88,9 +89,9 @@ class Clusters(Sharded):
 
     def _intern(self, words: U64) -> I32:
         """The cids of attribute sets, new ones for new sets; -1 for the empty set."""
-        hi, lo = np.full(len(words), digest.EMPTY_KEY[0]), np.full(len(words), digest.EMPTY_KEY[1])
+        hi, lo = np.full(len(words), OPEN.start[0]), np.full(len(words), OPEN.start[1])
         for column in words.T:
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(column))
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(column), OPEN.keys)
         cids, origin = self._ids.assign_new(hi, lo, np.asarray(words.any(axis=1)))
         known = len(self._ids)
         self._words = room(self._words, known)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
@@ -56,7 +55,7 @@ class DurableInclusions:
         store.lock()
         fixed = {
             "kind": KIND,
-            "options": asdict(core.options),
+            "options": core.options.to_dict(),
             "schemas": {
                 table: base64.b64encode(schema.serialize().to_pybytes()).decode()
                 for table, schema in core.schemas.items()
@@ -80,7 +79,7 @@ class DurableInclusions:
         schemas = {
             table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in fixed["schemas"].items()
         }
-        core = UnaryInclusions.restore(schemas, Options(**fixed["options"]), _arrays(store, manifest))
+        core = UnaryInclusions.restore(schemas, Options.of(fixed["options"]), _arrays(store, manifest))
         for data in manifest["log"]:
             core.structure.apply(_read(store, RunFile.of(data)))
         return DurableInclusions(store, core, manifest)

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import Seed
 from holdstrue.discovery.inclusions.attributes import Attribute, Changes, Contents
 from holdstrue.discovery.inclusions.candidates import Pair
-from holdstrue.discovery.inclusions.content import Compare
+from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -35,9 +36,10 @@ class Level:
     that of a value.
     """
 
-    def __init__(self, compare: Compare, shards: int) -> None:
+    def __init__(self, compare: Compare, shards: int, seed: Seed) -> None:
         self._compare: Compare = compare
         self._shards = shards
+        self._seed = seed
         self.attributes: dict[Attribute, int] = {}
         self.pairs: list[Pair] = []
         self.whole = True
@@ -62,7 +64,7 @@ class Level:
 
     def _columns(self, fresh: list[Attribute], tables: Tables, deadline: float | None) -> Iterator[Column]:
         for name in dict.fromkeys(attribute.table for attribute in fresh):
-            contents = Contents(tables(name), self._compare)
+            contents = Contents(tables(name), self._compare, self._seed)
             for attribute in fresh:
                 if attribute.table == name:
                     if deadline is not None and time.monotonic() > deadline:
@@ -75,7 +77,7 @@ class Level:
         for name, change in changes.items():
             for rows, step in ((change.removed, -1), (change.added, 1)):
                 if rows is not None:
-                    contents = Contents(rows, self._compare)
+                    contents = Contents(rows, self._compare, self._seed)
                     parts += [
                         (number, contents.of(attribute.columns), step)
                         for attribute, number in self.attributes.items()

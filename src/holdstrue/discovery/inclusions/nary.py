@@ -102,7 +102,7 @@ class Inclusions:
                     del self.levels[at:]
                     return
                 if at == len(self.levels):
-                    self.levels.append(Level(self.unary.options.compare, LEVEL_SHARDS))
+                    self.levels.append(Level(self.unary.options.compare, LEVEL_SHARDS, self.unary.options.seed))
                 try:
                     self.levels[at].consider(pairs, whole, tables, deadline)
                 except OutOfTimeError:
@@ -188,7 +188,7 @@ class Inclusions:
         arity, in_time = arrays["searched"].tolist()
         core.search, core._in_time = replace(search, arity=min(search.arity, arity)), bool(in_time)
         while part := unnested(f"level{len(core.levels)}", arrays):
-            level = Level(options.compare, LEVEL_SHARDS)
+            level = Level(options.compare, LEVEL_SHARDS, options.seed)
             level.restore(part, core._columns)
             core.levels.append(level)
         core._search(_no_tables)

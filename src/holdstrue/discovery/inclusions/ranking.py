@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.data.domain import family_of
+from holdstrue.data.values import family_of
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.unary import FoundInclusion

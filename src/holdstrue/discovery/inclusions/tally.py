@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import numbers
-from holdstrue.discovery.inclusions.content import Content
+from holdstrue.discovery.inclusions.contents import Content
 from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Numbering
 from holdstrue.kernels import inclusions as kernels

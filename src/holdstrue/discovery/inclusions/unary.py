@@ -12,13 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.seed import Seed
 from holdstrue.discovery.inclusions.attributes import (
     Attribute,
     Changes,
@@ -29,7 +30,7 @@ from holdstrue.discovery.inclusions.attributes import (
     inclusion,
 )
 from holdstrue.discovery.inclusions.clusters import Clusters
-from holdstrue.discovery.inclusions.content import Compare, contents_of
+from holdstrue.discovery.inclusions.contents import Compare, contents_of
 from holdstrue.discovery.inclusions.counters import SHARDS, Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError
@@ -52,6 +53,18 @@ class Options:
     compare: Compare = "types"
     structure: StructureKind = "counters"
     shards: int = SHARDS
+    seed: Seed = field(default_factory=Seed.new)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "compare": self.compare, "structure": self.structure, "shards": self.shards, "digest": self.seed.to_dict()
+        }  # fmt: skip
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Options:
+        """From plain JSON data."""
+        return Options(data["compare"], data["structure"], data["shards"], Seed.of(data["digest"]))
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,8 @@ class UnaryInclusions:
     >>> core = UnaryInclusions.load({"orders": orders, "customers": pa.table({"no": [7, 8, 9]})})
     >>> [(rule.body.columns, rule.body.ref_columns) for rule in core.rules()]
     [(('customer',), ('no',))]
-    >>> from holdstrue.discovery.inclusions.attributes import RowChanges
+    >>> from holdstrue.data.seed import Seed
+from holdstrue.discovery.inclusions.attributes import RowChanges
     >>> turnover = core.apply({"customers": RowChanges(removed=pa.table({"no": [9]}))})
     >>> [died.body.columns for died in turnover.died], core.rules()
     ([('customer',)], ())
@@ -120,7 +134,7 @@ class UnaryInclusions:
                 return None
             attribute = self.attributes[number]
             column = tables[attribute.table].column(attribute.columns[0])
-            return distinct(number, contents_of(column, self.options.compare))
+            return distinct(number, contents_of(column, self.options.compare, self.options.seed))
 
         with ThreadPoolExecutor() as pool:
             for number, column in enumerate(pool.map(count, range(len(self.attributes)))):
@@ -146,7 +160,7 @@ class UnaryInclusions:
             for rows, step in ((change.removed, -1), (change.added, 1)):
                 if rows is None:
                     continue
-                contents = Contents(fitting(name, self.schemas, rows), self.options.compare)
+                contents = Contents(fitting(name, self.schemas, rows), self.options.compare, self.options.seed)
                 parts += [
                     (number, contents.of(attribute.columns), step)
                     for number, attribute in enumerate(self.attributes)
