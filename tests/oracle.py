@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
@@ -77,7 +78,7 @@ def cfd(
         matching = [
             i
             for i in numbers
-            if all(cell is None or compare(rows[i][column], "=", cell) is True for column, cell in zip(lhs, left))
+            if all(matches(rows[i][column], cell, nulls_equal) for column, cell in zip(lhs, left))
         ]
         for column, cell in zip(rhs, right):
             if cell is not None:
@@ -92,6 +93,13 @@ def cfd(
                 and differ(rows[i], rows[j], [column], nulls_equal)
             }
     return found
+
+
+def matches(value: Any, cell: Any, nulls_equal: bool) -> bool:
+    """Whether a value matches a cell of a pattern; NULL matches none, but `_` where NULL is a value like others."""
+    if cell is None:
+        return value is not None or nulls_equal
+    return compare(value, "=", cell) is True
 
 
 def dc(rows: list[Row], numbers: list[int], predicates: list[Any]) -> set[tuple[int, ...]]:
@@ -115,8 +123,15 @@ def symmetric(predicates: list[Any]) -> bool:
                 return False
         else:
             own = variables.pop()
-            alone[own].add((_nameless(left), op, _nameless(right)))
+            alone[own].add(_one_way(_nameless(left), op, _nameless(right)))
     return alone["t"] == alone["s"]
+
+
+def _one_way(left: tuple[str, Any], op: str, right: tuple[str, Any]) -> tuple[Any, str, Any]:
+    """A comparison within a row, the same whichever side was written first."""
+    if right[0] == "row" and right[1] < left[1]:
+        return right, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op), left
+    return left, op, right
 
 
 def _nameless(side: tuple[str, Any]) -> tuple[str, Any]:
@@ -141,7 +156,7 @@ def compare(a: Any, op: str, b: Any) -> bool | None:
 
 
 def _ordered(value: Any) -> Any:
-    if isinstance(value, bool | int | float | Decimal):
+    if isinstance(value, bool | int | float | Decimal | Fraction):
         return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
     return value
 

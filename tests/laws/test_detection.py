@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor, check, load_rules
 from holdstrue.detect import pair
-from holdstrue.rules import Rule, RuleSet
+from holdstrue.rules import FD, Key, Rule, RuleSet
 from laws import worlds
 from translate import expected
 
@@ -57,6 +57,21 @@ def assert_counts(monitor_counts: Any, truth: dict[str, set[tuple[Any, ...]]]) -
         assert counts.rows == len({key for v in want for key in v}), rule
 
 
+def assert_groups(index: str, rules: RuleSet, counts: Any, rows: list[worlds.Row], truth: Any) -> None:
+    """Keys and FDs: the groups that violating pairs lie in."""
+    by_key = {row["id"]: row for row in rows}
+    for rule in rules:
+        if isinstance(rule.body, Key | FD):
+            lhs = rule.body.columns if isinstance(rule.body, Key) else rule.body.lhs
+            places = {tuple(_same(by_key[t][name]) for name in lhs) for t, _ in truth[rule.name]}
+            assert counts[rule.name].groups == len(places), (index, rule.text)
+
+
+def _same(value: Any) -> Any:
+    """NaN equals itself, and -0.0 is 0.0."""
+    return "nan" if value != value else value
+
+
 @pytest.mark.parametrize("index", INDEXES)
 @SETTINGS
 @given(data=st.data())
@@ -67,6 +82,7 @@ def test_from_scratch(index: Any, data: st.DataObject) -> None:
     truth = expected(rules, rows, [row["id"] for row in rows])
     assert found(report) == nonempty(truth)
     assert_counts({r.rule.name: r.counts for r in report.results}, truth)
+    assert_groups(index, rules, {r.rule.name: r.counts for r in report.results}, rows, truth)
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -139,6 +155,7 @@ def test_under_changes(index: Any, data: st.DataObject) -> None:
             ), rule
         assert found(monitor.violations()) == nonempty(after)
         assert_counts(monitor.counts(), after)
+        assert_groups(index, rules, monitor.counts(), list(rows.values()), after)
         for key in rows:
             degrees = {rule: sum(key in violation for violation in some) for rule, some in after.items()}
             assert monitor.row(key) == {rule: degree for rule, degree in degrees.items() if degree}

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
-from holdstrue.discovery.inclusions.unary import Options
 from laws.inclusion_worlds import as_pairs
 from oracle_inclusions import Database, missing, nary, unary
 
@@ -74,5 +73,5 @@ def test_every_batch(data: st.DataObject, error: float) -> None:
         assert as_pairs(turnover.born) == new - old
         database = after
         if data.draw(st.booleans()):
-            core = Inclusions.restore(SCHEMAS, Options(), search, core.snapshot())
+            core = Inclusions.restore(SCHEMAS, core.unary.options, search, core.snapshot())
         check(core, database, error)

@@ -70,7 +70,7 @@ def test_shards_alone_add_up(data: st.DataObject) -> None:
     size = len(core.attributes)
     tables = as_tables(database)
     columns = [
-        distinct(number, contents_of(tables[one.table].column(one.columns[0]))).split(4)
+        distinct(number, contents_of(tables[one.table].column(one.columns[0]), "types", core.options.seed)).split(4)
         for one, number in core.numbers.items()
     ]
     total = np.zeros((size, size), dtype=np.int64)

@@ -85,6 +85,20 @@ def predicate(draw: st.DrawFn, *, two_rows: bool) -> str:
     return f"{left}.{column} {op} {right}.{other}"
 
 
+@st.composite
+def symmetric_denial(draw: st.DrawFn) -> str:
+    """A rule that asks the same of both rows, each time in another order and another way round."""
+    own = draw(st.lists(predicate(two_rows=False), min_size=1, max_size=3, unique=True))
+    compared = st.tuples(st.sampled_from("abci"), st.sampled_from(["=", "!="]))
+    terms = [f"t.{name} {op} s.{name}" for name, op in draw(st.lists(compared, min_size=1, max_size=3))]
+    turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+    for text in own:
+        left, op, right = text.split(" ", 2)
+        other = f"{right} {turned.get(op, op)} {left}" if right.startswith("t.") and draw(st.booleans()) else text
+        terms += [text, other.replace("t.", "s.")]
+    return f"not({' and '.join(draw(st.permutations(terms)))})"
+
+
 columns = st.lists(st.sampled_from([*VALUES]), min_size=1, max_size=2, unique=True)
 
 
@@ -118,6 +132,7 @@ rule_text = st.one_of(
     st.lists(predicate(two_rows=False), min_size=1, max_size=3).map(lambda ps: f"not({' and '.join(ps)})"),
     st.lists(predicate(two_rows=True), min_size=1, max_size=4).map(lambda ps: f"not({' and '.join(ps)})"),
     st.lists(predicate(two_rows=True), min_size=2, max_size=4).map(lambda ps: f"not({' and '.join(ps)})"),
+    symmetric_denial(),
 )
 
 where_text = st.one_of(

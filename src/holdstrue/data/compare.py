@@ -109,7 +109,7 @@ def _integers(
     if isinstance(point, float):
         # NaN is above every number, as plus infinity is
         above = not point < 0
-        return np.full(size, op == "!=" or (op in ("<", "<=")) == above and op != "=")
+        return np.full(size, op == "!=" or ((op in ("<", "<=")) == above and op != "="))
     floor = math.floor(point)
     if floor != point:
         if op in ("=", "!="):

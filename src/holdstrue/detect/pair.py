@@ -191,7 +191,6 @@ class PairDetector:
     """Counts of violating pairs, in all and by row, of one two-row check."""
 
     width = 2
-    groups = 0
 
     def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows, columns: Sequence[str]) -> None:
         self.check = check
@@ -216,6 +215,27 @@ class PairDetector:
     def rows(self) -> int:
         """Rows in at least one violating pair."""
         return int(self._totals[kernels.ROWS_TOTAL])
+
+    @property
+    def groups(self) -> int:
+        """Groups with a violating pair, of a key or an FD. Complexity: O(slots), vectorised."""
+        return self.violating_groups().size if self.check.grouped and self.rows else 0
+
+    def violating_groups(self) -> I32:
+        """Groups with a violating pair. Complexity: O(slots), vectorised."""
+        t_groups, _ = self._set.groups(self._number)
+        return np.unique(t_groups[self.violating()]).astype(np.int32)
+
+    def conflicting(self, group: int) -> list[I32]:
+        """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
+        t_groups, _ = self._set.groups(self._number)
+        slots = self.violating()
+        own = slots[t_groups[slots] == group]
+        if not self.check.rhs:
+            return [own[i : i + 1] for i in range(own.size)]
+        codes = self._rows.codes[self._columns.index(self.check.rhs[0])][own]
+        values, first = np.unique(codes, return_index=True)
+        return [own[codes == value] for value in values[np.argsort(first)]]
 
     def apply(self, batch: Batch, limit: int) -> Outcome:
         """Find what the old rows take along and the new rows bring. Complexity: O(batch * log n + pairs)."""

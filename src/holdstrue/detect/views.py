@@ -126,7 +126,7 @@ class Views:
         """Violating groups of a key, FD or CFD."""
         name = self._engine.plan.rules.rules[rule].name
         for detector in self._of(rule):
-            if not isinstance(detector, GroupDetector):
+            if not isinstance(detector, GroupDetector | PairDetector) or not detector.check.grouped:
                 continue
             check = detector.check
             for group in detector.violating_groups()[:limit]:

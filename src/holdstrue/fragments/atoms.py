@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
 from holdstrue.fragments.model import Layout
+from holdstrue.plan.compile import given_columns
 from holdstrue.rules.model import (
     CFD,
     FD,
@@ -70,12 +71,14 @@ def atoms_of(rules: RuleSet, layout: Layout) -> tuple[Atom, ...]:
     """The atoms of FDs and CFDs; other rules are refused."""
     atoms: list[Atom] = []
     for number, rule in enumerate(rules):
-        parts = tuple((GUARD + condition_text(part), part) for part in _parts(rule.where))
+        filtered = _parts(rule.where)
         for lhs, pattern, b, wanted in _cells(rule):
             if wanted is None and b in lhs:
                 continue
             constants = tuple((c, cell) for c, cell in zip(lhs, pattern.lhs, strict=True) if cell is not None)
             x = tuple(c for c, _ in constants) if wanted is not None else lhs
+            demanded = () if wanted is None or rules.nulls == "equal" else given_columns(lhs, pattern)
+            parts = tuple((GUARD + condition_text(part), part) for part in (*filtered, *demanded))
             named = tuple(name for name, _ in parts)
             atoms.append(Atom(len(atoms), number, (*x, *named), b, constants, wanted, parts))
         _require_columns(rule, layout)

@@ -33,6 +33,11 @@ class GroupCheck:
     member: Condition | None = None
     asked: tuple[Condition | None, ...] = ()
 
+    @property
+    def grouped(self) -> bool:
+        """Its violations lie in groups."""
+        return True
+
 
 @dataclass(frozen=True)
 class PairTerm:
@@ -58,6 +63,21 @@ class PairCheck:
         """Every term compares a column with itself by = or != and both rows are chosen alike."""
         plain = all(term.left == term.right and not term.op.is_order for term in self.terms)
         return plain and self.t_member == self.s_member
+
+    @property
+    def lhs(self) -> tuple[str, ...]:
+        """The columns of t that must agree with s."""
+        return tuple(term.left for term in self.terms if term.op is Op.EQ)
+
+    @property
+    def rhs(self) -> tuple[str, ...]:
+        """The columns of t that must differ from s."""
+        return tuple(term.left for term in self.terms if term.op is Op.NE)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the rule is a key or an FD with one right-hand column: rows that agree, and differ in one column."""
+        return self.symmetric and bool(self.lhs) and len(self.rhs) <= 1
 
 
 @dataclass(frozen=True)

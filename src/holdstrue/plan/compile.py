@@ -19,7 +19,6 @@ from holdstrue.rules.model import (
     FD,
     All,
     Any,
-    Column,
     Comparison,
     Condition,
     Constant,
@@ -153,8 +152,9 @@ def _as_pairs(check: GroupCheck, index: IndexKind) -> Check:
 
 def _conditional(number: int, body: CFD, table: str, nulls_equal: bool, where: Condition | None) -> Iterator[Check]:
     broken = [
-        _all(_match(body, pattern), Comparison(column, Op.NE, constant))
+        _all(_match(body, pattern), *given, Comparison(column, Op.NE, constant))
         for pattern in body.tableau
+        for given in [() if nulls_equal else given_columns(body.lhs, pattern)]
         for column, constant in zip(body.rhs, pattern.rhs, strict=True)
         if constant is not None
     ]
@@ -182,6 +182,15 @@ def _match(body: CFD, pattern: Pattern) -> Condition | None:
     )
 
 
+def given_columns(lhs: tuple[str, ...], pattern: Pattern) -> tuple[Condition, ...]:
+    """A row whose left side is not known matches no pattern, also where that leaves a column open."""
+    return tuple(
+        IsNull(column, negated=True)
+        for column, constant in zip(lhs, pattern.lhs, strict=True)
+        if constant is None
+    )
+
+
 def _denial(number: int, body: DC, table: str, where: Condition | None, index: IndexKind) -> Check:
     if not body.two_rows:
         broken = All(tuple(_single(predicate) for predicate in body.predicates))
@@ -196,7 +205,8 @@ def _denial(number: int, body: DC, table: str, where: Condition | None, index: I
             terms.append(PairTerm(left.name, predicate.op, right.name))
         else:
             terms.append(PairTerm(right.name, predicate.op.flipped, left.name))
-    check = PairCheck(number, table, tuple(dict.fromkeys(terms)), _all(*members["t"]), _all(*members["s"]))
+    t_member, s_member = (_all(*_in_one_order(members[var])) for var in ("t", "s"))
+    check = PairCheck(number, table, tuple(dict.fromkeys(terms)), t_member, s_member)
     unequal = [term for term in check.terms if term.op is Op.NE]
     if index != "blocks" or not check.symmetric or len(unequal) > 1 or len(unequal) == len(check.terms):
         return check
@@ -205,9 +215,17 @@ def _denial(number: int, body: DC, table: str, where: Condition | None, index: I
     return GroupCheck(number, table, lhs, rhs, False, check.t_member, (None,) * len(rhs))
 
 
+def _in_one_order(conditions: list[Condition | None]) -> list[Condition]:
+    """Each condition once, in an order that does not depend on how the rule was written."""
+    return sorted({condition for condition in conditions if condition is not None}, key=repr)
+
+
 def _single(predicate: Predicate) -> Condition:
-    right = predicate.right
-    return Comparison(predicate.left.name, predicate.op, right.name if isinstance(right, Column) else right)
+    """A comparison within one row, the smaller name on the left."""
+    left, right, op = predicate.left.name, predicate.right, predicate.op
+    if isinstance(right, Constant):
+        return Comparison(left, op, right)
+    return Comparison(left, op, right.name) if left <= right.name else Comparison(right.name, op.flipped, left)
 
 
 def _all(*conditions: Condition | None) -> Condition | None:

@@ -16,7 +16,7 @@ from holdstrue.data.labels import Labels
 def test_order_is_kept(batches: list[list[str]], step: int) -> None:
     before, module.STEP = module.STEP, step
     try:
-        labels = Labels()
+        labels = Labels("text")
         for batch in batches:
             assert len(labels.assign(batch)) == len(batch)
             values = labels.values
@@ -29,7 +29,7 @@ def test_order_is_kept(batches: list[list[str]], step: int) -> None:
 def test_translation_leads_from_old_labels_to_new() -> None:
     before, module.STEP = module.STEP, 2
     try:
-        labels = Labels()
+        labels = Labels("text")
         old = dict(zip(["a", "z"], labels.assign(["a", "z"])))
         for word in ("m", "g", "d", "c", "b"):
             labels.assign([word])

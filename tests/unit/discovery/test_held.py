@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes
+from holdstrue.data.seed import PROCESS
 from holdstrue.discovery.held import Held
 from holdstrue.errors import ChangeError
 
@@ -14,7 +15,7 @@ ROWS = pa.table({"a": [1, 1, None, 2], "b": ["x", "x", "y", None]})
 
 
 def held() -> Held:
-    made = Held({"data": ROWS.schema}, {})
+    made = Held({"data": ROWS.schema}, {}, PROCESS)
     made.load({"data": ROWS})
     return made
 

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdstrue.data.seed import PROCESS
 from holdstrue.discovery.inclusions.contents import Compare, comparable, content_of, tuple_of
 
 
 def digest(value: Any, data_type: pa.DataType, compare: Compare = "types") -> tuple[int, int]:
-    content = content_of(pa.array([value], data_type), compare)
+    content = content_of(pa.array([value], data_type), compare, PROCESS)
     return int(content.hi[0]), int(content.lo[0])
 
 
@@ -77,20 +78,20 @@ def test_durations_have_a_text() -> None:
 
 def test_nulls_and_slices() -> None:
     column = pa.chunked_array([pa.array(["a", None]), pa.array(["b"]).dictionary_encode().cast(pa.string())])
-    content = content_of(column)
+    content = content_of(column, "types", PROCESS)
     assert content.mask().tolist() == [True, False, True]
     array = pa.array([Decimal("1.5"), Decimal("2.5"), None], pa.decimal128(4, 1))[1:]
-    sliced = content_of(array)
+    sliced = content_of(array, "types", PROCESS)
     assert (int(sliced.hi[0]), int(sliced.lo[0])) == digest(Decimal("2.5"), pa.decimal128(4, 1))
     assert sliced.mask().tolist() == [True, False]
-    assert content_of(pa.nulls(3)).mask().tolist() == [False] * 3
+    assert content_of(pa.nulls(3), "types", PROCESS).mask().tolist() == [False] * 3
     for data_type in (pa.decimal128(4, 1), pa.string(), pa.timestamp("s"), pa.float32()):
-        assert content_of(pa.array([], data_type)).hi.size == 0
+        assert content_of(pa.array([], data_type), "types", PROCESS).hi.size == 0
 
 
 def test_tuples_depend_on_order_and_on_every_part() -> None:
-    a, b = content_of(pa.array([1, 1, None])), content_of(pa.array([2, 3, 4]))
-    ab, ba = tuple_of([a, b]), tuple_of([b, a])
+    a, b = content_of(pa.array([1, 1, None]), "types", PROCESS), content_of(pa.array([2, 3, 4]), "types", PROCESS)
+    ab, ba = tuple_of([a, b], PROCESS), tuple_of([b, a], PROCESS)
     assert ab.lo[0] != ba.lo[0] and ab.lo[0] != ab.lo[1]
     assert ab.mask().tolist() == [True, True, False]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_yaml(tmp_path: Path) -> None:
     first, second, third = rules
     assert first == parse_rule(
         "zip -> city", name="zips", severity="warn", where="state = 'CA'",
-        tolerance=Tolerance(share=0.01), description="One city for each zip.",
+        tolerance=Tolerance(share=Decimal("0.01")), description="One city for each zip.",
     )  # fmt: skip
     assert (second.name, second.tolerance) == ("[CC=44, zip] -> [street]", Tolerance(count=5))
     assert third.kind == "key"
@@ -211,7 +212,7 @@ def test_tolerances() -> None:
         Tolerance(count=0),
     ]
     assert [parse_tolerance(v) for v in (0.01, "1%", "0.5 %", "100%", 0.0)] == [
-        Tolerance(share=share) for share in (0.01, 0.01, 0.005, 1.0, 0.0)
+        Tolerance(share=Decimal(share)) for share in ("0.01", "0.01", "0.005", "1", "0.0")
     ]
 
 
@@ -222,7 +223,7 @@ _rules = st.builds(
     st.sampled_from(["", "why", "two\nlines: #"]),
     st.sampled_from(["error", "warn"]),
     st.none() | conditions,
-    st.none() | st.builds(Tolerance, st.integers(0, 9)) | st.builds(Tolerance, st.none(), st.floats(0, 1)),
+    st.none() | st.builds(Tolerance, st.integers(0, 9)) | st.builds(Tolerance, st.none(), st.decimals(0, 1, places=9)),
     st.none() | st.just("orders"),
 )
 

@@ -64,7 +64,7 @@ BODIES: list[tuple[str, Body]] = [
         CFD(
             ("CC", "zip"),
             ("street",),
-            (Pattern((Constant(44), None), (None,)), Pattern((Constant(1), Constant("x")), (Constant("y"),))),
+            (Pattern((Constant(44), None), (None,)), Pattern((Constant(1, "01"), Constant("x")), (Constant("y"),))),
         ),
     ),
     (

@@ -79,7 +79,8 @@ def _content(ruleset: RuleSet, normal: RuleSet, findings: tuple[Finding, ...]) -
 def _tolerance(rule: Rule) -> dict[str, Any] | None:
     if rule.tolerance is None:
         return None
-    return {"count": rule.tolerance.count} if rule.tolerance.count is not None else {"share": float(rule.tolerance.share or 0)}
+    count, share = rule.tolerance.count, rule.tolerance.share
+    return {"count": count} if count is not None else {"share": float(share or 0)}
 
 
 def _lines(normal: RuleSet, findings: tuple[Finding, ...], *, color: bool) -> Iterator[str]:
@@ -97,7 +98,7 @@ def _lines(normal: RuleSet, findings: tuple[Finding, ...], *, color: bool) -> It
             facts.append(
                 f"tolerates {tolerance.count:,} rows"
                 if tolerance.count is not None
-                else f"tolerates {100 * (tolerance.share or 0):g}% of the rows"
+                else f"tolerates {100 * float(tolerance.share or 0):g}% of the rows"
             )
         yield f"  {rule.text}\n"
         if rule.where is not None:

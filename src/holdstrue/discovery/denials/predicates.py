@@ -98,9 +98,7 @@ class Space:
 
     Examples
     --------
-    >>> from holdstrue.data.domain import Domain
-from holdstrue.data.seed import PROCESS, Seed
-    >>> number = Domain("int", "number")
+    >>> number = Domain("int", "integer", PROCESS)
     >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
     (8, 5, 1)

@@ -90,8 +90,7 @@ class UnaryInclusions:
     >>> core = UnaryInclusions.load({"orders": orders, "customers": pa.table({"no": [7, 8, 9]})})
     >>> [(rule.body.columns, rule.body.ref_columns) for rule in core.rules()]
     [(('customer',), ('no',))]
-    >>> from holdstrue.data.seed import Seed
-from holdstrue.discovery.inclusions.attributes import RowChanges
+    >>> from holdstrue.discovery.inclusions.attributes import RowChanges
     >>> turnover = core.apply({"customers": RowChanges(removed=pa.table({"no": [9]}))})
     >>> [died.body.columns for died in turnover.died], core.rules()
     ([('customer',)], ())
