@@ -8,7 +8,7 @@ import pytest
 
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import body_of
-from holdstrue.discovery.dependencies.near import within
+from holdstrue.discovery.dependencies.limits import within
 from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
@@ -70,7 +70,7 @@ def check(seed: int, rows: int, columns: int, batches: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_on_larger_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdstrue.discovery.dependencies.evidence.MANY", 8)
-    monkeypatch.setattr("holdstrue.discovery.dependencies.near.SCOUTS", 50)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.SCOUTS", 50)
     check(seed, 1500, 6, 4)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
+from holdstrue.discovery.shares import Proportion
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
 
@@ -65,7 +67,7 @@ class SpaceOptions:
 
     columns: tuple[str, ...] | None = None
     cross: bool = True
-    share: float = 0.3
+    share: Proportion = Fraction(3, 10)
     both_ways: bool = False
     order_text: bool = False
     empty: bool = False
@@ -95,6 +97,7 @@ class Space:
     Examples
     --------
     >>> from holdstrue.data.domain import Domain
+from holdstrue.discovery.shares import Proportion
     >>> number = Domain("int", "number")
     >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progr
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -76,14 +78,15 @@ class CfdOptions:
 
     nulls: Nulls = "unknown"
     support: int = 20
-    confidence: float = 1.0
+    confidence: Proportion = Fraction(1)
     max_lhs: int = 2
     threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.support < 2:
             raise DataError(f"support is {self.support}", hint="at least 2 rows must match a pattern")
-        if not 0 < self.confidence <= 1:
+        object.__setattr__(self, "confidence", exact(self.confidence, "confidence"))
+        if not 0 < exact(self.confidence) <= 1:
             raise DataError(f"confidence is {self.confidence}", hint="give a share above 0, at most 1")
         if self.max_lhs < 1:
             raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near import NO_LIMIT, NearMiss, Weighed, believable, suspects, within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, Weighed, within
+from holdstrue.discovery.dependencies.near import NearMiss, believable, suspects
 from holdstrue.discovery.dependencies.ranking import (
     MOST_RELATED,
     Dependency,

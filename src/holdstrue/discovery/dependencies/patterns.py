@@ -10,14 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near import NO_LIMIT, within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.shares import Proportion, allowed, exact
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 
 I32 = NDArray[np.int32]
@@ -63,12 +65,12 @@ class Demand:
     """The least rows that must have a partner, the least confidence, and the most columns on the left."""
 
     support: int = 20
-    confidence: float = 1.0
+    confidence: Proportion = Fraction(1)
     max_lhs: int = 2
 
     def allowed(self, rows: int) -> int:
         """How many of so many rows may have to go."""
-        return int((1 - self.confidence) * rows + 1e-9)
+        return allowed(1 - exact(self.confidence), rows)
 
 
 def conditional(

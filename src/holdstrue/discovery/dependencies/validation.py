@@ -113,7 +113,8 @@ class Validator:
     def __init__(self, parts: Partitions, workers: Workers) -> None:
         self._parts, self._workers = parts, workers
         self.many = parts.many
-        self._order = parts.ranked(workers)
+        self.order = parts.ranked(workers)
+        """Columns by rank, the most selective first."""
         self._roots = parts.rows, parts.starts, parts.places
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
 
@@ -200,9 +201,9 @@ class Validator:
 
     def _as_paths(self, sets: U64, targets: I64) -> tuple[I32, I64]:
         """Each set as its columns in the order of rank, filled up with -1; and the order in which they are tested."""
-        many = self._order.size
+        many = self.order.size
         bits = np.unpackbits(np.ascontiguousarray(sets).view(np.uint8), axis=1, bitorder="little")[:, :many]
-        ranked = bits[:, self._order].astype(np.bool_)
+        ranked = bits[:, self.order].astype(np.bool_)
         longest = int(ranked.sum(axis=1).max(initial=0))
         if longest == 0:
             return np.full((sets.shape[0], 1), -1, dtype=np.int32), np.argsort(targets, kind="stable")
@@ -210,7 +211,7 @@ class Validator:
         ranks[~np.take_along_axis(ranked, ranks.astype(np.int64), axis=1)] = -1
         ordered = np.lexsort((targets, *ranks.T[::-1]))
         ranks = ranks[ordered]
-        return np.ascontiguousarray(np.where(ranks >= 0, self._order[ranks], -1), dtype=np.int32), ordered
+        return np.ascontiguousarray(np.where(ranks >= 0, self.order[ranks], -1), dtype=np.int32), ordered
 
 
 def _late(deadline: float | None) -> bool:

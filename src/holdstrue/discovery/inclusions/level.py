@@ -14,6 +14,7 @@ from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.content import Compare
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
+from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.index.numbering import Snapshot, nested, unnested
 
 I64 = NDArray[np.int64]
@@ -89,10 +90,10 @@ class Level:
         """Take in what a batch changes. Complexity: O(attributes that hold the changed tuples)."""
         self._counters.apply(counted)
 
-    def decide(self, error: float) -> bool:
+    def decide(self, error: Proportion) -> bool:
         """Look which candidates hold: a side without tuples does not. Returns whether that changed."""
         values, missing = self._counts()
-        holds = (values > 0) & (missing <= error * values)
+        holds = (values > 0) & (missing <= most_of(error, values))
         changed = not np.array_equal(holds, self._holds)
         self._holds = holds
         return changed

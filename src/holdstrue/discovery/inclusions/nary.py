@@ -22,6 +22,7 @@ from holdstrue.discovery.inclusions.level import Level, OutOfTimeError, Tables
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, Options, Progress, UnaryInclusions
 from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.shares import Proportion
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -41,7 +42,7 @@ class Search:
     """
 
     arity: int = 1
-    error: float = 0.0
+    error: Proportion = 0.0
     most: int = 2000
 
 

@@ -33,6 +33,7 @@ from holdstrue.discovery.inclusions.content import Compare, contents_of
 from holdstrue.discovery.inclusions.counters import SHARDS, Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
@@ -162,7 +163,7 @@ class UnaryInclusions:
         """
         return self.apply_tally(self.tally(changes))
 
-    def apply_tally(self, changes: Tally, error: float = 0.0) -> Turnover:
+    def apply_tally(self, changes: Tally, error: Proportion = 0.0) -> Turnover:
         """The same for changes that were counted before, as in the log of a state."""
         before = self.held(error)
         try:
@@ -178,13 +179,13 @@ class UnaryInclusions:
         died, born = self.pairs(before & ~after), self.pairs(after & ~before)
         return Turnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
 
-    def held(self, error: float = 0.0) -> Mask:
+    def held(self, error: Proportion = 0.0) -> Mask:
         """`[A, B]`: B lacks no more than this share of A's distinct values. Complexity: O(attributes squared)."""
-        if error == 0.0:
+        if not exact(error):
             return self._comparable & self.structure.included()
         shared = self.structure.shared()
         values = np.diagonal(shared)[:, None]
-        return self._comparable & (values - shared <= error * values)
+        return self._comparable & (values - shared <= most_of(error, values))
 
     def with_values(self) -> Mask:
         """Which columns have any value."""
@@ -194,7 +195,7 @@ class UnaryInclusions:
         """Pairs of columns that a matrix chooses, in the order of the tables."""
         return [(self.attributes[a], self.attributes[b]) for a, b in np.argwhere(chosen).tolist()]
 
-    def rules(self, error: float = 0.0) -> tuple[FoundInclusion, ...]:
+    def rules(self, error: Proportion = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values.
 
         Complexity: O(attributes squared).
