@@ -106,6 +106,7 @@ class DependencyCore:
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         gone[places] = True
+        gone_codes = codes.matrix[:, places]
         codes.remove(places)
         lost = search.evidence.remove(gone) if places.size else np.empty(0, dtype=np.int64)
         moved = codes.compact()
@@ -116,7 +117,7 @@ class DependencyCore:
         if added.num_rows:
             for cover in search.covers:
                 cover.age()
-        search.extents.age(removed.size + added.num_rows, codes.used)
+        search.extents.follow(codes, fresh, gone_codes, before.values(), self._workers, deadline)
         whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
         self._mend(lost, whole, deadline)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.kernels import partitions
+from holdstrue.kernels import extents, partitions
 from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
 
 I32 = NDArray[np.int32]
@@ -171,6 +171,32 @@ class Validator:
         self._workers(one, self._pieces(count))
         back = np.argsort(ordered)
         return counts[back], done[back]
+
+    def shifted(self, sets: U64, gone: int, deadline: float | None) -> tuple[I64, Mask]:
+        """By how much a batch changes the extent of each set: see `kernels.extents`; and which were counted in time.
+
+        The partitions hold the rows that went, from position `gone` on, beside those there are.
+        """
+        count = sets.shape[0]
+        columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
+        rows, starts, roots = self._roots
+        change, done = np.zeros((count, 2), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+
+        def one(piece: tuple[int, int]) -> None:
+            part = slice(*piece)
+            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
+            while walk.at[NEXT] < part.stop - part.start:
+                extents.shifted(
+                    self._parts.matrix, self._parts.fresh, gone, rows, starts, roots, columns[part],
+                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, change[part], BUDGET,
+                )  # fmt: skip
+                if _late(deadline):
+                    break
+            done[part.start : part.start + walk.at[NEXT]] = True
+
+        self._workers(one, self._pieces(count))
+        back = np.argsort(ordered)
+        return change[back], done[back]
 
     def scout(self, rows: int) -> Validator | None:
         """A validator of so many rows, half of them neighbours, half spread; None where there are not many more."""
