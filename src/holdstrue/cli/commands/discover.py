@@ -228,8 +228,12 @@ def _found(found: Discovery, format: FoundFormat, top: int | None, *, color: boo
 
     match format:
         case FoundFormat.json:
-            misses = {"near_misses": [miss.to_dict() for miss in found.near_misses()]}
-            yield json_text(found.to_dict(top) | misses, indent=2) + "\n"
+            misses = found.near_misses()
+            near = {
+                "near_misses": [miss.to_dict() for miss in misses],
+                "near_misses_not_looked_for": list(misses.unlooked),
+            }
+            yield json_text(found.to_dict(top) | near, indent=2) + "\n"
         case FoundFormat.rules:
             yield dump_rules(found.ruleset(top))
         case FoundFormat.svg:

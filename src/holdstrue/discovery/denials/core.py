@@ -200,8 +200,10 @@ class DenialCore:
         """The rules that hold now without measures, in a fixed order."""
         return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
 
-    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[NearMiss, ...]:
+    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[tuple[NearMiss, ...], bool]:
         """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
+
+        The best of them, and whether there was time to look for all.
 
         Raises
         ------

@@ -141,7 +141,9 @@ class ApproximateCore:
         # transitivity and keys carry over exact rules only
         return tuple(replace(rule, error=errors[rule.body], implied=False, implied_by_key=False) for rule in found)
 
-    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+    def near_misses(
+        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+    ) -> tuple[tuple[NearMiss, ...], bool]:
         """As `DependencyCore.near_misses`."""
         columns = profiles(self.codes, self._schema)
         return near_misses(self.codes, self._validator(), self._targets, self._body, columns, most, max_lhs, deadline)

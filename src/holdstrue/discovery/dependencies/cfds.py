@@ -16,7 +16,8 @@ Memory: that of `Codes`, and the values of columns with few of them.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -32,7 +33,7 @@ from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progr
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.discovery.shares import Proportion, exact
+from holdstrue.discovery.shares import Proportion, allowed, exact
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -94,13 +95,18 @@ class CfdOptions:
 
 @dataclass(frozen=True)
 class ConditionalRule:
-    """A conditional FD: rows that match it, those with a partner, and the share that keeps to it."""
+    """A conditional FD: rows that match it, those with a partner, and the share that keeps to it.
+
+    It is `implied` where another column selects the same rows and says the same of them: from `[b=1] -> [a=1]` and
+    `[a=1, c] -> [d]` follows `[b=1, c] -> [d]`. Of such columns the first by name speaks for all.
+    """
 
     body: CFD
     score: float
     rows: int
     support: int
     confidence: float
+    implied: bool = False
 
 
 class CfdCore:
@@ -219,8 +225,23 @@ class CfdCore:
         tableaux: dict[tuple[int, bytes, int], list[Conditional]] = {}
         for one in found:
             tableaux.setdefault((one.column, one.line.tobytes(), one.target), []).append(one)
-        rules = [self._rule(same, columns, rows) for same in tableaux.values() if len(same) <= MOST_PATTERNS]
+        kept = [same for same in tableaux.values() if len(same) <= MOST_PATTERNS]
+        said = {(one.selection, one.column, one.line.tobytes(), one.target): one for same in kept for one in same}
+        rules = [
+            replace(self._rule(same, columns, rows), implied=all(self._repeats(one, said) for one in same))
+            for same in kept
+        ]
         return tuple(sorted(rules, key=lambda rule: (-rule.score, str(rule.body))))
+
+    def _repeats(self, one: Conditional, said: Mapping[tuple[int, int, bytes, int], Conditional]) -> bool:
+        """Whether the pattern follows from one on the same rows, whose column comes before by name."""
+        nothing = np.zeros_like(one.line).tobytes()
+        return any(
+            self.names[column] < self.names[one.column]
+            and (one.selection, column, one.line.tobytes(), one.target) in said
+            and (one.selection, one.column, nothing, column) in said
+            for column in range(len(self.names))
+        )
 
     def _rule(self, same: list[Conditional], columns: list[Profile], rows: int) -> ConditionalRule:
         first = same[0]
@@ -263,7 +284,7 @@ class CfdCore:
         return Turnover(died, tuple(body for body in after if body not in before))
 
     def _witness(self, body: CFD) -> tuple[int, ...]:
-        """Slots of the row, or the two rows, that break a rule; none where it holds but says too little now."""
+        """Slots of the row, or the two rows, that break a rule too often; none where it says too little now."""
         column, *others = (self.names.index(name) for name in body.lhs)
         target = self.names.index(body.rhs[0])
         everyone = self.codes.members()
@@ -272,9 +293,10 @@ class CfdCore:
             assert given is not None
             members = everyone[self.codes.matrix[column][everyone] == self._code(column, given)]
             right = self.codes.matrix[target]
+            most = allowed(1 - exact(self.options.confidence), members.size)
             if wanted is not None:
                 broken = members[(right[members] >= 0) & (right[members] != self._code(target, wanted))]
-                if broken.size:
+                if broken.size > most:
                     return (int(self.codes.slots[broken[0]]),)
                 continue
             line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
@@ -282,7 +304,7 @@ class CfdCore:
                 line[other >> 6] |= np.uint64(1 << (other & 63))
             validator = Validator(Partitions(self.codes, members=members), self._workers)
             pairs = suspects(right, *validator.rows_of(line))
-            if pairs:
+            if len(pairs) > most:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
 
@@ -297,7 +319,10 @@ class CfdCore:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state; rules and values as text."""
-        rules = [(text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence) for rule in self._rules]
+        rules = [
+            (text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence, rule.implied)
+            for rule in self._rules
+        ]
         values = [[None if v is None else constant_text(Constant(v)) for v in known] for known in self._values]
         said = json.dumps({"rules": rules, "values": values, "complete": self.complete}).encode()
         return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}

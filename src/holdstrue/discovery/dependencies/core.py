@@ -198,9 +198,12 @@ class DependencyCore:
             nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
 
-    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+    def near_misses(
+        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+    ) -> tuple[tuple[NearMiss, ...], bool]:
         """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
 
+        And whether there was time and room to look for all of up to `max_lhs` columns.
         Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
         """
         return near_misses(

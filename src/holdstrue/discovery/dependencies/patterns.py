@@ -33,7 +33,8 @@ class Conditional:
     """`target` depends on the columns of `line` among the rows whose `column` has the code `value`.
 
     `counts` as of `kernels.partitions.weigh`; `rows` have the value; `commonest` is the code that most of
-    them have in the target, `share` of those where it is known.
+    them have in the target, `share` of those where it is known. Conditions that select the same rows have the
+    same `selection`.
     """
 
     column: int
@@ -42,6 +43,7 @@ class Conditional:
     target: int
     counts: I64
     rows: int
+    selection: int
     commonest: int
     share: float
     everywhere: I64 = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
@@ -89,7 +91,7 @@ def conditional(
     many = len(codes.names)
     whole = Partitions(codes)
     found: list[Conditional] = []
-    seen: set[bytes] = set()
+    selections: dict[bytes, int] = {}
     complete = True
     for number, (column, value) in enumerate(conditions):
         if not complete or (deadline is not None and time.monotonic() > deadline):
@@ -98,10 +100,9 @@ def conditional(
         if progress is not None:
             progress(number / len(conditions), f"where {codes.names[column]} has one value")
         members = whole.members[codes.matrix[column][whole.members] == value]
-        if members.size < max(2, demand.support) or members.tobytes() in seen:
+        if members.size < max(2, demand.support):
             continue
-        # columns that select the same rows would only repeat each other
-        seen.add(members.tobytes())
+        selection = selections.setdefault(members.tobytes(), len(selections))
         validator = Validator(Partitions(codes, members=members), workers)
         limits = np.array([NO_LIMIT, demand.allowed(members.size)], dtype=np.int64)
         targets = [target for target in range(many) if target != column]
@@ -109,7 +110,9 @@ def conditional(
         for one in local:
             if int(one.counts[SUPPORT]) >= demand.support:
                 common = _commonest(codes.matrix[one.target][members])
-                found.append(Conditional(column, value, one.line, one.target, one.counts, members.size, *common))
+                found.append(
+                    Conditional(column, value, one.line, one.target, one.counts, members.size, selection, *common)
+                )
     return _only_there(found, Validator(whole, workers), demand.allowed(whole.members.size)), complete
 
 
