@@ -65,6 +65,17 @@ def rows_to_remove(rows: Sequence[Row], dependency: Dependency, *, equal: bool) 
     return len(involved)
 
 
+def extent(rows: Sequence[Row], left: frozenset[int], *, equal: bool) -> tuple[int, int]:
+    """Rows that agree with another one on the left, and how many groups they form."""
+    groups: dict[Row, int] = {}
+    for row in rows:
+        key = tuple(row[c] for c in sorted(left))
+        if equal or None not in key:
+            groups[key] = groups.get(key, 0) + 1
+    several = [size for size in groups.values() if size > 1]
+    return sum(several), len(several)
+
+
 Conditional = tuple[int, Any, frozenset[int], int]
 """The column and value of the condition, the other columns on the left, the target."""
 

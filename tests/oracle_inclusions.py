@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import combinations, permutations, product
 from typing import Any
 
@@ -14,18 +15,19 @@ Row = dict[str, Any]
 Database = dict[str, list[Row]]
 Attribute = tuple[str, tuple[str, ...]]
 Pair = tuple[Attribute, Attribute]
+EXACTLY = Fraction(0)
 
 
 def tuples(database: Database, attribute: Attribute) -> list[tuple[Any, ...]]:
     """The tuples of values without NULL, one for each row that has one."""
     table, columns = attribute
-    rows = [tuple(_same(row[column]) for column in columns) for row in database[table]]
+    rows = [same(tuple(row[column] for column in columns)) for row in database[table]]
     return [row for row in rows if None not in row]
 
 
-def _same(value: Any) -> Any:
-    """NaN equals itself."""
-    return "not a number" if isinstance(value, float) and math.isnan(value) else value
+def same(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tuple with every NaN as one value, as NaN equals itself."""
+    return tuple("not a number" if isinstance(value, float) and math.isnan(value) else value for value in row)
 
 
 def missing(database: Database, left: Attribute, right: Attribute) -> tuple[int, int, int, int]:
@@ -35,7 +37,12 @@ def missing(database: Database, left: Attribute, right: Attribute) -> tuple[int,
     return len(set(own)), len(set(lost)), len(own), len(lost)
 
 
-def holds(database: Database, left: Attribute, right: Attribute, error: float = 0.0) -> bool:
+def lacking(database: Database, left: Attribute, right: Attribute) -> set[tuple[Any, ...]]:
+    """The tuples of the left side that the right side does not have."""
+    return set(tuples(database, left)) - set(tuples(database, right))
+
+
+def holds(database: Database, left: Attribute, right: Attribute, error: Fraction = EXACTLY) -> bool:
     """The right side lacks no more than this share of the distinct tuples of the left."""
     values, lost, _, _ = missing(database, left, right)
     return lost <= error * values
@@ -45,7 +52,7 @@ def unary(
     database: Database,
     columns: dict[str, list[str]],
     comparable: Callable[[str, str, str, str], bool],
-    error: float = 0.0,
+    error: Fraction = EXACTLY,
 ) -> set[Pair]:
     """All inclusions between two columns that compare."""
     attributes = [(table, (column,)) for table, names in columns.items() for column in names]
@@ -61,7 +68,7 @@ def nary(
     columns: dict[str, list[str]],
     comparable: Callable[[str, str, str, str], bool],
     arity: int,
-    error: float = 0.0,
+    error: Fraction = EXACTLY,
 ) -> set[Pair]:
     """Inclusions of tuples of two to `arity` columns, every part of which is an inclusion as well.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -32,11 +33,11 @@ def as_tables(database: Database) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in database.items()}
 
 
-def truth(database: Database, error: float) -> set[Any]:
+def truth(database: Database, error: Fraction) -> set[Any]:
     return unary(database, COLUMNS, always, error) | nary(database, COLUMNS, always, 3, error)
 
 
-def check(core: Inclusions, database: Database, error: float) -> None:
+def check(core: Inclusions, database: Database, error: Fraction) -> None:
     assert as_pairs(rule.body for rule in core.rules()) == truth(database, error)
     for rule in core.rules():
         [pair] = as_pairs([rule.body])
@@ -48,8 +49,8 @@ def check(core: Inclusions, database: Database, error: float) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), error=st.sampled_from([0.0, 0.5]))
-def test_every_batch(data: st.DataObject, error: float) -> None:
+@given(data=st.data(), error=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1, 2)]))
+def test_every_batch(data: st.DataObject, error: Fraction) -> None:
     database: Database = {
         "one": data.draw(st.lists(row["one"], max_size=4)),
         "two": data.draw(st.lists(row["two"], min_size=3, max_size=9)),

@@ -61,6 +61,8 @@ class DenialKind(PerTable[DenialCore]):
                         "succinctness": round(rule.succinctness, 6),
                         "interest": round(rule.interest, 6),
                     }
+                    if rule.estimated:
+                        measures["estimated"] = True
                     if self.options.error:
                         measures |= {"violations": rule.violations, "error": rule.error}
                     found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))

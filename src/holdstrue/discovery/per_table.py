@@ -101,7 +101,7 @@ class PerTable(ABC, Generic[C]):
             return BROKEN
         if not self.cores[name].complete:
             return STOPPED
-        return FEW_ROWS if self.held.counts()[name] < 2 else self.unbroken  # noqa: PLR2004
+        return FEW_ROWS if self.held.counts()[name] < 2 else self.unbroken
 
     def snapshot(self) -> Arrays:
         """The state as plain arrays."""

@@ -18,6 +18,7 @@ MISSES = 10
 """Near misses that text shows."""
 EXAMPLES = 5
 RULE_WIDTH = 100
+STOPPED = "stopped for want of time or room, there may be more: --budget, --max-predicates, --columns"
 
 
 def discovery_text(
@@ -30,7 +31,7 @@ def discovery_text(
     kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
     implied = len(found.rules) - len(rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
-    partly = "" if found.complete else " (stopped for want of time or room, there may be more: --budget, --max-predicates, --columns)"
+    partly = "" if found.complete else f" ({STOPPED})"
     yield f"{counts}: {kinds}{partly}\n"
     most = TOP if top is None else top
     if rules:

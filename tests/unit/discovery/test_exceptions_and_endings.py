@@ -248,3 +248,13 @@ def test_the_command_says_that_it_did_not_look(tmp_path: Path) -> None:
     assert "not looked for" in run("discover", data, "--kind", "dc", "--sample", "5").stdout
     assert run_json("discover", data, "--kind", "dc", "--sample", "5")["near_misses_not_looked_for"]
     assert run_json("discover", data, "--kind", "dc")["near_misses_not_looked_for"] == []
+
+
+def test_values_that_were_forgotten_are_not_called_complete() -> None:
+    few = pa.table({"id": range(100), "a": [i % 4 for i in range(100)], "b": [i % 3 for i in range(100)]})
+    many = pa.table({"id": range(100, 4300), "a": range(100, 4300), "b": [0] * 4200})
+    found = discover(few, kinds="cfd", key="id")
+    assert found.complete
+    found.apply(many)
+    found.apply(many.append_column("op", pa.array(["delete"] * 4200)), feed="ops", op_column="op")
+    assert not found.complete

@@ -49,7 +49,8 @@ MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
 
 KEPT_VALUES = 4096
-"""Of columns that ever had more distinct values none is kept: they are no conditions any more."""
+"""Of columns that ever had more distinct values none is kept. Where such a column has few again, the search says
+that it is not complete: conditions on it are not known."""
 
 MOST_CONDITIONS = 2000
 """Conditions looked at; where there are more, as in very wide tables, the search says that it is not complete."""
@@ -172,9 +173,16 @@ class CfdCore:
             self.codes, conditions[:MOST_CONDITIONS], Demand(options.support, options.confidence, options.max_lhs),
             self._workers, deadline, progress,
         )  # fmt: skip
-        self.complete = complete and len(conditions) <= MOST_CONDITIONS
+        self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)
         kept = [one for one in found if self._chance(one, columns) >= options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
+
+    def _forgotten(self, columns: list[Profile]) -> bool:
+        """Whether a column has few values again, of which none are known: it had too many in between."""
+        return any(
+            0 < column.distinct <= MOST_VALUES and not known and self._may_be_constant(column.name)
+            for column, known in zip(columns, self._values, strict=True)
+        )
 
     def _conditions(self, columns: list[Profile]) -> list[tuple[int, int]]:
         """Columns and values that enough rows have, by column; those that most rows have where there are too many."""
@@ -244,6 +252,8 @@ class CfdCore:
         )
 
     def _rule(self, same: list[Conditional], columns: list[Profile], rows: int) -> ConditionalRule:
+        # sums of floats depend on the order, and that of the codes on which rows came first
+        same = sorted(same, key=lambda one: constant_text(Constant(self._constant(one.column, one.value))))
         first = same[0]
         others = columns_in(first.line)
         free = (None,) * len(others)
@@ -257,7 +267,7 @@ class CfdCore:
             tuple(sorted(patterns, key=pattern_text)),
         )
         matching, support = sum(one.rows for one in same), sum(int(one.counts[SUPPORT]) for one in same)
-        confidence = sum(one.confidence * one.rows for one in same) / matching
+        confidence = 1 - sum(int(one.counts[SURPLUS]) for one in same) / matching
         expected = sum(self._chance(one, columns) for one in same)
         score = float(np.sqrt(support / rows)) * expected / (expected + 10) * confidence / (1 + len(others) / 4)
         return ConditionalRule(body, score, matching, support, confidence)

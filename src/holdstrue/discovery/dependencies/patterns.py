@@ -56,11 +56,6 @@ class Conditional:
         line[self.column >> 6] |= np.uint64(1 << (self.column & 63))
         return line
 
-    @property
-    def confidence(self) -> float:
-        """The share of the rows with the value that need not be removed."""
-        return 1 - int(self.counts[SURPLUS]) / self.rows
-
 
 @dataclass(frozen=True)
 class Demand:
