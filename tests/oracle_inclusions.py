@@ -42,10 +42,12 @@ def lacking(database: Database, left: Attribute, right: Attribute) -> set[tuple[
     return set(tuples(database, left)) - set(tuples(database, right))
 
 
-def holds(database: Database, left: Attribute, right: Attribute, error: Fraction = EXACTLY) -> bool:
-    """The right side lacks no more than this share of the distinct tuples of the left."""
-    values, lost, _, _ = missing(database, left, right)
-    return lost <= error * values
+def holds(
+    database: Database, left: Attribute, right: Attribute, error: Fraction = EXACTLY, *, rows: bool = False
+) -> bool:
+    """The right side lacks no more than this share of the distinct tuples of the left (`rows`: of its rows)."""
+    values, lost, rows_with, rows_lost = missing(database, left, right)
+    return rows_lost <= error * rows_with if rows else lost <= error * values
 
 
 def unary(
@@ -53,13 +55,15 @@ def unary(
     columns: dict[str, list[str]],
     comparable: Callable[[str, str, str, str], bool],
     error: Fraction = EXACTLY,
+    *,
+    rows: bool = False,
 ) -> set[Pair]:
     """All inclusions between two columns that compare."""
     attributes = [(table, (column,)) for table, names in columns.items() for column in names]
     return {
         (left, right)
         for left, right in permutations(attributes, 2)
-        if comparable(left[0], left[1][0], right[0], right[1][0]) and holds(database, left, right, error)
+        if comparable(left[0], left[1][0], right[0], right[1][0]) and holds(database, left, right, error, rows=rows)
     }
 
 
@@ -69,6 +73,8 @@ def nary(
     comparable: Callable[[str, str, str, str], bool],
     arity: int,
     error: Fraction = EXACTLY,
+    *,
+    rows: bool = False,
 ) -> set[Pair]:
     """Inclusions of tuples of two to `arity` columns, every part of which is an inclusion as well.
 
@@ -78,7 +84,7 @@ def nary(
     found: set[Pair] = set()
     known = {
         pair
-        for pair in unary(database, columns, comparable, error)
+        for pair in unary(database, columns, comparable, error, rows=rows)
         if tuples(database, pair[0]) and tuples(database, pair[1])
     }
     for size in range(2, arity + 1):
@@ -87,7 +93,7 @@ def nary(
             for left in combinations(columns[one], size):
                 for right in permutations(columns[other], size):
                     pair = ((one, left), (other, right))
-                    if parts(pair) <= known and tuples(database, pair[0]) and holds(database, *pair, error):
+                    if parts(pair) <= known and tuples(database, pair[0]) and holds(database, *pair, error, rows=rows):
                         level.add(pair)
         found |= level
         known = level

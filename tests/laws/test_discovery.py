@@ -41,7 +41,7 @@ def said(found: Discovery) -> dict[tuple[str | None, str], dict[str, Any]]:
     return {(rule.table, rule.text): rule.to_dict() for rule in found}
 
 
-def check_endings(what: RuleChanges, database: Database, error: Fraction) -> None:
+def check_endings(what: RuleChanges, database: Database, error: Fraction, *, rows: bool) -> None:
     """A broken inclusion names values that are missing and rows that have them; others say what else it is."""
     for ended in what.died:
         body = ended.body
@@ -50,7 +50,7 @@ def check_endings(what: RuleChanges, database: Database, error: Fraction) -> Non
             continue
         left, right = (str(body.table), body.columns), (body.ref_table, body.ref_columns)
         missing = lacking(database, left, right)
-        if holds(database, left, right, error):
+        if holds(database, left, right, error, rows=rows):
             assert not ended.values and not ended.rows and ended.why != "broken"
             assert tuples(database, left) or ended.why == "no value is left in a column of it"
             continue
@@ -128,7 +128,8 @@ def follow(data: st.DataObject) -> None:
             assert {(e.table, e.text) for e in what.died} == before.keys() - after.keys()
             assert {(b.table, b.text) for b in what.born} == after.keys() - before.keys()
             assert all(after[b.table, b.text] == b.to_dict() for b in what.born)
-            check_endings(what, {"r": list(first.values()), "q": list(second.values())}, Fraction(error))
+            database = {"r": list(first.values()), "q": list(second.values())}
+            check_endings(what, database, Fraction(error), rows=options["measure"] == "rows")
             if data.draw(st.booleans()):
                 found.close()
                 found = Discovery.open(Path(folder) / "state")

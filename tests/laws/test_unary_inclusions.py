@@ -24,15 +24,16 @@ STRUCTURES: list[StructureKind] = ["counters", "clusters"]
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def found(core: UnaryInclusions, error: Proportion = 0) -> set[object]:
-    return set(as_pairs(rule.body for rule in core.rules(error)))
+def found(core: UnaryInclusions, error: Proportion = 0, *, rows: bool = False) -> set[object]:
+    return set(as_pairs(rule.body for rule in core.rules(error, rows=rows)))
 
 
 def check(core: UnaryInclusions, database: Database) -> None:
     """Rules, degrees and rows as the oracle counts them."""
     assert found(core) == unary(database, COLUMNS, compares)
     for error in ("0.5", "0.3", "0.07", "1/3", "2/3"):
-        assert found(core, error) == unary(database, COLUMNS, compares, Fraction(error))
+        for by in (False, True):
+            assert found(core, error, rows=by) == unary(database, COLUMNS, compares, Fraction(error), rows=by)
     rows = core.structure.shared_rows()
     for rule in core.rules(1.0):
         [pair] = as_pairs([rule.body])

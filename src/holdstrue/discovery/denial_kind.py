@@ -82,7 +82,7 @@ class DenialKind(PerTable[DenialCore]):
             core.budget = Budget(time.monotonic() + NEAR_SECONDS, before.threads)
             found, whole = core.near_misses(most)
             if not whole:
-                unlooked.append(f"denial constraints of {name}: some, in {NEAR_SECONDS:g} seconds")
+                unlooked.append(f"denial constraints of {name}: not all, {NEAR_SECONDS:g} seconds were over")
             for miss in found:
                 rule = miss.rule
                 if rule.error > FEW:

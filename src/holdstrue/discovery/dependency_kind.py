@@ -61,7 +61,7 @@ class DependencyKind(PerTable[Core]):
                 continue
             found, whole = core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
             if not whole:
-                unlooked.append(f"keys and FDs of {name}: some, in {NEAR_SECONDS:g} seconds")
+                unlooked.append(f"keys and FDs of {name}: not all, {NEAR_SECONDS:g} seconds were over")
             misses += [Miss(m.body, len(m.suspects), m.error, m.witnesses, (), name, _measures(m)) for m in found]
         return Near(tuple(misses), tuple(unlooked))
 

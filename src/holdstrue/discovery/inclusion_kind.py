@@ -71,7 +71,8 @@ class InclusionKind:
     def _gone(self, body: Inclusion, finder: BreakFinder) -> Gone:
         """Why an inclusion ended: values that are missing, or what else it is."""
         broken = finder.breaks(body, SHOWN)
-        if broken.missing > allowed(self.options.error, broken.distinct):
+        lost, of = (broken.missing, broken.distinct) if self.options.measure == "pairs" else (broken.rows, broken.known)
+        if lost > allowed(self.options.error, of):
             slots = self.held.living(str(body.table))[broken.slots].tolist()
             return Gone(body, tuple(slots), None, _listed(body, broken), broken.missing)
         if not broken.distinct:
@@ -126,7 +127,7 @@ def _listed(body: Inclusion, broken: Breaks) -> tuple[Any, ...]:
 
 
 def _search(options: Options) -> Search:
-    return Search(options.arity, options.error)
+    return Search(options.arity, options.error, rows=options.measure == "rows")
 
 
 def _core_options(options: Options) -> CoreOptions:

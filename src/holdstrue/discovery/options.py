@@ -35,8 +35,8 @@ class Options:
         How much of the data may break a rule: a share of the pairs of rows (g1), or of the rows that
         would have to go (g3). The fewest rows that break a denial constraint cannot be counted in reasonable
         time (a minimum vertex cover), so these have pairs only. Of an inclusion it is the share of the
-        left side's distinct values; a conditional FD has `confidence` instead. Shares are taken as the
-        decimals they are written as.
+        left side's distinct values, with `rows` that of its rows; a conditional FD has `confidence` instead.
+        Shares are taken as the decimals they are written as.
     nulls
         Whether a NULL is unknown, or equal to others.
     cross, shared

@@ -50,8 +50,10 @@ def discovery_text(
             yield from miss_lines(miss, ink)
         if len(misses) > MISSES:
             yield f"  {ink.paint('faint', f'… {len(misses) - MISSES:,} more')}\n"
+    if misses.unlooked:
+        yield f"\n{ink.paint('faint', 'nearly true rules that were not looked for:')}\n"
     for what in misses.unlooked:
-        yield f"\n{ink.paint('faint', f'nearly true rules were not looked for: {printable(what)}')}\n"
+        yield f"  {ink.paint('faint', printable(what))}\n"
 
 
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:

@@ -71,6 +71,13 @@ def test_the_error_is_the_decimal_as_written(kind: str, error: Any) -> None:
     assert wanted in texts(found)
 
 
+def test_rows_measure_inclusions_by_rows() -> None:
+    """One value of five is missing, in one row of a hundred."""
+    sides = {"r": pa.table({"a": [9, *(i % 4 for i in range(99))]}), "q": pa.table({"b": [0, 1, 2, 3]})}
+    assert "r.a in q.b" in texts(discover(sides, kinds="ind", error="0.01", measure="rows"))
+    assert "r.a in q.b" not in texts(discover(sides, kinds="ind", error="0.01"))
+
+
 def test_one_exception_more_is_too_many() -> None:
     code = [0] * 31 + list(range(1, 70))
     assert texts(discover(pa.table({"code": code}), kinds="key", error=0.29, measure="rows")) == set()

@@ -22,7 +22,8 @@ class Breaks:
     """The values that are missing on the right, most frequent first, with their rows counted; and rows that have them.
 
     `values` has the left side's columns and `rows`, the number of rows; `slots` are positions of rows in the table
-    as given. Both end at the limit; `missing` and `rows` count all of them, and `distinct` all values on the left.
+    as given. Both end at the limit; `missing` and `rows` count all of them, `distinct` and `known` all values on the
+    left and the rows that have one.
     """
 
     values: pa.Table
@@ -30,6 +31,7 @@ class Breaks:
     missing: int
     rows: int
     distinct: int
+    known: int
 
 
 class BreakFinder:
@@ -57,7 +59,7 @@ class BreakFinder:
         order = np.argsort(-counts, kind="stable")[:limit]
         values = table.select(list(dict.fromkeys(body.columns))).take(slots[origin[order]])
         listed = values.append_column("rows", pa.array(counts[order].astype(np.int64)))
-        return Breaks(listed, slots[:limit], origin.size, slots.size, len(everything))
+        return Breaks(listed, slots[:limit], origin.size, slots.size, len(everything), int(known.sum()))
 
     def _table(self, name: str) -> tuple[pa.Table, Contents]:
         if name not in self._tables:
