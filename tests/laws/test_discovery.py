@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue import Discovery, HoldstrueError, discover
+from holdstrue import Discovery, HoldstrueError, check, discover
 from holdstrue.discovery.found import RuleChanges
-from holdstrue.rules.model import Inclusion
+from holdstrue.rules.model import Inclusion, Rule
 from oracle_inclusions import Database, holds, lacking, same, tuples
 
 SCHEMA = pa.schema({"id": pa.int64(), "a": pa.int64(), "b": pa.string(), "c": pa.float64()})
@@ -41,12 +41,15 @@ def said(found: Discovery) -> dict[tuple[str | None, str], dict[str, Any]]:
     return {(rule.table, rule.text): rule.to_dict() for rule in found}
 
 
-def check_endings(what: RuleChanges, database: Database, error: Fraction, *, rows: bool) -> None:
+def check_endings(what: RuleChanges, database: Database, error: Fraction, *, rows: bool, nulls: str) -> None:
     """A broken inclusion names values that are missing and rows that have them; others say what else it is."""
     for ended in what.died:
         body = ended.body
         if not isinstance(body, Inclusion):
             assert bool(ended.rows) == (ended.why == "broken") and not ended.values
+            if not error and nulls == "unknown":
+                now = pa.Table.from_pylist(database[str(ended.table)], schema=SCHEMA if ended.table == "r" else OTHER)
+                assert check(now, [Rule(body, "it")]).ok == (ended.why != "broken"), ended
             continue
         left, right = (str(body.table), body.columns), (body.ref_table, body.ref_columns)
         missing = lacking(database, left, right)
@@ -129,7 +132,7 @@ def follow(data: st.DataObject) -> None:
             assert {(b.table, b.text) for b in what.born} == after.keys() - before.keys()
             assert all(after[b.table, b.text] == b.to_dict() for b in what.born)
             database = {"r": list(first.values()), "q": list(second.values())}
-            check_endings(what, database, Fraction(error), rows=options["measure"] == "rows")
+            check_endings(what, database, Fraction(error), rows=options["measure"] == "rows", nulls=options["nulls"])
             if data.draw(st.booleans()):
                 found.close()
                 found = Discovery.open(Path(folder) / "state")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ from oracle_dependencies import (
     surplus,
 )
 
+LUCK = "holdstrue.discovery.dependencies.cfds.EXPECTED"
+"""Small tables explain no pattern but by luck: none would be drawn."""
 MEASURES: st.SearchStrategy[Measure] = st.sampled_from(("pairs", "rows"))
 
 
@@ -50,11 +53,16 @@ def tables(draw: st.DrawFn, most: int = 10) -> tuple[int, list[Row], bool]:
 
 @st.composite
 def wide_tables(draw: st.DrawFn) -> tuple[int, list[Row], bool]:
-    """Columns of two values, of which it takes many to tell the rows apart."""
+    """Most combinations of some columns of two values, of which it takes many to tell rows apart; some NULLs."""
     columns = draw(st.integers(4, 6))
-    cells = st.one_of(st.integers(0, 1), st.integers(0, 1), st.none()) if draw(st.booleans()) else st.integers(0, 1)
-    some = st.lists(st.tuples(*[cells] * columns), min_size=6, max_size=20, unique=draw(st.booleans()))
-    return columns, draw(some), draw(st.booleans())
+    random = Random(draw(st.integers(0, 1 << 32)))
+    every: list[Row] = list(product((0, 1), repeat=min(columns, 5)))
+    some = random.sample(every, random.randint(8, len(every)))
+    rows = [(*row, *[sum(row) % 2] * (columns - len(row))) for row in some]
+    for _ in range(random.choice((0, 0, 1, 3))):
+        at, c = random.randrange(len(rows)), random.randrange(columns)
+        rows[at] = (*rows[at][:c], None, *rows[at][c + 1 :])
+    return columns, rows, draw(st.booleans())
 
 
 @given(tables(7))
@@ -146,13 +154,22 @@ def test_conditional_dependencies_equal_the_count(
 
 @st.composite
 def alike_tables(draw: st.DrawFn) -> tuple[int, list[Row]]:
-    """Columns of which two often have a value in just the same rows; copies make rules of more than chance."""
-    columns, rows, _ = draw(tables(10))
-    if columns > 1 and rows:
-        one, other = draw(st.permutations(range(columns)))[:2]
-        value = rows[0][one]
-        rows = [(*row[:other], 7 if row[one] == value else row[other], *row[other + 1 :]) for row in rows]
-    return columns, rows * 6
+    """Where one column is 0 another is 7, nowhere else, and there a third follows from a fourth; copies make support.
+
+    Drawn by a seed: few tables of values that are drawn one by one have any rule.
+    """
+    random = Random(draw(st.integers(0, 1 << 32)))
+    columns = random.choice((2, 3, 4, 4))
+    values = [*range(random.randint(2, 4)), *([None] if random.random() < 0.3 else [])]
+    one, other, by, to = (*random.sample(range(columns), columns), 0, 0)[:4]
+    rows = []
+    for _ in range(random.randint(4, 16)):
+        row = [random.choice(values) for _ in range(columns)]
+        if row[one] == 0:
+            row[to] = 5 if row[by] == 1 else 6
+            row[one], row[other] = 0, 7
+        rows.append(tuple(row))
+    return columns, rows * 4
 
 
 def patterns(rule: ConditionalRule) -> list[tuple[Any, Any, Any, Any]]:
@@ -171,6 +188,7 @@ def said_with(core: CfdCore) -> set[tuple[object, ...]]:
     }  # fmt: skip
 
 
+@patch(LUCK, 0)
 @settings(max_examples=60)
 @given(alike_tables(), st.randoms(use_true_random=False), st.sampled_from((2, 3)))
 def test_conditional_rules_do_not_depend_on_the_order_of_columns(
@@ -192,13 +210,14 @@ def test_conditional_rules_do_not_depend_on_the_order_of_columns(
             assert any(((*column, *lhs[1:]), (*value, *at[1:]), rhs, to) in said for column, value in through)
 
 
+@patch(LUCK, 0)
 @settings(max_examples=30)
-@given(tables(14), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
+@given(alike_tables(), st.booleans(), st.lists(st.integers(0, 1000), max_size=30), st.booleans(), st.randoms())
 def test_conditional_rules_after_a_batch_are_those_from_scratch(
-    world: tuple[int, list[Row], bool], picks: list[int], reopen: bool
+    world: tuple[int, list[Row]], equal: bool, picks: list[int], reopen: bool, random: Random
 ) -> None:
-    columns, rows, equal = world
-    copies = rows * 4
+    columns, copies = world
+    random.shuffle(copies)
     options = CfdOptions(nulls="equal" if equal else "unknown", support=2, threads=1)
     half = len(copies) // 2
     core = CfdCore.load(table_of(copies[:half], columns), options)
@@ -262,11 +281,11 @@ def test_conditional_rules_are_few_and_hold() -> None:
         assert [text_of(body) for body in one.bodies()] == texts
 
 
+@patch(LUCK, 0)
 @settings(max_examples=30)
-@given(tables(14))
-def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[int, list[Row], bool]) -> None:
-    columns, rows, equal = world
-    copies = rows * 6
+@given(alike_tables(), st.booleans())
+def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[int, list[Row]], equal: bool) -> None:
+    columns, copies = world
     table = pa.table({NAMES[c]: pa.array([row[c] for row in copies], type=pa.int64()) for c in range(columns)})
     nulls = "equal" if equal else "unknown"
     core = CfdCore.load(table, CfdOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
