@@ -1,8 +1,8 @@
 """All minimal left sides that no more pairs, or rows, break than a limit allows.
 
 Up to `ONE_BY_ONE` columns the search goes over left sides by their length as TANE's (Huhtala et al. 1999), on
-the same families of left sides as the exact one. There are too many longer ones to count each: of those that break
-too often some are widened as far as they still do, and nothing inside of these is counted (Gunopulos et al.:
+the same families of left sides as the exact one. There are too many longer ones to count each: those that break
+too often are widened as far as they still do, and nothing inside of these is counted (Gunopulos et al.:
 Discovering all most specific sentences, 2003). Counting ends as soon as a left side is beyond the limit.
 """
 
@@ -43,8 +43,9 @@ ONE_BY_ONE = 3
 ROUND = 64
 """Longer left sides of a target that are counted before those are looked at that fail. Chosen, not tuned."""
 
-WIDENED = 8
-"""Of these so many are widened, which counts each once for every other column. Chosen, not tuned."""
+WIDENED = 2
+"""Of those that fail so many are widened at first, then twice as many of the rest, and so on. CPU s for keys and FDs
+of 20,000 flights with an error of 1% of the rows: 9.6; without widening 32, and not all found."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +134,27 @@ def _hopeless_out(covers: list[Cover], count: Count, deadline: float | None) -> 
 
 
 def _widest(refuted: U64, cover: Cover, count: Count, order: I32) -> U64:
-    """Refuted left sides, some of them with all columns that keep them refuted; those that lie inside of these go.
+    """Refuted left sides, each inside one that no further column keeps refuted.
 
-    Columns come in by rank, the least selective first, for each left side from another one on. What time leaves
-    uncounted is not widened.
+    One that is widened costs a count for every other column, as would its extensions; those inside are for free.
     """
-    if not refuted.shape[0]:
-        return refuted
-    wide = refuted[:: -(-refuted.shape[0] // WIDENED)].copy()
+    found = [refuted[:0]]
+    left, some = refuted, WIDENED
+    while left.shape[0]:
+        wide = _widened(left[:: -(-left.shape[0] // some)].copy(), cover, count, order)
+        found.append(wide)
+        # complements turn inside out: what lies inside a wide one contains its complement
+        inside = np.empty(left.shape[0], dtype=np.bool_)
+        antichains.contained(~left, ~wide, inside)
+        left, some = left[~inside], 2 * some
+    return np.concatenate(found)
+
+
+def _widened(wide: U64, cover: Cover, count: Count, order: I32) -> U64:
+    """Left sides with all columns that keep them refuted, as far as time allows.
+
+    Columns come in by rank, the least selective first, for each left side from another one on.
+    """
     lines = np.arange(wide.shape[0])
     ranked = order[::-1].astype(np.int64)
     for step in range(ranked.size):
@@ -154,11 +168,7 @@ def _widest(refuted: U64, cover: Cover, count: Count, order: I32) -> U64:
         _, good, done = count(tried, np.full(free.size, cover.target, dtype=np.int64))
         still = done & ~good
         wide[free[still]] = tried[still]
-    wide = np.unique(wide, axis=0)
-    # complements turn inside out: what lies inside a wide one contains its complement
-    inside = np.empty(refuted.shape[0], dtype=np.bool_)
-    antichains.contained(~refuted, ~wide, inside)
-    return np.concatenate((wide, refuted[~inside]))
+    return np.unique(wide, axis=0)
 
 
 def _shortest(covers: list[Cover]) -> tuple[U64, I64, list[tuple[Cover, I64, slice]]]:
