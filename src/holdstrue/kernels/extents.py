@@ -37,7 +37,7 @@ def shifted(
     Arguments otherwise as for `partitions.validate`.
     Complexity: O(rows in the groups that the batch touches), for all prefixes.
 
-    Five rows of a column 1 1 2, where a 2 comes and a 1 goes: groups {1 1} and {2} become {1} and {2 2}, so that
+    In a column 1 1 2, to which a 2 comes and from which a 1 goes, groups {1 1} and {2} become {1} and {2 2}, so that
     as many rows and groups are left. Where only the 2 comes, two rows more have a partner, in one group more.
     """
     work = 0

@@ -97,7 +97,6 @@ class Space:
     Examples
     --------
     >>> from holdstrue.data.domain import Domain
-from holdstrue.discovery.shares import Proportion
     >>> number = Domain("int", "number")
     >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
