@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
@@ -64,17 +65,28 @@ def rows_to_remove(rows: Sequence[Row], dependency: Dependency, *, equal: bool) 
     return len(involved)
 
 
+def extent(rows: Sequence[Row], left: frozenset[int], *, equal: bool) -> tuple[int, int]:
+    """Rows that agree with another one on the left, and how many groups they form."""
+    groups: dict[Row, int] = {}
+    for row in rows:
+        key = tuple(row[c] for c in sorted(left))
+        if equal or None not in key:
+            groups[key] = groups.get(key, 0) + 1
+    several = [size for size in groups.values() if size > 1]
+    return sum(several), len(several)
+
+
 Conditional = tuple[int, Any, frozenset[int], int]
 """The column and value of the condition, the other columns on the left, the target."""
 
 
 def conditional_dependencies(
-    rows: Sequence[Row], columns: int, *, support: int, confidence: float, longest: int, equal: bool
+    rows: Sequence[Row], columns: int, *, support: int, confidence: Fraction, longest: int, equal: bool
 ) -> set[Conditional]:
     """Minimal dependencies among the rows with one value that are not among all rows, with enough rows."""
 
     def minimal(some: Sequence[Row], target: int, others: list[int], size: int) -> list[frozenset[int]]:
-        most = int((1 - confidence) * len(some) + 1e-9)
+        most = (1 - confidence) * len(some)
         found: list[frozenset[int]] = []
         for length in range(size + 1):
             for chosen in combinations(others, length):
@@ -84,7 +96,6 @@ def conditional_dependencies(
         return found
 
     result: set[Conditional] = set()
-    selections: list[list[int]] = []
     everywhere = {
         target: minimal(rows, target, [c for c in range(columns) if c != target], longest) for target in range(columns)
     }
@@ -92,9 +103,8 @@ def conditional_dependencies(
         values = list(dict.fromkeys(row[column] for row in rows))
         for value in values if len(values) > 1 else []:
             places = [i for i, row in enumerate(rows) if row[column] == value]
-            if value is None or len(places) < max(2, support) or places in selections:
+            if value is None or len(places) < max(2, support):
                 continue
-            selections.append(places)
             some = [rows[i] for i in places]
             for target in set(range(columns)) - {column}:
                 others = [c for c in range(columns) if c not in (column, target)]

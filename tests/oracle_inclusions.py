@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import combinations, permutations, product
 from typing import Any
 
@@ -14,18 +15,19 @@ Row = dict[str, Any]
 Database = dict[str, list[Row]]
 Attribute = tuple[str, tuple[str, ...]]
 Pair = tuple[Attribute, Attribute]
+EXACTLY = Fraction(0)
 
 
 def tuples(database: Database, attribute: Attribute) -> list[tuple[Any, ...]]:
     """The tuples of values without NULL, one for each row that has one."""
     table, columns = attribute
-    rows = [tuple(_same(row[column]) for column in columns) for row in database[table]]
+    rows = [same(tuple(row[column] for column in columns)) for row in database[table]]
     return [row for row in rows if None not in row]
 
 
-def _same(value: Any) -> Any:
-    """NaN equals itself."""
-    return "not a number" if isinstance(value, float) and math.isnan(value) else value
+def same(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tuple with every NaN as one value, as NaN equals itself."""
+    return tuple("not a number" if isinstance(value, float) and math.isnan(value) else value for value in row)
 
 
 def missing(database: Database, left: Attribute, right: Attribute) -> tuple[int, int, int, int]:
@@ -35,24 +37,33 @@ def missing(database: Database, left: Attribute, right: Attribute) -> tuple[int,
     return len(set(own)), len(set(lost)), len(own), len(lost)
 
 
-def holds(database: Database, left: Attribute, right: Attribute, error: float = 0.0) -> bool:
-    """The right side lacks no more than this share of the distinct tuples of the left."""
-    values, lost, _, _ = missing(database, left, right)
-    return lost <= error * values
+def lacking(database: Database, left: Attribute, right: Attribute) -> set[tuple[Any, ...]]:
+    """The tuples of the left side that the right side does not have."""
+    return set(tuples(database, left)) - set(tuples(database, right))
+
+
+def holds(
+    database: Database, left: Attribute, right: Attribute, error: Fraction = EXACTLY, *, rows: bool = False
+) -> bool:
+    """The right side lacks no more than this share of the distinct tuples of the left (`rows`: of its rows)."""
+    values, lost, rows_with, rows_lost = missing(database, left, right)
+    return rows_lost <= error * rows_with if rows else lost <= error * values
 
 
 def unary(
     database: Database,
     columns: dict[str, list[str]],
     comparable: Callable[[str, str, str, str], bool],
-    error: float = 0.0,
+    error: Fraction = EXACTLY,
+    *,
+    rows: bool = False,
 ) -> set[Pair]:
     """All inclusions between two columns that compare."""
     attributes = [(table, (column,)) for table, names in columns.items() for column in names]
     return {
         (left, right)
         for left, right in permutations(attributes, 2)
-        if comparable(left[0], left[1][0], right[0], right[1][0]) and holds(database, left, right, error)
+        if comparable(left[0], left[1][0], right[0], right[1][0]) and holds(database, left, right, error, rows=rows)
     }
 
 
@@ -61,7 +72,9 @@ def nary(
     columns: dict[str, list[str]],
     comparable: Callable[[str, str, str, str], bool],
     arity: int,
-    error: float = 0.0,
+    error: Fraction = EXACTLY,
+    *,
+    rows: bool = False,
 ) -> set[Pair]:
     """Inclusions of tuples of two to `arity` columns, every part of which is an inclusion as well.
 
@@ -71,7 +84,7 @@ def nary(
     found: set[Pair] = set()
     known = {
         pair
-        for pair in unary(database, columns, comparable, error)
+        for pair in unary(database, columns, comparable, error, rows=rows)
         if tuples(database, pair[0]) and tuples(database, pair[1])
     }
     for size in range(2, arity + 1):
@@ -80,7 +93,7 @@ def nary(
             for left in combinations(columns[one], size):
                 for right in permutations(columns[other], size):
                     pair = ((one, left), (other, right))
-                    if parts(pair) <= known and tuples(database, pair[0]) and holds(database, *pair, error):
+                    if parts(pair) <= known and tuples(database, pair[0]) and holds(database, *pair, error, rows=rows):
                         level.add(pair)
         found |= level
         known = level

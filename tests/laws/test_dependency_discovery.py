@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.options import Options
 from laws.dependencies import meaning, table_of
-from oracle_dependencies import Dependency, Row, breaks, minimal_dependencies
+from oracle_dependencies import Dependency, Row, breaks, extent, minimal_dependencies
 
 Batch = tuple[list[int], list[Row]]
 
@@ -54,11 +55,25 @@ def test_all_minimal_dependencies_are_found(world: tuple[int, list[Row], list[Ba
     assert found(core, columns) == expected(rows, columns, options)
 
 
+def check_measures(core: DependencyCore, rows: list[Row], columns: int, options: Options) -> None:
+    """Measures as counted, and all as from scratch."""
+    for rule in core.rules():
+        left, target = meaning(rule.body, columns)
+        if target < columns:
+            assert (rule.support, rule.groups) == extent(rows, left, equal=options.nulls == "equal")
+    assert core.rules() == DependencyCore.load(table_of(rows, columns), options).rules()
+
+
 @settings(max_examples=60)
-@given(worlds(batches=4), st.booleans())
+@given(worlds(batches=4), st.booleans(), st.sampled_from([0.1, 100.0]))
 def test_every_batch_leaves_what_from_scratch_would_give(
-    world: tuple[int, list[Row], list[Batch], Options], reopen: bool
+    world: tuple[int, list[Row], list[Batch], Options], reopen: bool, many: float
 ) -> None:
+    with patch("holdstrue.discovery.dependencies.extents.MANY", many):
+        follow(world, reopen=reopen)
+
+
+def follow(world: tuple[int, list[Row], list[Batch], Options], *, reopen: bool) -> None:
     columns, rows, batches, options = world
     table = table_of(rows, columns)
     core = DependencyCore.load(table, options)
@@ -72,6 +87,7 @@ def test_every_batch_leaves_what_from_scratch_would_give(
         held = {slot: row for slot, row in held.items() if slot not in removed} | dict(enumerate(added, start))
         assert core.complete
         assert found(core, columns) == expected(list(held.values()), columns, options)
+        check_measures(core, list(held.values()), columns, options)
         after = set(core.bodies())
         assert {died.body for died in turnover.died} == before - after
         assert set(turnover.born) == after - before

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import body_of
-from holdstrue.discovery.dependencies.near import within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
 from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
@@ -63,14 +64,14 @@ def check(seed: int, rows: int, columns: int, batches: int) -> None:
         again = DependencyCore.load(table.take(places), options)
         assert core.complete
         assert again.complete
-        assert set(core.bodies()) == set(again.bodies())
+        assert core.rules() == again.rules()
     assert set(core.bodies()) == counted(core)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_on_larger_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdstrue.discovery.dependencies.evidence.MANY", 8)
-    monkeypatch.setattr("holdstrue.discovery.dependencies.near.SCOUTS", 50)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.SCOUTS", 50)
     check(seed, 1500, 6, 4)
 
 
@@ -78,6 +79,39 @@ def test_batches_on_larger_tables(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_batches_on_larger_tables(seed: int) -> None:
     check(seed, 6000, 8, 9)
+
+
+def check_limits(seed: int, rows: int, columns: int) -> None:
+    """Left sides within a limit equal those that weighing every set of columns gives."""
+    rng = np.random.default_rng(seed)
+    few = {f"c{i}": rng.integers(0, rng.integers(2, 4), rows) for i in range(columns)}
+    codes = Codes(pa.table(few).schema, "unknown")
+    codes.append(codes.encode(pa.table(few), Workers(1)))
+    validator = Validator(Partitions(codes), Workers(1))
+    everything = np.arange(1 << columns, dtype=np.uint64).reshape(-1, 1)
+    for share in (0.002, 0.02, 0.1):
+        limits = np.array([int(share * rows * rows), NO_LIMIT] if seed % 2 else [NO_LIMIT, int(share * rows)])
+        found, complete = within(validator, columns, list(range(columns + 1)), limits, columns, None)
+        assert complete
+        for target in range(columns + 1):
+            sets = everything[(everything[:, 0] >> np.uint64(target)) & np.uint64(1) == 0]
+            counts, _ = validator.weigh(sets, np.full(len(sets), target), np.full(2, NO_LIMIT), None)
+            good = [int(line[0]) for line, count in zip(sets, counts) if (count[:2] <= limits).all()]
+            minimal = {one for one in good if not any(other & ~one == 0 and other != one for other in good)}
+            assert {int(one.line[0]) for one in found if one.target == target} == minimal
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_left_sides_within_limits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.ROUND", 4)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.SCOUTS", 100 if seed > 1 else 1 << 15)
+    check_limits(seed, 600, 7)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_long_left_sides_within_limits(seed: int) -> None:
+    check_limits(seed, 3000, 10)
 
 
 def test_columns_beyond_the_first_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -31,12 +32,14 @@ def as_tables(database: Database) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in database.items()}
 
 
-def truth(database: Database, error: float) -> set[Any]:
-    return unary(database, COLUMNS, always, error) | nary(database, COLUMNS, always, 3, error)
+def truth(database: Database, search: Search) -> set[Any]:
+    error = Fraction(search.error)
+    one = unary(database, COLUMNS, always, error, rows=search.rows)
+    return one | nary(database, COLUMNS, always, search.arity, error, rows=search.rows)
 
 
-def check(core: Inclusions, database: Database, error: float) -> None:
-    assert as_pairs(rule.body for rule in core.rules()) == truth(database, error)
+def check(core: Inclusions, database: Database, search: Search) -> None:
+    assert as_pairs(rule.body for rule in core.rules()) == truth(database, search)
     for rule in core.rules():
         [pair] = as_pairs([rule.body])
         values, lost, _, lost_rows = missing(database, *pair)
@@ -47,15 +50,15 @@ def check(core: Inclusions, database: Database, error: float) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data(), error=st.sampled_from([0.0, 0.5]))
-def test_every_batch(data: st.DataObject, error: float) -> None:
+@given(data=st.data(), error=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1, 2)]), by_rows=st.booleans())
+def test_every_batch(data: st.DataObject, error: Fraction, by_rows: bool) -> None:
     database: Database = {
         "one": data.draw(st.lists(row["one"], max_size=4)),
         "two": data.draw(st.lists(row["two"], min_size=3, max_size=9)),
     }
-    search = Search(arity=3, error=error)
+    search = Search(arity=3, error=error, rows=by_rows)
     core = Inclusions.load(as_tables(database), search)
-    check(core, database, error)
+    check(core, database, search)
     for _ in range(data.draw(st.integers(1, 3))):
         after = dict(database)
         batch = {}
@@ -68,10 +71,10 @@ def test_every_batch(data: st.DataObject, error: float) -> None:
             )
             after[name] = [r for i, r in enumerate(rows) if i not in going] + coming
         turnover = core.apply(batch, as_tables(after).__getitem__)
-        old, new = truth(database, error), truth(after, error)
+        old, new = truth(database, search), truth(after, search)
         assert as_pairs(died.body for died in turnover.died) == old - new
         assert as_pairs(turnover.born) == new - old
         database = after
         if data.draw(st.booleans()):
             core = Inclusions.restore(SCHEMAS, core.unary.options, search, core.snapshot())
-        check(core, database, error)
+        check(core, database, search)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
+from random import Random
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +15,20 @@ from hypothesis import strategies as st
 
 import holdstrue
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
-from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions, ConditionalRule
+from holdstrue.discovery.dependencies.codes import Codes, Nulls
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import members
 from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.patterns import Demand, conditional
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.options import Measure
+from holdstrue.discovery.shares import exact
 from holdstrue.rules.model import CFD, FD, RuleSet
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
 from laws.dependencies import NAMES, meaning, table_of
+from laws.shares import shares
 from oracle_dependencies import (
     Dependency,
     Row,
@@ -33,12 +39,30 @@ from oracle_dependencies import (
     surplus,
 )
 
+LUCK = "holdstrue.discovery.dependencies.cfds.EXPECTED"
+"""Small tables explain no pattern but by luck: none would be drawn."""
+MEASURES: st.SearchStrategy[Measure] = st.sampled_from(("pairs", "rows"))
+
 
 @st.composite
 def tables(draw: st.DrawFn, most: int = 10) -> tuple[int, list[Row], bool]:
     columns = draw(st.integers(1, 4))
     cells = [st.one_of(st.none(), st.integers(0, draw(st.integers(0, 3)))) for _ in range(columns)]
     return columns, draw(st.lists(st.tuples(*cells), max_size=most)), draw(st.booleans())
+
+
+@st.composite
+def wide_tables(draw: st.DrawFn) -> tuple[int, list[Row], bool]:
+    """Most combinations of some columns of two values, of which it takes many to tell rows apart; some NULLs."""
+    columns = draw(st.integers(4, 6))
+    random = Random(draw(st.integers(0, 1 << 32)))
+    every: list[Row] = list(product((0, 1), repeat=min(columns, 5)))
+    some = random.sample(every, random.randint(8, len(every)))
+    rows = [(*row, *[sum(row) % 2] * (columns - len(row))) for row in some]
+    for _ in range(random.choice((0, 0, 1, 3))):
+        at, c = random.randrange(len(rows)), random.randrange(columns)
+        rows[at] = (*rows[at][:c], None, *rows[at][c + 1 :])
+    return columns, rows, draw(st.booleans())
 
 
 @given(tables(7))
@@ -72,14 +96,17 @@ def within_error(
     return found
 
 
-@settings(max_examples=60)
-@given(tables(), st.sampled_from(("pairs", "rows")), st.sampled_from((0.05, 0.13, 0.26, 0.4)), st.booleans())
+@settings(max_examples=100)
+@given(st.one_of(tables(), wide_tables()), MEASURES, st.sampled_from((None, None, 2, 4)), st.booleans(), st.data())
 def test_rules_with_an_error_equal_the_count(
-    world: tuple[int, list[Row], bool], measure: str, error: float, reopen: bool
+    world: tuple[int, list[Row], bool], measure: Measure, longest: int | None, reopen: bool, data: st.DataObject
 ) -> None:
     columns, rows, equal = world
-    by = "pairs" if measure == "pairs" else "rows"
-    options = Options(nulls="equal" if equal else "unknown", max_lhs=2, threads=1, error=error, measure=by)  # type: ignore[arg-type]
+    error, exactly = data.draw(shares(len(rows) if measure == "rows" else len(rows) * (len(rows) - 1) // 2))
+    nulls: Nulls = "equal" if equal else "unknown"
+    options = Options(nulls=nulls, max_lhs=longest, threads=1, error=error, measure=measure)
+    if not options.error:
+        return
     core = ApproximateCore.load(table_of(rows[: len(rows) // 2], columns), options)
     half = len(rows) // 2
     for removed, added in (([], rows[half:]), ([0] if half else [], [])):
@@ -88,7 +115,8 @@ def test_rules_with_an_error_equal_the_count(
         if reopen:
             core = ApproximateCore.restore(table_of([], columns).schema, options, core.snapshot())
         now = rows[1:] if removed else rows
-        wanted = within_error(now, columns, Fraction(error), measure, 2, equal=equal)
+        assert core.complete
+        wanted = within_error(now, columns, exactly, measure, longest or columns, equal=equal)
         found = {meaning(rule.body, columns): rule.error for rule in core.rules()}
         assert found.keys() == wanted.keys()
         assert all(abs(found[rule] - float(wanted[rule])) < 1e-9 for rule in found)
@@ -102,11 +130,13 @@ def test_rules_with_an_error_equal_the_count(
 
 
 @settings(max_examples=60)
-@given(tables(14), st.sampled_from((1.0, 0.8)), st.integers(2, 4))
+@given(tables(14), st.integers(2, 4), st.data())
 def test_conditional_dependencies_equal_the_count(
-    world: tuple[int, list[Row], bool], confidence: float, support: int
+    world: tuple[int, list[Row], bool], support: int, data: st.DataObject
 ) -> None:
     columns, rows, equal = world
+    error, exactly = data.draw(st.one_of(st.just((0, Fraction(0))), shares(len(rows) // 2)))
+    confidence = 1 - exact(error)
     codes = Codes(table_of([], columns).schema, "equal" if equal else "unknown")
     codes.append(codes.encode(table_of(rows, columns), Workers(1)))
     values = [list(dict.fromkeys(row[c] for row in rows if equal or row[c] is not None)) for c in range(columns)]
@@ -116,30 +146,89 @@ def test_conditional_dependencies_equal_the_count(
     ]
     found, complete = conditional(codes, conditions, Demand(support, confidence, 2), Workers(1))
     assert complete
-    expected = conditional_dependencies(rows, columns, support=support, confidence=confidence, longest=2, equal=equal)
+    expected = conditional_dependencies(rows, columns, support=support, confidence=1 - exactly, longest=2, equal=equal)
     assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (
         expected
     )
 
 
-@settings(max_examples=30)
-@given(tables(14), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
-def test_conditional_rules_after_a_batch_are_those_from_scratch(
-    world: tuple[int, list[Row], bool], picks: list[int], reopen: bool
+@st.composite
+def alike_tables(draw: st.DrawFn) -> tuple[int, list[Row]]:
+    """Where one column is 0 another is 7, nowhere else, and there a third follows from a fourth; copies make support.
+
+    Drawn by a seed: few tables of values that are drawn one by one have any rule.
+    """
+    random = Random(draw(st.integers(0, 1 << 32)))
+    columns = random.choice((2, 3, 4, 4))
+    values = [*range(random.randint(2, 4)), *([None] if random.random() < 0.3 else [])]
+    one, other, by, to = (*random.sample(range(columns), columns), 0, 0)[:4]
+    rows = []
+    for _ in range(random.randint(4, 16)):
+        row = [random.choice(values) for _ in range(columns)]
+        if row[one] == 0:
+            row[to] = 5 if row[by] == 1 else 6
+            row[one], row[other] = 0, 7
+        rows.append(tuple(row))
+    return columns, rows * 4
+
+
+def patterns(rule: ConditionalRule) -> list[tuple[Any, Any, Any, Any]]:
+    """A rule pattern by pattern: columns and constants on the left, and on the right."""
+    return [(rule.body.lhs, pattern.lhs, rule.body.rhs, pattern.rhs) for pattern in rule.body.tableau]
+
+
+def said_with(core: CfdCore) -> set[tuple[object, ...]]:
+    """Rules without regard to the order of columns and patterns, and what is said of each."""
+    return {
+        (
+            frozenset((frozenset(zip(lhs, at)), rhs, to) for lhs, at, rhs, to in patterns(rule)),
+            rule.implied, rule.rows, rule.support, rule.confidence, rule.score,
+        )
+        for rule in core.rules()
+    }  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(alike_tables(), st.randoms(use_true_random=False), st.sampled_from((2, 3)))
+def test_conditional_rules_do_not_depend_on_the_order_of_columns(
+    world: tuple[int, list[Row]], random: Random, longest: int
 ) -> None:
-    columns, rows, equal = world
-    copies = rows * 4
+    columns, rows = world
+    options = CfdOptions(support=2, max_lhs=longest, threads=1)
+    table = table_of(rows, columns)
+    order = list(table.column_names)
+    random.shuffle(order)
+    with patch(LUCK, 0):
+        one, other = CfdCore.load(table, options), CfdCore.load(table.select(order), options)
+    assert one.complete and other.complete
+    assert said_with(one) == said_with(other)
+    # what is left out as implied follows from a rule that is there, through a column that says the same
+    said = {pattern for rule in one.rules() for pattern in patterns(rule)}
+    for rule in one.rules():
+        for lhs, at, rhs, to in patterns(rule) if rule.implied else ():
+            through = {(column, value) for left, where, column, value in said if (left, where) == (lhs[:1], at[:1])}
+            assert any(((*column, *lhs[1:]), (*value, *at[1:]), rhs, to) in said for column, value in through)
+
+
+@settings(max_examples=30)
+@given(alike_tables(), st.booleans(), st.lists(st.integers(0, 1000), max_size=30), st.booleans(), st.randoms())
+def test_conditional_rules_after_a_batch_are_those_from_scratch(
+    world: tuple[int, list[Row]], equal: bool, picks: list[int], reopen: bool, random: Random
+) -> None:
+    columns, copies = world
+    random.shuffle(copies)
     options = CfdOptions(nulls="equal" if equal else "unknown", support=2, threads=1)
     half = len(copies) // 2
-    core = CfdCore.load(table_of(copies[:half], columns), options)
-    if reopen:
-        core = CfdCore.restore(table_of([], columns).schema, options, core.snapshot())
-    removed = sorted({pick % half for pick in picks}) if half else []
-    before = set(core.bodies())
-    turnover = core.apply(np.array(removed, dtype=np.int64), table_of(copies[half:], columns))
-    kept = [row for i, row in enumerate(copies) if i not in removed]
-    again = CfdCore.load(table_of(kept, columns), options)
-    assert set(core.bodies()) == set(again.bodies())
+    with patch(LUCK, 0):
+        core = CfdCore.load(table_of(copies[:half], columns), options)
+        if reopen:
+            core = CfdCore.restore(table_of([], columns).schema, options, core.snapshot())
+        removed = sorted({pick % half for pick in picks}) if half else []
+        before = set(core.bodies())
+        turnover = core.apply(np.array(removed, dtype=np.int64), table_of(copies[half:], columns))
+        kept = [row for i, row in enumerate(copies) if i not in removed]
+        again = CfdCore.load(table_of(kept, columns), options)
+    assert core.rules() == again.rules()
     assert {died.body for died in turnover.died} == before - set(core.bodies())
 
 
@@ -165,7 +254,7 @@ def dirty_table(seed: int, rows: int = 600) -> pa.Table:
 
 def test_a_handful_of_wrong_rows_is_found() -> None:
     core = DependencyCore.load(dirty_table(1), Options(max_lhs=2))
-    best = core.near_misses(5)[0]
+    best = core.near_misses(5)[0][0]
     assert best.body == FD(("zip",), ("city",))
     assert best.suspects == (5, 77, 301)
     assert best.pairs >= 3
@@ -177,7 +266,9 @@ def test_conditional_rules_are_few_and_hold() -> None:
     table = dirty_table(2)
     core = CfdCore.load(table)
     texts = [text_of(body) for body in core.bodies()]
-    assert set(texts) == {"[land='UK', zip] -> [street]", "[land='UK'] -> [currency='GBP']"}
+    # pounds are paid in the same rows, but that they are paid in the UK alone is no rule: currency -> land holds
+    wanted = {"[land='UK', zip] -> [street]", "[land='UK'] -> [currency='GBP']", "[currency='GBP', zip] -> [street]"}
+    assert set(texts) == wanted
     assert holdstrue.check(table, texts).ok
     reopened = CfdCore.restore(table.schema, core.options, core.snapshot())
     assert reopened.rules() == core.rules()
@@ -191,13 +282,13 @@ def test_conditional_rules_are_few_and_hold() -> None:
 
 
 @settings(max_examples=30)
-@given(tables(14))
-def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[int, list[Row], bool]) -> None:
-    columns, rows, equal = world
-    copies = rows * 6
+@given(alike_tables(), st.booleans())
+def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[int, list[Row]], equal: bool) -> None:
+    columns, copies = world
     table = pa.table({NAMES[c]: pa.array([row[c] for row in copies], type=pa.int64()) for c in range(columns)})
     nulls = "equal" if equal else "unknown"
-    core = CfdCore.load(table, CfdOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
+    with patch(LUCK, 0):
+        core = CfdCore.load(table, CfdOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
     rules = tuple(parse_rule(text_of(body)) for body in core.bodies())
     assert all(isinstance(rule.body, CFD) for rule in rules)
     if rules:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from holdstrue.discovery.inclusions.counters import filled, shifted
 from holdstrue.discovery.inclusions.tally import Tally, distinct
 from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
 from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values
+from holdstrue.discovery.shares import Proportion
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import Database, missing, unary
 
@@ -21,14 +24,16 @@ STRUCTURES: list[StructureKind] = ["counters", "clusters"]
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def found(core: UnaryInclusions, error: float = 0.0) -> set[object]:
-    return set(as_pairs(rule.body for rule in core.rules(error)))
+def found(core: UnaryInclusions, error: Proportion = 0, *, rows: bool = False) -> set[object]:
+    return set(as_pairs(rule.body for rule in core.rules(error, rows=rows)))
 
 
 def check(core: UnaryInclusions, database: Database) -> None:
     """Rules, degrees and rows as the oracle counts them."""
     assert found(core) == unary(database, COLUMNS, compares)
-    assert found(core, 0.5) == unary(database, COLUMNS, compares, 0.5)
+    for error in ("0.5", "0.3", "0.07", "1/3", "2/3"):
+        for by in (False, True):
+            assert found(core, error, rows=by) == unary(database, COLUMNS, compares, Fraction(error), rows=by)
     rows = core.structure.shared_rows()
     for rule in core.rules(1.0):
         [pair] = as_pairs([rule.body])

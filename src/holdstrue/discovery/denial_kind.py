@@ -14,7 +14,7 @@ from holdstrue.discovery.denials.core import DenialCore, DenialOptions
 from holdstrue.discovery.denials.predicates import SpaceOptions
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import DC, Rule
@@ -61,27 +61,36 @@ class DenialKind(PerTable[DenialCore]):
                         "succinctness": round(rule.succinctness, 6),
                         "interest": round(rule.interest, 6),
                     }
+                    if rule.estimated:
+                        measures["estimated"] = True
                     if self.options.error:
                         measures |= {"violations": rule.violations, "error": rule.error}
                     found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
         return found
 
-    def near(self, most: int) -> list[Miss]:
+    def near(self, most: int) -> Near:
         """Rules that a few pairs break; none where pairs are not counted."""
-        misses = []
+        misses, unlooked = [], []
         for name, core in self.cores.items():
-            if core.method != "evidence" or not core.complete:
+            if core.method != "evidence":
+                unlooked.append(f"denial constraints of {name}: not all pairs of rows are counted")
+                continue
+            if not core.complete:
+                unlooked.append(f"denial constraints of {name}: the search for those that hold did not end")
                 continue
             before = core.budget
             core.budget = Budget(time.monotonic() + NEAR_SECONDS, before.threads)
-            for miss in core.near_misses(most):
+            found, whole = core.near_misses(most)
+            if not whole:
+                unlooked.append(f"denial constraints of {name}: not all, {NEAR_SECONDS:g} seconds were over")
+            for miss in found:
                 rule = miss.rule
                 if rule.error > FEW:
                     continue
                 measures = {"score": round(rule.score, 4), "support": rule.support}
                 misses.append(Miss(rule.body, len(miss.pairs), rule.error, miss.pairs, (), name, measures))
             core.budget = before
-        return misses
+        return Near(tuple(misses), tuple(unlooked))
 
     def explain(self) -> str:
         """How the rules are kept."""

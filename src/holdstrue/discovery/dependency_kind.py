@@ -12,9 +12,9 @@ from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.near import NearMiss
 from holdstrue.discovery.dependencies.options import Options as CoreOptions
-from holdstrue.discovery.found import Found
+from holdstrue.discovery.found import TOO_LITTLE, Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.rules.model import FD, Body
@@ -52,14 +52,18 @@ class DependencyKind(PerTable[Core]):
         most = self.options.max_predicates
         return most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
 
-    def near(self, most: int) -> list[Miss]:
+    def near(self, most: int) -> Near:
         """Rules that a few rows break, each of them with a row that it disagrees with."""
-        return [
-            Miss(miss.body, len(miss.suspects), miss.error, miss.witnesses, (), name, _measures(miss))
-            for name, core in self.cores.items()
-            if core.complete
-            for miss in core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
-        ]
+        misses, unlooked = [], []
+        for name, core in self.cores.items():
+            if not core.complete:
+                unlooked.append(f"keys and FDs of {name}: the search for those that hold did not end")
+                continue
+            found, whole = core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
+            if not whole:
+                unlooked.append(f"keys and FDs of {name}: not all, {NEAR_SECONDS:g} seconds were over")
+            misses += [Miss(m.body, len(m.suspects), m.error, m.witnesses, (), name, _measures(m)) for m in found]
+        return Near(tuple(misses), tuple(unlooked))
 
     def explain(self) -> str:
         """How the rules are kept."""
@@ -69,6 +73,8 @@ class DependencyKind(PerTable[Core]):
 
 class ConditionKind(PerTable[CfdCore]):
     """Conditional FDs, where an FD does not hold as a whole."""
+
+    unbroken = TOO_LITTLE
 
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> CfdCore:
@@ -88,14 +94,15 @@ class ConditionKind(PerTable[CfdCore]):
                 rule.score,
                 {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence},
                 shown_table(self.held, name),
+                rule.implied,
             )
             for name, core in self.cores.items()
             for rule in core.rules()
         ]
 
-    def near(self, most: int) -> list[Miss]:
+    def near(self, most: int) -> Near:
         """None: rules with a confidence below 1 are found as such."""
-        return []
+        return Near(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
 
     def explain(self) -> str:
         """How the rules are kept."""

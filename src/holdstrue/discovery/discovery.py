@@ -14,15 +14,15 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.tables import batch_name
 from holdstrue.discovery.denials.counting import Within
-from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
+from holdstrue.discovery.found import NO_VALUES, Ended, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Gone, Kind
-from holdstrue.discovery.kinds import Progress, load_kinds, restore_kinds
+from holdstrue.discovery.kinds import FAMILIES, Progress, load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
-from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, RuleSet
+from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -108,16 +108,27 @@ class Discovery:
         main = tables[0] if len(tables) == 1 and tables[0] != "data" else None
         return RuleSet(tuple(chosen), table=main, key=self._held.keys[tables[0]] if len(tables) == 1 else ())
 
-    def near_misses(self, most: int = HANDFUL) -> list[NearMiss]:
-        """Rules that at most so many pairs, rows or values break, with these: likely errors in the data."""
-        found = []
-        for kind in self._kinds.values():
-            for miss in kind.near(most):
+    def near_misses(self, most: int = HANDFUL, kinds: Sequence[str] | None = None) -> NearMisses:
+        """Rules that at most so many pairs, rows or values break, with these: likely errors in the data.
+
+        Of all kinds of the discovery, or of these; keys and FDs of up to two columns on the left, inclusions of one
+        column that look like foreign keys, and the best denial constraints. `unlooked` of the answer says what was
+        not looked for.
+        """
+        found: list[NearMiss] = []
+        unlooked: tuple[str, ...] = ()
+        for name, kind in self._kinds.items():
+            if kinds is not None and not set(FAMILIES[name][1]) & set(kinds):
+                continue
+            near = kind.near(most)
+            unlooked += near.unlooked
+            for miss in near.misses:
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.slots)
                 where = None if len(self._held.keys) == 1 else miss.table
                 found.append(NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures))
-        return sorted(found, key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
+        found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
+        return NearMisses(found, unlooked)
 
     def explain(self) -> str:
         """How each kind of rule is kept current."""
@@ -194,9 +205,12 @@ class Discovery:
         return {(gone.table, gone.body): gone for kind in self._kinds.values() for gone in kind.apply(batches)}
 
     def _ended(self, body: Body, table: str | None, gone: Gone | None) -> Ended:
-        if gone is None or not gone.slots:
-            return Ended(body, (), table)
-        return Ended(body, self._held.named(table or next(iter(self._held.keys)), gone.slots), table)
+        if gone is None:
+            # its core still has it: rules on a column without any value are not shown
+            return Ended(body, (), table, why=NO_VALUES)
+        of = body.table if isinstance(body, Inclusion) else table
+        rows = self._held.named(of or next(iter(self._held.keys)), gone.slots) if gone.slots else ()
+        return Ended(body, rows, table, gone.values, gone.missing, gone.why)
 
     # --- keeping -------------------------------------------------------------------------------
 

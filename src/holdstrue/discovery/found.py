@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,16 +83,38 @@ class NearMiss:
         return found
 
 
+class NearMisses(list[NearMiss]):
+    """Near misses, the best first; `unlooked` says for what they were not looked for, or not all, and why."""
+
+    def __init__(self, misses: Iterable[NearMiss] = (), unlooked: tuple[str, ...] = ()) -> None:
+        super().__init__(misses)
+        self.unlooked = unlooked
+
+
+BROKEN = "broken"
+SMALLER = "a smaller rule holds"
+NO_VALUES = "no value is left in a column of it"
+FEW_ROWS = "fewer than two rows are left"
+STOPPED = "the search stopped before it was found again"
+A_PART = "a part of it holds no longer"
+TOO_LITTLE = "it holds, but too few rows speak for it, or other rules say more"
+
+
 @dataclass(frozen=True)
 class Ended:
-    """A rule that stopped being among the discovered ones, and the rows that break it, by key.
+    """A rule that stopped being among the discovered ones, and why.
 
-    Without rows, it still holds and a smaller rule says more.
+    A broken one has rows that break it, by key. An inclusion has values that the other side lacks (a tuple for
+    several columns), `missing` in all, and rows that have them. Without rows and values, `why` says what else it is:
+    most often a smaller rule holds, which says more.
     """
 
     body: Body
     rows: tuple[Any, ...] = ()
     table: str | None = None
+    values: tuple[Any, ...] = ()
+    missing: int = 0
+    why: str = BROKEN
 
     @property
     def text(self) -> str:
@@ -125,7 +147,13 @@ class RuleChanges:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         died = [
-            {"text": e.text, **({"table": e.table} if e.table is not None else {}), "witness": list(e.rows)}
+            {
+                "text": e.text,
+                **({"table": e.table} if e.table is not None else {}),
+                "why": e.why,
+                "witness": list(e.rows),
+                **({"values": list(e.values), "missing": e.missing} if e.values else {}),
+            }
             for e in self.died
         ]
         return {

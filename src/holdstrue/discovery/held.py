@@ -138,6 +138,10 @@ class Held:
         slots = rows.living_slots()
         return rows.take(slots), slots.astype(np.int64)
 
+    def living(self, name: str) -> I64:
+        """The slots of the living rows, in the order of `table`."""
+        return self.engine.tables[name].rows.living_slots().astype(np.int64)
+
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         return {name: table.rows.living for name, table in self.engine.tables.items()}

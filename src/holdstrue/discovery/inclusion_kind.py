@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import Found
+from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.breaks import breaks
+from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
 from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
 from holdstrue.discovery.inclusions.unary import Options as CoreOptions
-from holdstrue.discovery.kind import Arrays, Gone, Miss, Work, searched_columns
+from holdstrue.discovery.kind import Arrays, Gone, Miss, Near, Work, searched_columns
 from holdstrue.discovery.options import Options
+from holdstrue.discovery.shares import allowed
+from holdstrue.rules.model import Inclusion
 
 PARTLY = 0.5
 """The share of values that a near inclusion may lack."""
 LIKELY = 0.3
 """The score from which on a partial inclusion looks like a foreign key with errors. Chosen, not tuned."""
 SHOWN = 10
-"""Values and rows that a near inclusion lists."""
+"""Values and rows that an inclusion which ended lists."""
+LISTED = 1000
+"""Values and rows that a near inclusion lists at most."""
 
 
 class InclusionKind:
@@ -60,26 +65,42 @@ class InclusionKind:
             for name, batch in batches.items()
         }
         turnover = self.core.apply(changes, lambda name: _table(self.held, name, schemas[name]))
-        return [Gone(died.body) for died in turnover.died]
+        finder = self._finder()
+        return [self._gone(died.body, finder) for died in turnover.died if isinstance(died.body, Inclusion)]
+
+    def _gone(self, body: Inclusion, finder: BreakFinder) -> Gone:
+        """Why an inclusion ended: values that are missing, or what else it is."""
+        broken = finder.breaks(body, SHOWN)
+        lost, of = (broken.missing, broken.distinct) if self.options.measure == "pairs" else (broken.rows, broken.known)
+        if lost > allowed(self.options.error, of):
+            slots = self.held.living(str(body.table))[broken.slots].tolist()
+            return Gone(body, tuple(slots), None, _listed(body, broken), broken.missing)
+        if not broken.distinct:
+            return Gone(body, why=NO_VALUES)
+        # a tuple with NULLs may hold where one of its columns does not
+        return Gone(body, why=A_PART if self.core.complete else STOPPED)
 
     def found(self) -> list[Found]:
         """The inclusions of columns with values, each with what speaks for a foreign key."""
         everything = ranked(self.core, self._tables())
         return [Found(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
 
-    def near(self, most: int) -> list[Miss]:
-        """Partial inclusions that look like foreign keys, with values and rows that break them."""
-        tables = self._tables()
-        misses = []
-        for one in foreign_keys(Inclusions(self.core.unary, Search(error=PARTLY)), tables):
-            if one.found.missing and one.key >= NEARLY_A_KEY and one.score >= LIKELY:
+    def near(self, most: int) -> Near:
+        """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
+        finder, misses = self._finder(), []
+        for one in foreign_keys(Inclusions(self.core.unary, Search(error=PARTLY)), self._tables()):
+            if 0 < one.found.missing <= most and one.key >= NEARLY_A_KEY and one.score >= LIKELY:
                 body = one.found.body
-                broken = breaks(body, tables, compare=self.core.unary.options.compare, limit=max(most, SHOWN))
-                values = tuple(broken.values.column(0).to_pylist())
-                _, slots = self.held.table(str(body.table))
-                rows = tuple((int(slots[place]),) for place in broken.slots.tolist())
+                broken = finder.breaks(body, min(most, LISTED))
+                rows = tuple((slot,) for slot in self.held.living(str(body.table))[broken.slots].tolist())
+                values = _listed(body, broken)
                 misses.append(Miss(body, broken.rows, 1 - one.fit, rows, values, body.table, _measures(one)))
-        return misses
+        late = () if self.core.complete else ("inclusions: of columns that there was no time to count",)
+        return Near(tuple(misses), late)
+
+    def _finder(self) -> BreakFinder:
+        schemas = searched_columns(self.held, self.options)
+        return BreakFinder(lambda name: _table(self.held, name, schemas[name]), self.core.unary.options.compare)
 
     def explain(self) -> str:
         """How the inclusions are kept."""
@@ -98,8 +119,15 @@ def _table(held: Held, name: str, schema: pa.Schema) -> pa.Table:
     return held.table(name)[0].select(schema.names)
 
 
+def _listed(body: Inclusion, broken: Breaks) -> tuple[Any, ...]:
+    """The values that are missing, those of several columns as tuples."""
+    # by place: a column may have the name of the counts behind them
+    columns = [broken.values.column(place).to_pylist() for place in range(len(body.columns))]
+    return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
+
+
 def _search(options: Options) -> Search:
-    return Search(options.arity, options.error)
+    return Search(options.arity, options.error, rows=options.measure == "rows")
 
 
 def _core_options(options: Options) -> CoreOptions:

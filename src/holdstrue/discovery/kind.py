@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.counting import Within
-from holdstrue.discovery.found import Found
+from holdstrue.discovery.found import BROKEN, Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options
 from holdstrue.rules.model import Body
@@ -36,12 +36,24 @@ class Miss:
 
 
 @dataclass(frozen=True)
+class Near:
+    """Near misses, and for what they were not looked for, or not all, and why."""
+
+    misses: tuple[Miss, ...] = ()
+    unlooked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Gone:
-    """A rule that ended, with the slots that break it and the table these are of."""
+    """A rule that ended, and why: the slots and values that break it, and the table the slots are of."""
 
     body: Body
     slots: tuple[int, ...] = ()
     table: str | None = None
+    values: tuple[Any, ...] = ()
+    missing: int = 0
+    """How many values break it; `values` are some of them."""
+    why: str = BROKEN
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Kind(Protocol):
     def found(self) -> list[Found]:
         """The rules now."""
 
-    def near(self, most: int) -> list[Miss]:
+    def near(self, most: int) -> Near:
         """Rules that at most so many pairs, rows or values break."""
 
     def explain(self) -> str:

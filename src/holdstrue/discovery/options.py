@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from holdstrue.data.seed import Seed
+from holdstrue.discovery.shares import Proportion, exact, share_text
 from holdstrue.errors import HoldstrueError
 
 KINDS = ("dc", "fd", "key", "cfd", "ind")
 Measure: TypeAlias = Literal["pairs", "rows"]
+_SHARES = {
+    "error": "a share: at least 0 and below 1",
+    "shared": "a share between 0 and 1",
+    "confidence": "a share above 0, at most 1",
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,10 @@ class Options:
         The most predicates of a rule: an FD has one for each column, a key likewise.
     error, measure
         How much of the data may break a rule: a share of the pairs of rows (g1), or of the rows that
-        would have to go (g3).
+        would have to go (g3). The fewest rows that break a denial constraint cannot be counted in reasonable
+        time (a minimum vertex cover), so these have pairs only. Of an inclusion it is the share of the
+        left side's distinct values, with `rows` that of its rows; a conditional FD has `confidence` instead.
+        Shares are taken as the decimals they are written as.
     nulls
         Whether a NULL is unknown, or equal to others.
     cross, shared
@@ -51,45 +61,64 @@ class Options:
     kinds: tuple[str, ...] = ("dc", "fd", "key")
     columns: tuple[str, ...] = ()
     max_predicates: int | None = None
-    error: float = 0.0
+    error: Proportion = Fraction(0)
     measure: Measure = "pairs"
     nulls: Literal["unknown", "equal"] = "unknown"
     cross: bool = True
-    shared: float = 0.3
+    shared: Proportion = Fraction(3, 10)
     sample: int | None = None
     budget: float | None = 120.0
     threads: int | None = None
     arity: int = 1
     as_text: bool = False
     support: int = 20
-    confidence: float = 1.0
+    confidence: Proportion = Fraction(1)
     seed: Seed = field(default_factory=Seed.new)
 
     def __post_init__(self) -> None:
         if not self.kinds or not set(self.kinds) <= set(KINDS):
             odd = next((kind for kind in self.kinds if kind not in KINDS), "")
             raise HoldstrueError(f"no kind of rule called {odd!r}", hint=f"one or more of {', '.join(KINDS)}")
+        given = {name: getattr(self, name) for name in _SHARES}
+        shares = {name: exact(value, name, _SHARES[name]) for name, value in given.items()}
+        for name, share in shares.items():
+            object.__setattr__(self, name, share)
         checks = (
             ("max_predicates", self.max_predicates is None or self.max_predicates >= 1, "at least 1"),
-            ("error", 0 <= self.error < 1, "a share: at least 0 and below 1"),
+            ("error", 0 <= shares["error"] < 1, _SHARES["error"]),
             ("measure", self.measure in ("pairs", "rows"), "pairs or rows"),
             ("nulls", self.nulls in ("unknown", "equal"), "unknown or equal"),
-            ("shared", 0 <= self.shared <= 1, "a share between 0 and 1"),
+            ("shared", 0 <= shares["shared"] <= 1, _SHARES["shared"]),
             ("sample", self.sample is None or self.sample >= 2, "at least 2 rows"),
             ("budget", self.budget is None or self.budget > 0, "seconds, more than 0"),
             ("threads", self.threads is None or self.threads >= 1, "at least 1"),
             ("arity", self.arity >= 1, "at least 1"),
             ("support", self.support >= 2, "at least 2 rows"),
-            ("confidence", 0 < self.confidence <= 1, "a share above 0, at most 1"),
+            ("confidence", 0 < shares["confidence"] <= 1, _SHARES["confidence"]),
         )
         for name, good, wanted in checks:
             if not good:
-                raise HoldstrueError(f"{name} is {getattr(self, name)!r}", hint=wanted)
+                raise HoldstrueError(f"{name} is {given.get(name, getattr(self, name))!r}", hint=wanted)
+        self._require_a_measure()
+
+    def _require_a_measure(self) -> None:
+        """Refuse an error that a kind of rule would not be judged by."""
+        if self.error and self.measure == "rows" and "dc" in self.kinds:
+            raise HoldstrueError(
+                "rows do not measure denial constraints: the fewest rows to remove cannot be counted in general",
+                hint="--measure pairs (measure='pairs'), or other kinds of rules, such as --kind fd,key",
+            )
+        if self.error and self.kinds == ("cfd",):
+            raise HoldstrueError(
+                f"an error of {float(exact(self.error))} for conditional FDs alone, which have a confidence",
+                hint=f"--confidence {float(1 - exact(self.error))} (confidence=...) in place of the error",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seed"}
-        return {**plain, "digest": self.seed.to_dict()}
+        shares = {name: share_text(getattr(self, name)) for name in _SHARES}
+        return {**plain, **shares, "digest": self.seed.to_dict()}
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Options:

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.kind import Arrays, Gone, Work, searched_columns, shown_table
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.turnover import Turnover
+from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import nested, unnested
 
 
@@ -37,6 +38,9 @@ C = TypeVar("C", bound=Core)
 
 class PerTable(ABC, Generic[C]):
     """Cores by table."""
+
+    unbroken = SMALLER
+    """Why a rule ends that nothing breaks."""
 
     def __init__(self, held: Held, options: Options, cores: Mapping[str, C]) -> None:
         self.held = held
@@ -87,8 +91,17 @@ class PerTable(ABC, Generic[C]):
             if name in self.cores:
                 columns = [c for c in batch.added.column_names if not self.options.columns or c in self.options.columns]
                 turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), deadline=deadline)
-                gone += [Gone(died.body, died.witness, shown_table(self.held, name)) for died in turnover.died]
+                where = shown_table(self.held, name)
+                gone += [Gone(died.body, died.witness, where, why=self._why(name, died)) for died in turnover.died]
         return gone
+
+    def _why(self, name: str, died: Died) -> str:
+        """Why a rule is no longer among those found."""
+        if died.witness:
+            return BROKEN
+        if not self.cores[name].complete:
+            return STOPPED
+        return FEW_ROWS if self.held.counts()[name] < 2 else self.unbroken
 
     def snapshot(self) -> Arrays:
         """The state as plain arrays."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
-from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
+from holdstrue.discovery.found import Ended, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.report.layout import Cell, Ink, aligned, heads
 from holdstrue.report.words import key_word, plural, printable, shorten, word
 from holdstrue.rules.model import Inclusion
@@ -17,10 +18,11 @@ MISSES = 10
 """Near misses that text shows."""
 EXAMPLES = 5
 RULE_WIDTH = 100
+STOPPED = "stopped for want of time or room, there may be more: --budget, --max-predicates, --columns"
 
 
 def discovery_text(
-    found: Discovery, misses: Sequence[NearMiss], *, top: int | None = None, ink: Ink | None = None
+    found: Discovery, misses: NearMisses, *, top: int | None = None, ink: Ink | None = None
 ) -> Iterator[str]:
     """The rules, best first, each with its words; then the near misses."""
     ink = ink or Ink()
@@ -29,7 +31,7 @@ def discovery_text(
     kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
     implied = len(found.rules) - len(rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
-    partly = "" if found.complete else " (stopped when the time was up, there may be more: --budget)"
+    partly = "" if found.complete else f" ({STOPPED})"
     yield f"{counts}: {kinds}{partly}\n"
     most = TOP if top is None else top
     if rules:
@@ -48,6 +50,10 @@ def discovery_text(
             yield from miss_lines(miss, ink)
         if len(misses) > MISSES:
             yield f"  {ink.paint('faint', f'… {len(misses) - MISSES:,} more')}\n"
+    if misses.unlooked:
+        yield f"\n{ink.paint('faint', 'nearly true rules that were not looked for:')}\n"
+    for what in misses.unlooked:
+        yield f"  {ink.paint('faint', printable(what))}\n"
 
 
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:
@@ -84,9 +90,18 @@ def rule_changes_text(changes: RuleChanges, *, ink: Ink | None = None) -> Iterat
 
 
 def _witness(ended: Ended) -> str:
+    if ended.values:
+        named = f"{'value' if ended.missing == 1 else 'values'} {_some(ended.values, ended.missing)}"
+        return f": broken by {named} in {'row' if len(ended.rows) == 1 else 'rows'} {_some(ended.rows)}"
     if not ended.rows:
-        return ": a smaller rule holds"
+        return f": {ended.why}"
     return f": broken by {'row' if len(ended.rows) == 1 else 'rows'} {', '.join(key_word(key) for key in ended.rows)}"
+
+
+def _some(values: Sequence[Any], count: int | None = None) -> str:
+    """The first few of some values, or keys, of which there are so many."""
+    shown = ", ".join(shorten(key_word(value)) for value in values[:EXAMPLES])
+    return f"{shown}, …" if (len(values) if count is None else count) > EXAMPLES else shown
 
 
 def _said(found: Found) -> str:

@@ -137,11 +137,16 @@ def foreign_keys_svg(columns: Mapping[str, Sequence[str]], ranked: Iterable[Fore
     return relationships_svg(columns, keys, references)
 
 
+MOST_MISSING = 1 << 31
+"""Values that a partial reference in a drawing may lack: its share is written beside it."""
+
+
 def discovery_svg(found: Discovery, least: float = 0.2) -> str:
     """A drawing of the inclusions of a discovery that look like foreign keys, the partial ones with their share."""
     likely = [rule.body for rule in found.rules if rule.score >= least]
     whole = [(body, 1.0) for body in likely if isinstance(body, Inclusion)]
-    partial = [(miss.body, 1 - miss.error) for miss in found.near_misses() if isinstance(miss.body, Inclusion)]
+    misses = found.near_misses(MOST_MISSING, kinds=("ind",))
+    partial = [(miss.body, 1 - miss.error) for miss in misses if isinstance(miss.body, Inclusion)]
     references = [
         Reference(str(body.table), body.columns, body.ref_table, body.ref_columns, fit)
         for body, fit in (*whole, *partial)

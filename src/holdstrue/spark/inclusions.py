@@ -28,6 +28,7 @@ from holdstrue.discovery.inclusions.durable import (
 from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, Options
 from holdstrue.discovery.inclusions.values import LackingError, Values
+from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.index.numbering import Snapshot
@@ -234,13 +235,13 @@ class Inclusions:
                 raise ChangeError(f"no table {name!r} is looked at", hint=f"the tables are: {', '.join(self._schemas)}")
         return self._run(changes, batch_id, op_column=op_column, checkpoint=None)
 
-    def rules(self, error: float = 0.0) -> tuple[FoundInclusion, ...]:
+    def rules(self, error: Proportion = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values."""
         with Store(self.path) as store:
             shared = _shared(store, store.manifest())
         values = np.diagonal(shared)
         missing = values[:, None] - shared
-        found = np.argwhere(self._comparable & (missing <= error * values[:, None]))
+        found = np.argwhere(self._comparable & (missing <= most_of(error, values)[:, None]))
         return tuple(FoundInclusion(self._body(a, b), int(values[a]), int(missing[a, b])) for a, b in found)
 
     def _body(self, left: int, right: int) -> Inclusion:

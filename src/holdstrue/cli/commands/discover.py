@@ -55,10 +55,8 @@ MaxPredicates = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
 ]
 Error = Annotated[
-    float,
-    typer.Option(
-        min=0.0, max=1.0, metavar="E", help="Share of pairs (or rows) that may break a rule.", rich_help_panel=_SEARCH
-    ),
+    str,
+    typer.Option(metavar="E", help="Share of pairs (or rows) that may break a rule: 0.01.", rich_help_panel=_SEARCH),
 ]
 MeasureKind = Annotated[
     str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
@@ -81,10 +79,7 @@ Support = Annotated[
     typer.Option(min=2, metavar="N", help="Rows that a conditional FD must speak of.", rich_help_panel=_SEARCH),
 ]
 Confidence = Annotated[
-    float,
-    typer.Option(
-        min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH
-    ),
+    str, typer.Option(metavar="C", help="Share of them that must follow it: 0.95.", rich_help_panel=_SEARCH)
 ]
 Threads = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
@@ -109,14 +104,14 @@ def discover(
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
     max_predicates: MaxPredicates = None,
-    error: Error = 0.0,
+    error: Error = "0",
     measure: MeasureKind = "pairs",
     nulls: Nulls = "unknown",
     sample: Sample = None,
     budget: BudgetTime = None,
     arity: Arity = 1,
     support: Support = 20,
-    confidence: Confidence = 1.0,
+    confidence: Confidence = "1",
     threads: Threads = None,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
@@ -233,8 +228,12 @@ def _found(found: Discovery, format: FoundFormat, top: int | None, *, color: boo
 
     match format:
         case FoundFormat.json:
-            misses = {"near_misses": [miss.to_dict() for miss in found.near_misses()]}
-            yield json_text(found.to_dict(top) | misses, indent=2) + "\n"
+            misses = found.near_misses()
+            near = {
+                "near_misses": [miss.to_dict() for miss in misses],
+                "near_misses_not_looked_for": list(misses.unlooked),
+            }
+            yield json_text(found.to_dict(top) | near, indent=2) + "\n"
         case FoundFormat.rules:
             yield dump_rules(found.ruleset(top))
         case FoundFormat.svg:

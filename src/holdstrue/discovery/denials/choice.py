@@ -13,6 +13,7 @@ from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
 from holdstrue.data.values import CATEGORIES, family_of, plain_type
 from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
+from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
 
 _CHUNK = 1 << 14
@@ -113,7 +114,7 @@ def _kin(data_type: pa.DataType) -> tuple[object, ...]:
     return (family,)
 
 
-def _sharing(table: pa.Table, names: list[str], domain: Domain, share: float) -> list[tuple[str, str]]:
+def _sharing(table: pa.Table, names: list[str], domain: Domain, share: Proportion) -> list[tuple[str, str]]:
     """Pairs of columns with at least this share of common values: sum of minima over sum of maxima of counts."""
     if len(names) < 2 or not table.num_rows:
         return []
@@ -127,12 +128,13 @@ def _sharing(table: pa.Table, names: list[str], domain: Domain, share: float) ->
         counts.append(times.astype(np.int64))
         owners.append(np.full(distinct.size, i, dtype=np.int64))
     minima, totals = _overlaps(np.concatenate(values), np.concatenate(counts), np.concatenate(owners), len(names))
+    least = exact(share)
     maxima = totals[:, None] + totals[None, :] - minima
     return [
         (names[i], names[j])
         for i in range(len(names))
         for j in range(i + 1, len(names))
-        if maxima[i, j] and minima[i, j] >= share * maxima[i, j]
+        if maxima[i, j] and minima[i, j] >= least * int(maxima[i, j])
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from holdstrue.discovery.denials.probing import ProbingWay, Verifier
 from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
 from holdstrue.discovery.denials.showing import shown
 from holdstrue.discovery.denials.way_choice import Method, chosen_way, estimate
+from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.rules.model import DC
@@ -57,13 +59,14 @@ class DenialOptions:
     space: SpaceOptions = field(default_factory=SpaceOptions)
     max_predicates: int | None = None
     max_rules: int | None = None
-    error: float = 0.0
+    error: Proportion = Fraction(0)
     sample: int | None = None
     method: Literal["auto", "evidence", "index"] = "auto"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.error < 1:
+        object.__setattr__(self, "error", exact(self.error, "error"))
+        if not 0 <= exact(self.error) < 1:
             raise DataError(f"error is {self.error}", hint="give a share of pairs from 0 to below 1, such as 0.001")
         if self.error and (self.sample or self.method == "index"):
             raise DataError(
@@ -197,8 +200,10 @@ class DenialCore:
         """The rules that hold now without measures, in a fixed order."""
         return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
 
-    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[NearMiss, ...]:
+    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[tuple[NearMiss, ...], bool]:
         """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
+
+        The best of them, and whether there was time to look for all.
 
         Raises
         ------
@@ -208,7 +213,7 @@ class DenialCore:
         if not isinstance(self._way, CountingWay):
             raise DataError(
                 "near misses need the counts of all pairs, which are not kept for this table",
-                hint="discover with method='evidence', or on fewer rows",
+                hint="discover in fewer rows, without a sample",
             )
         words, counts = self._way.weighted()
         measures = Measures(self.space, words, counts, self._facts(), sampled=False)

@@ -16,6 +16,7 @@ from holdstrue.discovery.denials.counted import CountedEvidence, Shift
 from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.shares import Proportion, allowed
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -41,7 +42,7 @@ class CountingWay:
 
     name = "counted evidences"
 
-    def __init__(self, rows: CodedRows, search: CoverSearch, error: float = 0.0) -> None:
+    def __init__(self, rows: CodedRows, search: CoverSearch, error: Proportion = 0.0) -> None:
         self._rows = rows
         self._search = search
         self._error = error
@@ -77,7 +78,7 @@ class CountingWay:
     @property
     def allowed(self) -> int:
         """How many ordered pairs may break a rule."""
-        return int(self._error * int(self.evidence.counts().sum()) + 1e-9)
+        return allowed(self._error, int(self.evidence.counts().sum()))
 
     def weighted(self) -> tuple[U64, I64]:
         """The evidences with their numbers of pairs."""

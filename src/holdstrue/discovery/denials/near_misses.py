@@ -37,13 +37,15 @@ def near_misses(
     most: int,
     limit: int,
     budget: Budget,
-) -> tuple[NearMiss, ...]:
+) -> tuple[tuple[NearMiss, ...], bool]:
     """Minimal rules that at least one and at most `most` ordered pairs break, the `limit` best of them.
 
-    Complexity: a search with exceptions, then one look at all pairs. Without time for the latter, no pairs.
+    And whether there was time for all of them; none are given where there was no time to list their pairs.
+    Complexity: a search with exceptions, then one look at all pairs.
     """
     words, counts = weighted
-    found = shown(rows.space, search.approximate(words, counts, most, budget).sets)
+    cover = search.approximate(words, counts, most, budget)
+    found = shown(rows.space, cover.sets)
     broken = violations(found, words, counts)
     near = (broken > 0) & (broken <= most)
     found = np.ascontiguousarray(found[near])
@@ -53,10 +55,10 @@ def near_misses(
     try:
         listed = breaking_pairs(rows, [mask for _, mask in rated], budget)
     except OutOfTimeError:
-        listed = [[] for _ in rated]
+        return (), False
     out = []
     for (rule, mask), pairs in zip(rated, listed, strict=True):
         exchanged = rows.space.swapped(mask)
         symmetric = exchanged is not None and bool((exchanged == mask).all())
         out.append(NearMiss(rule, tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))))
-    return tuple(out)
+    return tuple(out), cover.complete

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
 from holdstrue.data.seed import PROCESS, Seed
+from holdstrue.discovery.shares import Proportion
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
 
@@ -68,7 +70,7 @@ class SpaceOptions:
 
     columns: tuple[str, ...] | None = None
     cross: bool = True
-    share: float = 0.3
+    share: Proportion = Fraction(3, 10)
     both_ways: bool = False
     order_text: bool = False
     empty: bool = False

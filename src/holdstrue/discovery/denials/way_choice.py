@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.select_index import IndexSelection
 from holdstrue.discovery.denials.showing import canonical
+from holdstrue.discovery.shares import Proportion
 from holdstrue.errors import DataError
 
 U64 = NDArray[np.uint64]
@@ -50,7 +51,7 @@ class Cost:
         return said if np.isnan(self.probing) else f"{said}, through indexes {self.probing:.2g} s"
 
 
-def chosen_way(rows: int, method: str, sample: int | None, error: float) -> tuple[Method, str]:
+def chosen_way(rows: int, method: str, sample: int | None, error: Proportion) -> tuple[Method, str]:
     """The way to load a table, and why."""
     pairs = rows * (rows - 1) // 2
     if method == "index" or sample:
@@ -60,7 +61,7 @@ def chosen_way(rows: int, method: str, sample: int | None, error: float) -> tupl
     if error:
         raise DataError(
             f"{rows} rows have {pairs} pairs, too many to count for rules with exceptions",
-            hint=f"discover on {int((2 * COUNTED_PAIRS) ** 0.5)} of the rows at most, or with method='evidence'",
+            hint=f"discover in {int((2 * COUNTED_PAIRS) ** 0.5)} of the rows at most, or without an error",
         )
     return "index", f"{pairs} pairs of rows are too many to count: a sample is searched, rules are verified on all rows"
 

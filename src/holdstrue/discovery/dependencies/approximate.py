@@ -1,6 +1,6 @@
 """Minimal keys and FDs that hold up to an error: a share of the pairs of rows (g1), or of rows to remove (g3).
 
-No single pair refutes such a rule, so every batch counts left sides anew, shortest first (`near.within`):
+No single pair refutes such a rule, so every batch counts left sides anew, shortest first (`limits.within`):
 a batch costs what the search from scratch does, without coding the table again.
 """
 
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
-from holdstrue.discovery.dependencies.near import NO_LIMIT, NearMiss, suspects, within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
+from holdstrue.discovery.dependencies.near import NearMiss, suspects
 from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.search import Progress
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
@@ -27,10 +29,6 @@ from holdstrue.rules.model import Body
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
-
-LONGEST = 3
-"""Columns on the left where `max_lhs` is not given: each more multiplies the left sides by their number."""
-
 
 class ApproximateCore:
     """All minimal keys and FDs within an error.
@@ -49,7 +47,7 @@ class ApproximateCore:
         self.names = self.codes.names
         many = len(self.names)
         self._targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
-        self._longest = min(many, options.max_lhs or LONGEST)
+        self._longest = many if options.max_lhs is None else min(many, options.max_lhs)
         self._workers = Workers(options.threads)
         self._lines: U64 = np.empty((0, many // 64 + 1), dtype=np.uint64)
         self._of: I64 = np.empty(0, dtype=np.int64)
@@ -79,12 +77,12 @@ class ApproximateCore:
         return int(np.count_nonzero(self.codes.alive[: self.codes.used]))
 
     def _find(self, deadline: float | None) -> None:
-        share, rows = self.options.error, self.rows
+        error, rows = self.options.error, self.rows
         limits = np.array([NO_LIMIT, NO_LIMIT], dtype=np.int64)
         if self.options.measure == "pairs":
-            limits[OFFENDING] = int(share * rows * (rows - 1) / 2)
+            limits[OFFENDING] = allowed(error, rows * (rows - 1) // 2)
         else:
-            limits[SURPLUS] = int(share * rows)
+            limits[SURPLUS] = allowed(error, rows)
         found, self.complete = within(
             self._validator(), len(self.names), self._targets, limits, self._longest, deadline
         )
@@ -143,7 +141,9 @@ class ApproximateCore:
         # transitivity and keys carry over exact rules only
         return tuple(replace(rule, error=errors[rule.body], implied=False, implied_by_key=False) for rule in found)
 
-    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+    def near_misses(
+        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+    ) -> tuple[tuple[NearMiss, ...], bool]:
         """As `DependencyCore.near_misses`."""
         columns = profiles(self.codes, self._schema)
         return near_misses(self.codes, self._validator(), self._targets, self._body, columns, most, max_lhs, deadline)

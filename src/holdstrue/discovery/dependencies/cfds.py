@@ -16,7 +16,9 @@ Memory: that of `Codes`, and the values of columns with few of them.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progr
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.shares import Proportion, allowed, exact
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -47,7 +50,8 @@ MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
 
 KEPT_VALUES = 4096
-"""Of columns that ever had more distinct values none is kept: they are no conditions any more."""
+"""Of columns that ever had more distinct values none is kept. Where such a column has few again, the search says
+that it is not complete: conditions on it are not known."""
 
 MOST_CONDITIONS = 2000
 """Conditions looked at; where there are more, as in very wide tables, the search says that it is not complete."""
@@ -79,7 +83,7 @@ class CfdOptions:
 
     nulls: Nulls = "unknown"
     support: int = 20
-    confidence: float = 1.0
+    confidence: Proportion = Fraction(1)
     max_lhs: int = 2
     threads: int | None = None
     seed: Seed = PROCESS
@@ -87,7 +91,8 @@ class CfdOptions:
     def __post_init__(self) -> None:
         if self.support < 2:
             raise DataError(f"support is {self.support}", hint="at least 2 rows must match a pattern")
-        if not 0 < self.confidence <= 1:
+        object.__setattr__(self, "confidence", exact(self.confidence, "confidence"))
+        if not 0 < exact(self.confidence) <= 1:
             raise DataError(f"confidence is {self.confidence}", hint="give a share above 0, at most 1")
         if self.max_lhs < 1:
             raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")
@@ -95,13 +100,18 @@ class CfdOptions:
 
 @dataclass(frozen=True)
 class ConditionalRule:
-    """A conditional FD: rows that match it, those with a partner, and the share that keeps to it."""
+    """A conditional FD: rows that match it, those with a partner, and the share that keeps to it.
+
+    It is `implied` where another column selects the same rows and says the same of them: from `[b=1] -> [a=1]` and
+    `[a=1, c] -> [d]` follows `[b=1, c] -> [d]`. Of such columns the first by name speaks for all.
+    """
 
     body: CFD
     score: float
     rows: int
     support: int
     confidence: float
+    implied: bool = False
 
 
 class CfdCore:
@@ -166,9 +176,16 @@ class CfdCore:
             self.codes, conditions[:MOST_CONDITIONS], Demand(options.support, options.confidence, options.max_lhs),
             self._workers, deadline, progress,
         )  # fmt: skip
-        self.complete = complete and len(conditions) <= MOST_CONDITIONS
+        self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)
         kept = [one for one in found if self._chance(one, columns) >= options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
+
+    def _forgotten(self, columns: list[Profile]) -> bool:
+        """Whether a column has few values again, of which none are known: it had too many in between."""
+        return any(
+            0 < column.distinct <= MOST_VALUES and not known and self._may_be_constant(column.name)
+            for column, known in zip(columns, self._values, strict=True)
+        )
 
     def _conditions(self, columns: list[Profile]) -> list[tuple[int, int]]:
         """Columns and values that enough rows have, by column; those that most rows have where there are too many."""
@@ -219,10 +236,27 @@ class CfdCore:
         tableaux: dict[tuple[int, bytes, int], list[Conditional]] = {}
         for one in found:
             tableaux.setdefault((one.column, one.line.tobytes(), one.target), []).append(one)
-        rules = [self._rule(same, columns, rows) for same in tableaux.values() if len(same) <= MOST_PATTERNS]
+        kept = [same for same in tableaux.values() if len(same) <= MOST_PATTERNS]
+        said = {(one.selection, one.column, one.line.tobytes(), one.target): one for same in kept for one in same}
+        rules = [
+            replace(self._rule(same, columns, rows), implied=all(self._repeats(one, said) for one in same))
+            for same in kept
+        ]
         return tuple(sorted(rules, key=lambda rule: (-rule.score, str(rule.body))))
 
+    def _repeats(self, one: Conditional, said: Mapping[tuple[int, int, bytes, int], Conditional]) -> bool:
+        """Whether the pattern follows from one on the same rows, whose column comes before by name."""
+        nothing = np.zeros_like(one.line).tobytes()
+        return any(
+            self.names[column] < self.names[one.column]
+            and (one.selection, column, one.line.tobytes(), one.target) in said
+            and (one.selection, one.column, nothing, column) in said
+            for column in range(len(self.names))
+        )
+
     def _rule(self, same: list[Conditional], columns: list[Profile], rows: int) -> ConditionalRule:
+        # sums of floats depend on the order, and that of the codes on which rows came first
+        same = sorted(same, key=lambda one: constant_text(Constant(self._constant(one.column, one.value))))
         first = same[0]
         others = columns_in(first.line)
         free = (None,) * len(others)
@@ -236,7 +270,7 @@ class CfdCore:
             tuple(sorted(patterns, key=pattern_text)),
         )
         matching, support = sum(one.rows for one in same), sum(int(one.counts[SUPPORT]) for one in same)
-        confidence = sum(one.confidence * one.rows for one in same) / matching
+        confidence = 1 - sum(int(one.counts[SURPLUS]) for one in same) / matching
         expected = sum(self._chance(one, columns) for one in same)
         score = float(np.sqrt(support / rows)) * expected / (expected + 10) * confidence / (1 + len(others) / 4)
         return ConditionalRule(body, score, matching, support, confidence)
@@ -263,7 +297,7 @@ class CfdCore:
         return Turnover(died, tuple(body for body in after if body not in before))
 
     def _witness(self, body: CFD) -> tuple[int, ...]:
-        """Slots of the row, or the two rows, that break a rule; none where it holds but says too little now."""
+        """Slots of the row, or the two rows, that break a rule too often; none where it says too little now."""
         column, *others = (self.names.index(name) for name in body.lhs)
         target = self.names.index(body.rhs[0])
         everyone = self.codes.members()
@@ -272,9 +306,10 @@ class CfdCore:
             assert given is not None
             members = everyone[self.codes.matrix[column][everyone] == self._code(column, given)]
             right = self.codes.matrix[target]
+            most = allowed(1 - exact(self.options.confidence), members.size)
             if wanted is not None:
                 broken = members[(right[members] >= 0) & (right[members] != self._code(target, wanted))]
-                if broken.size:
+                if broken.size > most:
                     return (int(self.codes.slots[broken[0]]),)
                 continue
             line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
@@ -282,7 +317,7 @@ class CfdCore:
                 line[other >> 6] |= np.uint64(1 << (other & 63))
             validator = Validator(Partitions(self.codes, members=members), self._workers)
             pairs = suspects(right, *validator.rows_of(line))
-            if pairs:
+            if len(pairs) > most:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
 
@@ -297,7 +332,10 @@ class CfdCore:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state; rules and values as text."""
-        rules = [(text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence) for rule in self._rules]
+        rules = [
+            (text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence, rule.implied)
+            for rule in self._rules
+        ]
         values = [[None if v is None else constant_text(Constant(v)) for v in known] for known in self._values]
         said = json.dumps({"rules": rules, "values": values, "complete": self.complete}).encode()
         return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}

@@ -97,6 +97,13 @@ class Codes:
         self.slots[start:end] = np.arange(self.next_slot, self.next_slot + end - start)
         self.used, self.next_slot = end, self.next_slot + end - start
 
+    def lay_out(self, codes: I32) -> I32:
+        """Put rows that are not in the table behind its last one, until rows are added; returns their positions."""
+        end = self.used + codes.shape[1]
+        self.matrix = room(self.matrix, end, axis=1)
+        self.matrix[:, self.used : end] = codes
+        return np.arange(self.used, end, dtype=np.int32)
+
     def places(self, slots: I64) -> I64:
         """The positions of rows by slot. Complexity: O(slots log rows)."""
         places = np.searchsorted(self.slots[: self.used], slots)

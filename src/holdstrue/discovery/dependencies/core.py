@@ -106,6 +106,7 @@ class DependencyCore:
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         gone[places] = True
+        gone_codes = codes.matrix[:, places]
         codes.remove(places)
         lost = search.evidence.remove(gone) if places.size else np.empty(0, dtype=np.int64)
         moved = codes.compact()
@@ -116,7 +117,7 @@ class DependencyCore:
         if added.num_rows:
             for cover in search.covers:
                 cover.age()
-        search.extents.age(removed.size + added.num_rows, codes.used)
+        search.extents.follow(codes, fresh, gone_codes, before.values(), self._workers, deadline)
         whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
         self._mend(lost, whole, deadline)
@@ -197,9 +198,12 @@ class DependencyCore:
             nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
 
-    def near_misses(self, most: int, *, max_lhs: int = 2, deadline: float | None = None) -> tuple[NearMiss, ...]:
+    def near_misses(
+        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+    ) -> tuple[tuple[NearMiss, ...], bool]:
         """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
 
+        And whether there was time and room to look for all of up to `max_lhs` columns.
         Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
         """
         return near_misses(

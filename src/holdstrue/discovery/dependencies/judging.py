@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near import NO_LIMIT, NearMiss, Weighed, believable, suspects, within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, Weighed, within
+from holdstrue.discovery.dependencies.near import NearMiss, believable, suspects
 from holdstrue.discovery.dependencies.ranking import (
     MOST_RELATED,
     Dependency,
@@ -83,18 +84,21 @@ def near_misses(
     most: int,
     max_lhs: int,
     deadline: float | None,
-) -> tuple[NearMiss, ...]:
-    """Minimal keys and FDs of up to `max_lhs` columns that at most `most` rows break, the most believable first."""
+) -> tuple[tuple[NearMiss, ...], bool]:
+    """Minimal keys and FDs of up to `max_lhs` columns that at most `most` rows break, the most believable first.
+
+    And whether all were looked for.
+    """
     rows = int(np.count_nonzero(codes.alive[: codes.used]))
     limits = np.array([NO_LIMIT, most], dtype=np.int64)
-    weighed, _ = within(validator, len(columns), targets, limits, max_lhs, deadline)
+    weighed, whole = within(validator, len(columns), targets, limits, max_lhs, deadline)
     found = []
     for one in weighed:
         left = [columns[i] for i in members(one.line)]
         target = columns[one.target] if one.target < len(columns) else None
         if believable(left, target, one.counts, rows):
             found.append(_near_miss(codes, validator, one, body, left, target, rows))
-    return tuple(sorted(found, key=lambda miss: (-miss.score, miss.pairs, str(miss.body))))
+    return tuple(sorted(found, key=lambda miss: (-miss.score, miss.pairs, str(miss.body)))), whole
 
 
 def _near_miss(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.dependencies.codes import Nulls
+from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
 
 
@@ -35,12 +37,13 @@ class Options:
     nulls: Nulls = "unknown"
     max_lhs: int | None = None
     threads: int | None = None
-    error: float = 0.0
+    error: Proportion = Fraction(0)
     measure: Literal["pairs", "rows"] = "pairs"
     seed: Seed = PROCESS
 
     def __post_init__(self) -> None:
         if self.max_lhs is not None and self.max_lhs < 1:
             raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")
-        if not 0 <= self.error < 1:
+        object.__setattr__(self, "error", exact(self.error, "error"))
+        if not 0 <= exact(self.error) < 1:
             raise DataError(f"error is {self.error}", hint="give a share, at least 0 and below 1")

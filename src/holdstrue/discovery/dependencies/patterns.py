@@ -10,14 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near import NO_LIMIT, within
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.shares import Proportion, allowed, exact
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 
 I32 = NDArray[np.int32]
@@ -31,7 +33,8 @@ class Conditional:
     """`target` depends on the columns of `line` among the rows whose `column` has the code `value`.
 
     `counts` as of `kernels.partitions.weigh`; `rows` have the value; `commonest` is the code that most of
-    them have in the target, `share` of those where it is known.
+    them have in the target, `share` of those where it is known. Conditions that select the same rows have the
+    same `selection`.
     """
 
     column: int
@@ -40,6 +43,7 @@ class Conditional:
     target: int
     counts: I64
     rows: int
+    selection: int
     commonest: int
     share: float
     everywhere: I64 = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
@@ -52,23 +56,18 @@ class Conditional:
         line[self.column >> 6] |= np.uint64(1 << (self.column & 63))
         return line
 
-    @property
-    def confidence(self) -> float:
-        """The share of the rows with the value that need not be removed."""
-        return 1 - int(self.counts[SURPLUS]) / self.rows
-
 
 @dataclass(frozen=True)
 class Demand:
     """The least rows that must have a partner, the least confidence, and the most columns on the left."""
 
     support: int = 20
-    confidence: float = 1.0
+    confidence: Proportion = Fraction(1)
     max_lhs: int = 2
 
     def allowed(self, rows: int) -> int:
         """How many of so many rows may have to go."""
-        return int((1 - self.confidence) * rows + 1e-9)
+        return allowed(1 - exact(self.confidence), rows)
 
 
 def conditional(
@@ -87,7 +86,7 @@ def conditional(
     many = len(codes.names)
     whole = Partitions(codes)
     found: list[Conditional] = []
-    seen: set[bytes] = set()
+    selections: dict[bytes, int] = {}
     complete = True
     for number, (column, value) in enumerate(conditions):
         if not complete or (deadline is not None and time.monotonic() > deadline):
@@ -96,10 +95,9 @@ def conditional(
         if progress is not None:
             progress(number / len(conditions), f"where {codes.names[column]} has one value")
         members = whole.members[codes.matrix[column][whole.members] == value]
-        if members.size < max(2, demand.support) or members.tobytes() in seen:
+        if members.size < max(2, demand.support):
             continue
-        # columns that select the same rows would only repeat each other
-        seen.add(members.tobytes())
+        selection = selections.setdefault(members.tobytes(), len(selections))
         validator = Validator(Partitions(codes, members=members), workers)
         limits = np.array([NO_LIMIT, demand.allowed(members.size)], dtype=np.int64)
         targets = [target for target in range(many) if target != column]
@@ -107,7 +105,9 @@ def conditional(
         for one in local:
             if int(one.counts[SUPPORT]) >= demand.support:
                 common = _commonest(codes.matrix[one.target][members])
-                found.append(Conditional(column, value, one.line, one.target, one.counts, members.size, *common))
+                found.append(
+                    Conditional(column, value, one.line, one.target, one.counts, members.size, selection, *common)
+                )
     return _only_there(found, Validator(whole, workers), demand.allowed(whole.members.size)), complete
 
 

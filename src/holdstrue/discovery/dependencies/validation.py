@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.kernels import partitions
+from holdstrue.kernels import extents, partitions
 from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
 
 I32 = NDArray[np.int32]
@@ -113,7 +113,8 @@ class Validator:
     def __init__(self, parts: Partitions, workers: Workers) -> None:
         self._parts, self._workers = parts, workers
         self.many = parts.many
-        self._order = parts.ranked(workers)
+        self.order = parts.ranked(workers)
+        """Columns by rank, the most selective first."""
         self._roots = parts.rows, parts.starts, parts.places
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
 
@@ -171,6 +172,32 @@ class Validator:
         back = np.argsort(ordered)
         return counts[back], done[back]
 
+    def shifted(self, sets: U64, gone: int, deadline: float | None) -> tuple[I64, Mask]:
+        """By how much a batch changes the extent of each set: see `kernels.extents`; and which were counted in time.
+
+        The partitions hold the rows that went, from position `gone` on, beside those there are.
+        """
+        count = sets.shape[0]
+        columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
+        rows, starts, roots = self._roots
+        change, done = np.zeros((count, 2), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+
+        def one(piece: tuple[int, int]) -> None:
+            part = slice(*piece)
+            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
+            while walk.at[NEXT] < part.stop - part.start:
+                extents.shifted(
+                    self._parts.matrix, self._parts.fresh, gone, rows, starts, roots, columns[part],
+                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, change[part], BUDGET,
+                )  # fmt: skip
+                if _late(deadline):
+                    break
+            done[part.start : part.start + walk.at[NEXT]] = True
+
+        self._workers(one, self._pieces(count))
+        back = np.argsort(ordered)
+        return change[back], done[back]
+
     def scout(self, rows: int) -> Validator | None:
         """A validator of so many rows, half of them neighbours, half spread; None where there are not many more."""
         members = self._parts.members
@@ -200,9 +227,9 @@ class Validator:
 
     def _as_paths(self, sets: U64, targets: I64) -> tuple[I32, I64]:
         """Each set as its columns in the order of rank, filled up with -1; and the order in which they are tested."""
-        many = self._order.size
+        many = self.order.size
         bits = np.unpackbits(np.ascontiguousarray(sets).view(np.uint8), axis=1, bitorder="little")[:, :many]
-        ranked = bits[:, self._order].astype(np.bool_)
+        ranked = bits[:, self.order].astype(np.bool_)
         longest = int(ranked.sum(axis=1).max(initial=0))
         if longest == 0:
             return np.full((sets.shape[0], 1), -1, dtype=np.int32), np.argsort(targets, kind="stable")
@@ -210,7 +237,7 @@ class Validator:
         ranks[~np.take_along_axis(ranked, ranks.astype(np.int64), axis=1)] = -1
         ordered = np.lexsort((targets, *ranks.T[::-1]))
         ranks = ranks[ordered]
-        return np.ascontiguousarray(np.where(ranks >= 0, self._order[ranks], -1), dtype=np.int32), ordered
+        return np.ascontiguousarray(np.where(ranks >= 0, self.order[ranks], -1), dtype=np.int32), ordered
 
 
 def _late(deadline: float | None) -> bool:

@@ -15,6 +15,7 @@ from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
+from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.index.numbering import Snapshot, nested, unnested
 
 I64 = NDArray[np.int64]
@@ -91,10 +92,13 @@ class Level:
         """Take in what a batch changes. Complexity: O(attributes that hold the changed tuples)."""
         self._counters.apply(counted)
 
-    def decide(self, error: float) -> bool:
-        """Look which candidates hold: a side without tuples does not. Returns whether that changed."""
-        values, missing = self._counts()
-        holds = (values > 0) & (missing <= error * values)
+    def decide(self, error: Proportion, *, rows: bool = False) -> bool:
+        """Look which candidates hold: a side without tuples does not. Returns whether that changed.
+
+        With `rows` the error is a share of the left side's rows, not of its distinct tuples.
+        """
+        own, missing = self._counts(self.shared_rows() if rows else self.shared())
+        holds = (own > 0) & (missing <= most_of(error, own))
         changed = not np.array_equal(holds, self._holds)
         self._holds = holds
         return changed
@@ -105,11 +109,10 @@ class Level:
 
     def measured(self) -> dict[Pair, tuple[int, int]]:
         """The candidates that hold, with their distinct tuples and how many of these the right side lacks."""
-        values, missing = self._counts()
+        values, missing = self._counts(self.shared())
         return {self.pairs[i]: (int(values[i]), int(missing[i])) for i in np.flatnonzero(self._holds).tolist()}
 
-    def _counts(self) -> tuple[I64, I64]:
-        shared = self._counters.shared()
+    def _counts(self, shared: I64) -> tuple[I64, I64]:
         left = np.array([self.attributes[pair[0]] for pair in self.pairs], dtype=np.int64)
         right = np.array([self.attributes[pair[1]] for pair in self.pairs], dtype=np.int64)
         values = shared[left, left]

@@ -22,6 +22,7 @@ from holdstrue.discovery.inclusions.level import Level, OutOfTimeError, Tables
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, Options, Progress, UnaryInclusions
 from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.shares import Proportion
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -36,13 +37,15 @@ LEVEL_SHARDS = 1
 class Search:
     """How far to look: columns of an inclusion, share of tuples it may miss, candidates of a level.
 
+    The share is one of the left side's distinct tuples, or with `rows` of its rows.
     `most` bounds a level: constant or copied columns have exponentially many inclusions. Up to 4,000 tuples
     of columns may then be counted, and their counters take 128 MB.
     """
 
     arity: int = 1
-    error: float = 0.0
+    error: Proportion = 0.0
     most: int = 2000
+    rows: bool = False
 
 
 class Inclusions:
@@ -91,7 +94,7 @@ class Inclusions:
         """
         if self.search.arity < 2:
             return
-        held = self.unary.held(self.search.error) & self.unary.with_values()[:, None]
+        held = self.unary.held(self.search.error, rows=self.search.rows) & self.unary.with_values()[:, None]
         same = self._held is not None and np.array_equal(held, self._held)
         self._held = held
         below = [] if same else self.unary.pairs(held)
@@ -112,7 +115,7 @@ class Inclusions:
                     return
             if at == len(self.levels):
                 return
-            same &= not self.levels[at].decide(self.search.error)
+            same &= not self.levels[at].decide(self.search.error, rows=self.search.rows)
             below = self.levels[at].held()
             if progress is not None:
                 progress(0.5 + 0.5 * (at + 1) / (self.search.arity - 1), f"{at + 2} columns")
@@ -137,7 +140,7 @@ class Inclusions:
         unary = self.unary.tally(changes)
         counted = [self._counted(level, changes) for level in self.levels]
         old = [pair for level in self.levels for pair in level.held()]
-        turnover = self.unary.apply_tally(unary, self.search.error)
+        turnover = self.unary.apply_tally(unary, self.search.error, rows=self.search.rows)
         for level, part in zip(self.levels, counted, strict=True):
             level.apply(part)
         self._search(tables or _no_tables)
@@ -167,7 +170,7 @@ class Inclusions:
             for level in self.levels
             for pair, counts in level.measured().items()
         ]
-        return self.unary.rules(self.search.error) + tuple(more)
+        return self.unary.rules(self.search.error, rows=self.search.rows) + tuple(more)
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -34,6 +34,7 @@ from holdstrue.discovery.inclusions.contents import Compare, contents_of
 from holdstrue.discovery.inclusions.counters import SHARDS, Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
@@ -175,9 +176,9 @@ class UnaryInclusions:
         """
         return self.apply_tally(self.tally(changes))
 
-    def apply_tally(self, changes: Tally, error: float = 0.0) -> Turnover:
+    def apply_tally(self, changes: Tally, error: Proportion = 0.0, *, rows: bool = False) -> Turnover:
         """The same for changes that were counted before, as in the log of a state."""
-        before = self.held(error)
+        before = self.held(error, rows=rows)
         try:
             self.structure.apply(changes)
         except LackingError as lacking:
@@ -187,17 +188,20 @@ class UnaryInclusions:
                 f"{attribute.table}.{attribute.columns[0]}",
                 hint="remove only rows that are in the table, with the values they have there",
             ) from lacking
-        after = self.held(error)
+        after = self.held(error, rows=rows)
         died, born = self.pairs(before & ~after), self.pairs(after & ~before)
         return Turnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
 
-    def held(self, error: float = 0.0) -> Mask:
-        """`[A, B]`: B lacks no more than this share of A's distinct values. Complexity: O(attributes squared)."""
-        if error == 0.0:
+    def held(self, error: Proportion = 0.0, *, rows: bool = False) -> Mask:
+        """`[A, B]`: B lacks no more than this share of A's distinct values, or with `rows` of its rows with a value.
+
+        Complexity: O(attributes squared); for a share of rows O(values).
+        """
+        if not exact(error):
             return self._comparable & self.structure.included()
-        shared = self.structure.shared()
-        values = np.diagonal(shared)[:, None]
-        return self._comparable & (values - shared <= error * values)
+        shared = self.structure.shared_rows() if rows else self.structure.shared()
+        own = np.diagonal(shared)[:, None]
+        return self._comparable & (own - shared <= most_of(error, own))
 
     def with_values(self) -> Mask:
         """Which columns have any value."""
@@ -207,8 +211,8 @@ class UnaryInclusions:
         """Pairs of columns that a matrix chooses, in the order of the tables."""
         return [(self.attributes[a], self.attributes[b]) for a, b in np.argwhere(chosen).tolist()]
 
-    def rules(self, error: float = 0.0) -> tuple[FoundInclusion, ...]:
-        """The inclusions that miss no more than this share of the left side's distinct values.
+    def rules(self, error: Proportion = 0.0, *, rows: bool = False) -> tuple[FoundInclusion, ...]:
+        """The inclusions that miss no more than this share of the left side's distinct values, or of its rows.
 
         Complexity: O(attributes squared).
         """
@@ -218,7 +222,7 @@ class UnaryInclusions:
             FoundInclusion(
                 inclusion(self.attributes[a], self.attributes[b]), int(values[a]), int(values[a] - shared[a, b])
             )
-            for a, b in np.argwhere(self.held(error)).tolist()
+            for a, b in np.argwhere(self.held(error, rows=rows)).tolist()
         )
 
     def size_bytes(self) -> int:
