@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ def assert_groups(index: str, rules: RuleSet, counts: Any, rows: list[worlds.Row
 
 def _same(value: Any) -> Any:
     """NaN equals itself, and -0.0 is 0.0."""
-    return "nan" if value != value else value
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
 @pytest.mark.parametrize("index", INDEXES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +11,13 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import oracle
-from holdstrue import HoldstrueError, Monitor, check, load_rules
-from holdstrue.rules import RuleSet
+from holdstrue import HoldstrueError, Monitor, check, discover, load_rules
+from holdstrue.fragments import Relation, Site
+from holdstrue.rules import DC, Key, Rule, RuleSet
 from laws.test_detection import INDEXES, found
-from laws.typed import Column, Kind, column, compare, kinds, may_refuse_values
+from laws.typed import KINDS, Column, Kind, column, compare, kinds, may_refuse_values
+from oracle_dependencies import minimal_dependencies
+from translate import as_tuple
 
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck))
 OPS = ("=", "!=", "<", "<=", ">", ">=")
@@ -26,7 +30,7 @@ def other(var: str) -> str:
 
 @st.composite
 def rule(draw: st.DrawFn, one: Column, two: Column) -> tuple[str, str | None, Any, Any, bool]:
-    """A rule over columns x and y: its text, its filter, both for the oracle, and whether it orders x and y together."""
+    """A rule over columns x and y: its text, its filter, both for the oracle; whether it orders x and y together."""
     x, y = ("t", "x"), ("t", "y")
     op, second = draw(st.sampled_from(OPS)), draw(st.sampled_from(OPS))
     shape = draw(st.sampled_from(["row", "pair", "pair", "cross", "key", "keys", "fd", "constant", "where", "cfd"]))
@@ -152,3 +156,85 @@ def test_inclusions(data: st.DataObject) -> None:
     others = {"q": [{"y": value} for value in y.meanings]}
     truth = oracle.violations(("in", ["x"], "q", ["y"]), [{"x": value} for value in x.meanings], others=others)
     assert {(v.t,) for v in report} == truth
+
+
+def canonical(value: Any) -> Any:
+    """One object for equal values: NaN is itself."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+@SETTINGS
+@given(data=st.data())
+def test_discovered(data: st.DataObject) -> None:
+    """Keys and FDs are those of the oracle, and every denial constraint and inclusion that is found holds."""
+    one, two = data.draw(kinds())
+    rows = data.draw(st.integers(2, 6))
+    x, y = data.draw(column(one, rows)), data.draw(column(two, rows))
+    equal = data.draw(st.booleans())
+    note(f"x {one.type} {x.form} {x.raws}, y {two.type} {y.form} {y.raws}")
+    table = pa.table({"x": x.arrow(), "y": y.arrow()})
+    nulls: Any = "equal" if equal else "unknown"
+    try:
+        discovered = discover({"r": table}, kinds=("fd", "key"), nulls=nulls, budget=None)
+    except HoldstrueError:
+        assert table.column("x").null_count == rows and table.column("y").null_count == rows
+        return
+    pairs = [(canonical(a), canonical(b)) for a, b in zip(x.meanings, y.meanings, strict=True)]
+    minimal = minimal_dependencies(pairs, 2, equal=equal)
+    full = {i for i, name in enumerate("xy") if table.column(name).null_count < rows}
+    wanted = {(left, target) for left, target in minimal if left | ({target} - {2}) <= full}
+    assert {dependency(rule.body) for rule in discovered} == wanted
+    for rule in discover({"r": table}, kinds=("dc", "ind"), budget=None, cross=True, shared=0.0):
+        assert not truth_of(rule.body, x, y), rule.text
+
+
+def dependency(body: Any) -> tuple[frozenset[int], int]:
+    """A key or FD of x and y as the oracle writes it."""
+    if isinstance(body, Key):
+        return frozenset("xy".index(name) for name in body.columns), 2
+    if isinstance(body, DC):  # a constant column
+        [predicate] = body.predicates
+        return frozenset(), "xy".index(predicate.left.name)
+    [target] = body.rhs
+    return frozenset("xy".index(name) for name in body.lhs), "xy".index(target)
+
+
+def truth_of(body: Any, x: Column, y: Column) -> set[tuple[int, ...]]:
+    """What breaks a discovered rule."""
+    rows = rows_of(x, y)
+    return oracle.violations(as_tuple(Rule(body, "r")), rows, others={"r": rows})
+
+
+@SETTINGS
+@given(data=st.data())
+def test_inclusions_are_discovered_as_they_are_checked(data: st.DataObject) -> None:
+    """One digest for all: `discover` and `check` never contradict each other."""
+    one, two = data.draw(kinds())
+    x, y = data.draw(column(one, data.draw(st.integers(1, 6)))), data.draw(column(two, data.draw(st.integers(1, 6))))
+    tables = {"r": pa.table({"x": x.arrow()}), "q": pa.table({"y": y.arrow()})}
+    have = {name: any(value is not None for value in c.meanings) for name, c in (("r", x), ("q", y))}
+    found_ = {rule.text for rule in discover(tables, kinds=("ind",), budget=None)}
+    if not compare(one, two):
+        assert "r.x in q.y" not in found_
+    elif have["r"] and have["q"]:
+        others = {"q": [{"y": value} for value in y.meanings]}
+        missing = oracle.violations(("in", ["x"], "q", ["y"]), [{"x": value} for value in x.meanings], others=others)
+        assert ("r.x in q.y" in found_) == (not missing)
+
+
+@SETTINGS
+@given(data=st.data())
+def test_split_over_sites(data: st.DataObject) -> None:
+    """A column that two sites hold in two types, and one that only one of them has."""
+    one = data.draw(st.sampled_from(KINDS))
+    rows = data.draw(st.integers(1, 6))
+    x, y = data.draw(column(one, rows)), data.draw(column(data.draw(st.sampled_from(KINDS)), rows))
+    note(f"x {one.type} {x.form} {x.raws}, y {y.kind.type} {y.form} {y.raws}")
+    numbers = pa.array(range(rows), pa.int64())
+    sites = [
+        Site("a", ("x",), source=pa.table({"id": numbers, "x": x.arrow()})),
+        Site("b", ("y",), source=pa.table({"id": numbers, "y": y.arrow()})),
+    ]
+    relation = Relation(sites, ["x -> y"], key="id")
+    truth = oracle.violations(("fd", ["x"], ["y"]), rows_of(x, y))
+    assert relation.load().added_keys("x -> y") == {row for pair in truth for row in pair}

@@ -7,6 +7,7 @@ times as `Fraction` (times in seconds), NaN and infinities as floats, text as `s
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -51,7 +52,7 @@ def _decimals(raws: list[Decimal | None], data_type: pa.DataType) -> pa.Array:
 
 def number(value: Any) -> Any:
     """Exact, but for NaN and the infinities."""
-    return value if value != value or value in (float("inf"), float("-inf")) else Fraction(value)
+    return Fraction(value) if math.isfinite(value) else value
 
 
 def _integer(width: int, signed: bool) -> Kind:
@@ -73,7 +74,8 @@ def _float(width: int) -> Kind:
 def _decimal(width: int, precision: int, scale: int) -> Kind:
     most = 10**precision - 1
     unscaled = {0, 1, 5, 15, 50, 100, 150, 1500, -1, -150, most, -most, 10 ** (precision - 1), 5 * 10 ** max(scale, 0)}
-    unscaled |= {10 ** max(scale, 0), 15 * 10 ** max(scale - 1, 0), -100 * 10 ** max(scale, 0), 10**max(scale, 0) * 2**53}
+    one = 10 ** max(scale, 0)
+    unscaled |= {one, 15 * 10 ** max(scale - 1, 0), -100 * one, one * 2**53}
     fitting = [n for n in sorted(unscaled) if abs(n) <= most]
     # made of digits, so that no context rounds them
     raws = tuple(Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -scale)) for n in fitting)
@@ -91,7 +93,8 @@ def _clock(family: str, data_type: pa.DataType, unit: str) -> Kind:
             raws |= {10**11 * per}  # beyond what nanoseconds reach
         if unit == "ns" and family != "zoned":  # Python cannot show these in zones east and west of UTC
             raws |= {2**63 - 1, -(2**63) + 1}
-    return Kind(data_type, family, tuple(sorted(raws)), lambda v: Fraction(v, per), lambda v: _moment(family, Fraction(v, per)))
+    ordered = tuple(sorted(raws))
+    return Kind(data_type, family, ordered, lambda v: Fraction(v, per), lambda v: _moment(family, Fraction(v, per)))
 
 
 def _moment(family: str, seconds: Fraction) -> str | None:
@@ -111,9 +114,9 @@ def _quoted(value: str) -> str:
     return f"'{escaped}'"
 
 
-TEXTS = ("", "\0", "\1", "a", "a\0", "a\0\0", "b", "B", "ab", "é", "e\u0301", "日本", "\U0001f600", "\uffff", "zebra-zebra",
-         "zebra-zebrb", "01907", "1907", "5", "x" * 40, "x" * 39 + "y")  # fmt: skip
-BYTES = tuple(text.encode() for text in TEXTS) + (b"\xff", b"\x80", b"\x01\x00", b"\x02")
+TEXTS = ("", "\0", "\1", "a", "a\0", "a\0\0", "b", "B", "ab", "é", "e\u0301", "日本", "\U0001f600", "\uffff",
+         "zebra-zebra", "zebra-zebrb", "01907", "1907", "5", "x" * 40, "x" * 39 + "y")  # fmt: skip
+BYTES = (*tuple(text.encode() for text in TEXTS), b"\xff", b"\x80", b"\x01\x00", b"\x02")
 
 
 def _text(data_type: pa.DataType) -> Kind:

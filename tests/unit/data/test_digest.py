@@ -125,7 +125,7 @@ def test_a_hundred_million_random_values(kind: str) -> None:
             continue
         words = [part] if kind == "integers" else [part >> 32, part & 0xFFFFFFFF]
         for word in words:
-            digest.extend_key_by_words(*lane, np.ascontiguousarray(word).view(np.uint64), seed.keys)
+            digest.extend_key_by_words(lane[0], lane[1], np.ascontiguousarray(word).view(np.uint64), seed.keys)
     for some in lanes:
         some.sort()
         assert np.count_nonzero(some[1:] == some[:-1]) == 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdstrue.data.coding import encode
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
-from holdstrue.data.values import CATEGORIES, family_of, plain_type
+from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
 from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
 from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
@@ -103,7 +103,7 @@ def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
 
 
 def _kin(data_type: pa.DataType) -> tuple[object, ...]:
-    """Types that agree have the same kin."""
+    """Types that agree have the same kin: a common code holds all values of all of them."""
     plain = plain_type(data_type)
     family = family_of(plain)
     if family == "decimal":
@@ -111,7 +111,8 @@ def _kin(data_type: pa.DataType) -> tuple[object, ...]:
     if family == "integer":
         # integers with and without a sign share no order of 64 bits
         return family, pa.types.is_uint64(plain)
-    return (family,)
+    # the finest unit does not reach as far as others
+    return (family, plain.unit) if family in CLOCKS else (family,)
 
 
 def _sharing(table: pa.Table, names: list[str], domain: Domain, share: Proportion) -> list[tuple[str, str]]:
