@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,6 +18,10 @@ from holdstrue.io.files import spelling_hint
 from holdstrue.io.fit import fit_column
 
 
+UNITS = ("ms", "us", "ns")
+"""What numbers in columns of times may count."""
+
+
 @dataclass(frozen=True)
 class Target:
     """What is known of the table: its key, its columns and what to do with columns it does not have."""
@@ -24,10 +29,30 @@ class Target:
     key: tuple[str, ...]
     schema: pa.Schema | None = None
     extra: Literal["error", "ignore"] = "error"
+    units: Mapping[str, str] = field(default_factory=dict)
+    """What numbers count in columns of times (ms, us or ns), where the feed does not say."""
 
     def has(self, name: str) -> bool:
         """Whether the table is known to have a column, which is then data and not about the change."""
         return name in self.names
+
+    def type_of(self, name: str) -> pa.DataType | None:
+        """The type that the table is known to have for a column; None for one that was never seen with a value."""
+        if self.schema is None or name not in self.names:
+            return None
+        type_ = self.schema.field(name).type
+        return None if pa.types.is_null(type_) else type_
+
+    def check_units(self) -> None:
+        """Refuse units that are none, and those of columns that the table does not have."""
+        for name, unit in self.units.items():
+            if unit not in UNITS:
+                raise ChangeError(f"unknown unit {unit!r} of column {name!r}", hint=f"one of {', '.join(UNITS)}")
+            if self.schema is not None and name not in self.names and self.extra == "error":
+                raise ChangeError(
+                    f"a unit was given for column {name!r}, which the table does not have",
+                    hint=spelling_hint(name, self.schema.names),
+                )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -38,7 +63,7 @@ class Target:
         """The target when `name` is not one of its columns after all."""
         if self.schema is None or name not in self.schema.names:
             return self
-        return Target(self.key, pa.schema([f for f in self.schema if f.name != name]), self.extra)
+        return replace(self, schema=pa.schema([f for f in self.schema if f.name != name]))
 
     def empty(self, places: Places) -> Changes:
         """No changes."""
