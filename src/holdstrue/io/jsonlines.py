@@ -56,9 +56,7 @@ def json_schema(path: Path, options: Options) -> pa.Schema:
     return read_json(path, options).schema
 
 
-def read_objects(
-    data: bytes, name: str, parse: Callable[[bytes], Any] = json.loads
-) -> Iterator[tuple[int, Any]]:
+def read_objects(data: bytes, name: str, parse: Callable[[bytes], Any] = json.loads) -> Iterator[tuple[int, Any]]:
     """Each value of a JSON lines text, as `parse` reads it, with its line number from 0; blank lines are skipped."""
     for number, line in enumerate(data.split(b"\n")):
         if not line.strip():

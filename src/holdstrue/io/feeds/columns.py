@@ -34,19 +34,21 @@ def records_rows(
     for record in records:
         names.update(dict.fromkeys(record))
     wanted = [name for name in names if _is_read(name, target)]
+    fields = _shared(fields)
     columns = []
     for name in wanted:
         values = [record.get(name) for record in records]
-        columns.append(_column(name, values, _kinds(fields, name), target, place))
+        columns.append(_column(name, values, [part.get(name) for part in fields], target, place))
     return pa.table(columns, names=wanted)
 
 
 def table_rows(table: pa.Table, fields: Sequence[Fields], target: Target, place: Place) -> pa.Table:
     """Rows that are a table already, whose columns may hold what JSON has for other types."""
     wanted = [name for name in table.column_names if _is_read(name, target)]
+    fields = _shared(fields)
     columns = []
     for name in wanted:
-        column, kinds, type_ = table.column(name), _kinds(fields, name), target.type_of(name)
+        column, kinds, type_ = table.column(name), [part.get(name) for part in fields], target.type_of(name)
         untyped = not any(kinds)
         if untyped and not (name in target.units if type_ is None else needs_reading(column.type, type_)):
             columns.append(column)
@@ -59,12 +61,9 @@ def _is_read(name: str, target: Target) -> bool:
     return target.schema is None or target.extra == "error" or target.has(name) or name in MARKS
 
 
-def _kinds(fields: Sequence[Fields], name: str) -> list[Field | None]:
-    """The field of a column in each row; one for all where they share it."""
-    shared = {id(part): part for part in fields}
-    if len(shared) <= 1:
-        return [part.get(name) for part in shared.values()]
-    return [part.get(name) for part in fields]
+def _shared(fields: Sequence[Fields]) -> Sequence[Fields]:
+    """The fields of each row; one for all where they share them."""
+    return fields if any(part is not fields[0] for part in fields) else fields[:1]
 
 
 def _column(name: str, values: list[Any], kinds: Sequence[Field | None], target: Target, place: Place) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdstrue.data.changes import Places
+from holdstrue.data.changes import Places, Source
 from holdstrue.errors import ChangeError
 
 
@@ -74,8 +74,8 @@ class Blocks:
         self._last: Any = None
         self._block = UNTYPED
 
-    def read(self, schema: Any, places: Places, i: int = 0) -> Block:
-        """The block of an event; errors name its place, the i-th one."""
+    def read(self, schema: Any, sources: tuple[Source, ...], position: int) -> Block:
+        """The block of the event at a position in the sources, which errors name."""
         if schema is None:
             return UNTYPED
         # producers send the same block with every event: the same object, or an equal one
@@ -84,7 +84,7 @@ class Blocks:
                 self._block = read_block(json.loads(schema) if isinstance(schema, str) else schema)
             except (ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise ChangeError(
-                    f"{places.place(i)}: a schema block that cannot be read: {error}",
+                    f"{Places(sources).place(position)}: a schema block that cannot be read: {error}",
                     hint="it must be the one that Kafka Connect's JsonConverter writes",
                 ) from error
             self._last = schema

@@ -56,11 +56,9 @@ def debezium_events(events: Events, target: Target) -> Changes:
         if not isinstance(payload, Mapping):
             place = Places(sources, np.array([position])).place(0)
             raise ChangeError(f"{place}: not a Debezium event: {payload!r}", hint="an event is an object")
-        if schema is not None:
-            schema = reader.read(schema, Places(sources, np.array([position])))
         positions.append(position)
         payloads.append(payload)
-        blocks.append(schema or UNTYPED)
+        blocks.append(reader.read(schema, sources, position))
     places = Places(sources, np.array(positions, np.int64))
     if not payloads:
         return target.empty(places)
@@ -194,8 +192,8 @@ def _blocks(schemas: pa.ChunkedArray, places: Places) -> list[Block]:
     n = len(schemas)
     reader = Blocks()
     if n and schemas.slice(0, n - 1).equals(schemas.slice(1)):
-        return [reader.read(schemas[0].as_py(), places)]
-    return [reader.read(schema, places, i) for i, schema in enumerate(schemas.to_pylist())]
+        return [reader.read(schemas[0].as_py(), places.sources, places.position(0))]
+    return [reader.read(schema, places.sources, places.position(i)) for i, schema in enumerate(schemas.to_pylist())]
 
 
 def _struct_changes(table: pa.Table, blocks: Sequence[Block], places: Places, target: Target) -> Changes:
@@ -248,9 +246,7 @@ def _both(sides: Mapping[str, Any], places: Places) -> pa.Table:
         return pa.table({})
     empty = pa.table({name: pa.nulls(n) for name in found[0].column_names})
     try:
-        return pa.concat_tables(
-            [empty if part is None else part for part in parts], promote_options="default"
-        )
+        return pa.concat_tables([empty if part is None else part for part in parts], promote_options="default")
     except pa.ArrowException as error:
         raise ChangeError(
             f"the images before and after in {places.sources[0].name} differ in their types: {error}",
@@ -266,8 +262,9 @@ def _logged(rows: pa.Table, removed: NDArray[np.bool_], key: tuple[str, ...]) ->
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         if is_text(column.type) and name not in key:
             missing = pc.and_(pc.fill_null(pc.equal(column, UNAVAILABLE), False), pa.array(removed))
-            column = pc.if_else(missing, pa.scalar(None, column.type), column)
-        columns.append(column)
+            columns.append(pc.if_else(missing, pa.scalar(None, column.type), column))
+        else:
+            columns.append(column)
     return pa.table(columns, names=rows.column_names)
 
 

@@ -1,18 +1,20 @@
 """Values of Debezium's events as Arrow columns, by what their schema block says of them.
 
-| written as | logical type | becomes |
+| logical type | written as | becomes |
 |---|---|---|
-| base64 text | none | binary |
-| base64 text of a big-endian two's complement | `connect.data.Decimal`, `VariableScaleDecimal` | decimal of that scale |
-| base64 text, the lowest byte first | `data.Bits` | binary; an integer where the table has one |
-| days since 1970 | `time.Date`, `connect.data.Date` | date32 |
-| units since midnight | `time.Time`, `MicroTime`, `NanoTime`, `connect.data.Time` | time in ms, us, ns |
-| units since 1970, without zone | `time.Timestamp`, `MicroTimestamp`, `NanoTimestamp`, `connect.data.Timestamp` | timestamp |
-| units | `time.MicroDuration`, `NanoDuration` | duration |
-| text with a zone | `time.ZonedTimestamp` | timestamp in UTC |
-| text in UTC of what has no zone | `time.IsoDate`, `IsoTime`, `IsoTimestamp`, `ZonedTime` | date32, time, timestamp |
-| text | `time.Interval` | text; a duration where the table has one |
-| anything else | `data.Uuid`, `Enum`, `Json`, `Xml`, `time.Year` and so on | its literal type |
+| none, bytes | base64 | binary |
+| connect `Decimal`, `VariableScaleDecimal` | base64, big-endian two's complement | decimal of that scale |
+| `Bits` | base64, the lowest byte first | binary; an integer where the table has one |
+| `Date`, connect `Date` | days since 1970 | date32 |
+| `Time`, `MicroTime`, `NanoTime`, connect `Time` | ms, us or ns since midnight | time in that unit |
+| `Timestamp`, `MicroTimestamp`, `NanoTimestamp`, connect `Timestamp` | since 1970 | timestamp without zone |
+| `MicroDuration`, `NanoDuration` | us or ns | duration in that unit |
+| `ZonedTimestamp` | text with a zone | timestamp in UTC |
+| `IsoDate`, `IsoTime`, `IsoTimestamp`, `ZonedTime` | text in UTC | date32, time, timestamp without zone |
+| `Interval` | text | text; a duration where the table has one |
+| others, as `Uuid`, `Enum`, `Json`, `Xml`, `Year` | as it is | its literal type |
+
+Debezium's are in `io.debezium.time` and `io.debezium.data`, connect's in `org.apache.kafka.connect.data`.
 """
 
 from __future__ import annotations

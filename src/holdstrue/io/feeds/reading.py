@@ -122,11 +122,16 @@ def open_changes(
     except DataError as error:
         raise ChangeError(error.message, hint=error.hint) from error
     if target.units and opened.feed != "debezium":
-        raise ChangeError(
-            f"units of columns were given, but the changes are a feed of the kind {opened.feed}",
-            hint="units are for Debezium's events; other feeds have types of their own",
-        )
+        raise not_for_units(opened.feed)
     return opened
+
+
+def not_for_units(feed: str) -> ChangeError:
+    """The error for units of columns given with a feed that has types."""
+    return ChangeError(
+        f"units of columns were given, but the changes are a feed of the kind {feed}",
+        hint="units are for Debezium's events; other feeds have types of their own",
+    )
 
 
 def _opened(

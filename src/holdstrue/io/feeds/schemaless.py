@@ -128,12 +128,12 @@ def _inferred(cells: Cells) -> Any:
     if cells.unit is not None:
         return since_epoch(cells, cells.unit, None, "as its unit says")
     fractions = [value for value in cells.values if type(value) is Decimal]
-    if fractions and all(value is None or type(value) in (int, Decimal) for value in cells.values):
+    numbers = fractions and all(value is None or type(value) in (int, Decimal) for value in cells.values)
+    if numbers and any(Decimal(repr(float(value))) != value for value in fractions):
         # more digits than a double has: only a decimal can have been sent
-        if any(Decimal(repr(float(value))) != value for value in fractions):
-            found = [unscaled(value) for value in cells.values]
-            cells.check_against(found, "a number")
-            return decimal_array(cells, found, None, None)
+        found = [unscaled(value) for value in cells.values]
+        cells.check_against(found, "a number")
+        return decimal_array(cells, found, None, None)
     return _typed(cells, None)
 
 

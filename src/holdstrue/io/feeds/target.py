@@ -17,7 +17,6 @@ from holdstrue.errors import ChangeError
 from holdstrue.io.files import spelling_hint
 from holdstrue.io.fit import fit_column
 
-
 UNITS = ("ms", "us", "ns")
 """What numbers in columns of times may count."""
 
