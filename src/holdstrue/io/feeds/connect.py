@@ -82,9 +82,9 @@ class Blocks:
         if schema is not self._last and schema != self._last:
             try:
                 self._block = read_block(json.loads(schema) if isinstance(schema, str) else schema)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise ChangeError(
-                    f"{Places(sources).place(position)}: a schema block that cannot be read: {error}",
+                    f"{Places(sources).place(position)}: a schema block that cannot be read: {error!r}",
                     hint="it must be the one that Kafka Connect's JsonConverter writes",
                 ) from error
             self._last = schema
