@@ -6,7 +6,7 @@ JSON has text, numbers, true and false. What Debezium writes in them for other t
 |---|---|---|
 | bytes | base64 | what is not base64 |
 | date | days since 1970, or text | |
-| decimal | numbers, and text that can only be a decimal number | base64, since its scale is not known |
+| decimal | numbers, text that can only be a decimal number, structs of scale and value | base64: of which scale? |
 | time, timestamp, duration | text; numbers whose unit the user gives | numbers: ms, us or ns? |
 | float | numbers, "NaN", "Infinity", "-Infinity" | |
 """
@@ -28,6 +28,10 @@ from holdstrue.io.records import values_column
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SCHEMAS = "send the schema block with the events (value.converter.schemas.enable=true)"
+_WRITTEN = frozenset({
+    ("int", "date"), ("text", "bytes"), ("text", "float"),
+    ("text", "decimal"), ("float", "decimal"), ("other", "decimal"),
+})  # fmt: skip
 _TIMES = ("time", "timestamp", "instant", "duration")
 
 
@@ -42,10 +46,8 @@ def needs_reading(have: pa.DataType, wanted: pa.DataType) -> bool:
     >>> needs_reading(pa.int32(), pa.date32()), needs_reading(pa.date32(), pa.date32())
     (True, False)
     """
-    pair = family(have), family(wanted)
-    return pair in {("int", "date"), ("text", "bytes"), ("text", "decimal"), ("text", "float")} or (
-        pair[0] == "int" and pair[1] in _TIMES
-    )
+    held, needed = family(have), family(wanted)
+    return (held, needed) in _WRITTEN or (held == "int" and needed in _TIMES)
 
 
 def read_column(cells: Cells, wanted: pa.DataType | None) -> Any:
@@ -72,6 +74,8 @@ def read_column(cells: Cells, wanted: pa.DataType | None) -> Any:
             found = [from_base64(value) for value in cells.values]
             cells.check_against(found, f"base64, as Debezium writes bytes ({wanted})", _SCHEMAS)
             return pa.array(found, pa.binary())
+        case "decimal" if any(isinstance(value, dict) for value in cells.values):
+            return decode(cells, Field("struct", "io.debezium.data.VariableScaleDecimal"), wanted)
         case "decimal":
             return _decimals(cells, wanted)
         case "float" if all(value is None or type(value) in _FLOATS for value in cells.values):
