@@ -85,7 +85,9 @@ def column(type_: pa.DataType, values: list[Any], *ways: Way, unit: str | None =
 
 INSTANTS = [EPOCH, dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 2, 29, 12), dt.datetime(1900, 1, 1)]
 TIMES = [dt.time(0), dt.time(23, 59, 59, 999000), dt.time(0, 0, 0, 1000), dt.time(12, 30)]
-DECIMALS = [Decimal(text) for text in ("0.000", "-0.001", "1.280", "-1.280", "999999999.999", "-999999999.999", "0.255")]
+DECIMALS = [
+    Decimal(text) for text in ("0.000", "-0.001", "1.280", "-1.280", "999999999.999", "-999999999.999", "0.255")
+]
 ZONED = [at.replace(tzinfo=dt.UTC) for at in INSTANTS]
 PLUS_ONE = dt.timezone(dt.timedelta(hours=1))
 

@@ -42,19 +42,22 @@ def records_rows(
     return pa.table(columns, names=wanted)
 
 
-def table_rows(table: pa.Table, fields: Sequence[Fields], target: Target, place: Place) -> pa.Table:
-    """Rows that are a table already, whose columns may hold what JSON has for other types."""
-    wanted = [name for name in table.column_names if _is_read(name, target)]
+def table_rows(columns: Mapping[str, Any], fields: Sequence[Fields], target: Target, place: Place) -> pa.Table:
+    """Rows that are columns already, which may hold what JSON has for other types; lists hold several types."""
     fields = _shared(fields)
-    columns = []
-    for name in wanted:
-        column, kinds, type_ = table.column(name), [part.get(name) for part in fields], target.type_of(name)
-        untyped = not any(kinds)
-        if untyped and not (name in target.units if type_ is None else needs_reading(column.type, type_)):
-            columns.append(column)
-        else:
-            columns.append(_column(name, column.to_pylist(), kinds, target, place))
-    return pa.table(columns, names=wanted)
+    wanted = {name: column for name, column in columns.items() if _is_read(name, target)}
+    for name, column in wanted.items():
+        kinds = [part.get(name) for part in fields]
+        if isinstance(column, list):
+            wanted[name] = _column(name, column, kinds, target, place)
+        elif any(kinds) or _needs_reading(name, column.type, target):
+            wanted[name] = _column(name, column.to_pylist(), kinds, target, place)
+    return pa.table(wanted)
+
+
+def _needs_reading(name: str, have: pa.DataType, target: Target) -> bool:
+    type_ = target.type_of(name)
+    return name in target.units if type_ is None else needs_reading(have, type_)
 
 
 def _is_read(name: str, target: Target) -> bool:

@@ -78,7 +78,8 @@ def debezium_table(table: pa.Table, places: Places, target: Target) -> Changes:
         return target.empty(places)
     if is_envelope(table.column_names):
         return _struct_changes(table, blocks, places, target)
-    rows = table_rows(table, [block.row for block in blocks], target, places.place)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    rows = table_rows(columns, [block.row for block in blocks], target, places.place)
     return flattened_changes(rows, places, target)
 
 
@@ -212,13 +213,13 @@ def _struct_changes(table: pa.Table, blocks: Sequence[Block], places: Places, ta
             at.append(i)
             taken.append(i if side == "before" else n + i)
     moved = places.take(np.array(at, np.int64))
-    rows = _both(sides, places).take(pa.array(taken, pa.int64()))
-    rows = _logged(rows, np.array(ops, np.uint8) == DELETE, target.key)
+    columns = _both(sides, taken)
+    _forget_unavailable(columns, np.array(ops, np.uint8) == DELETE, target.key)
     if len(blocks) == 1:
         fields = [blocks[0].of("after")]
     else:
         fields = [blocks[i].of("before" if where < n else "after") for i, where in zip(at, taken, strict=True)]
-    return _finished(table_rows(rows, fields, target, moved.place), ops, moved, target)
+    return _finished(table_rows(columns, fields, target, moved.place), ops, moved, target)
 
 
 def _image(table: pa.Table, side: str) -> Any:
@@ -233,39 +234,37 @@ def _part(image: Any, name: str) -> Any:
     return pa.chunked_array([pa.nulls(len(image))]) if index < 0 else image.flatten()[index]
 
 
-def _both(sides: Mapping[str, Any], places: Places) -> pa.Table:
-    """The images before all events, then those after them."""
-    parts = []
-    for image in sides.values():
-        columns = image.flatten()
-        names = [field.name for field in image.type]
-        parts.append(pa.table(columns, names=names) if names else None)
-    n = len(sides["after"])
-    found = [part for part in parts if part is not None]
-    if not found:
-        return pa.table({})
-    empty = pa.table({name: pa.nulls(n) for name in found[0].column_names})
-    try:
-        return pa.concat_tables([empty if part is None else part for part in parts], promote_options="default")
-    except pa.ArrowException as error:
-        raise ChangeError(
-            f"the images before and after in {places.sources[0].name} differ in their types: {error}",
-            hint="both are rows of one table: give them one type",
-        ) from error
+def _both(sides: Mapping[str, Any], taken: Sequence[int]) -> dict[str, Any]:
+    """Rows out of the images before all events, followed by those after them, column by column.
 
-
-def _logged(rows: pa.Table, removed: NDArray[np.bool_], key: tuple[str, ...]) -> pa.Table:
-    """Rows with NULL for what was not logged of those that are removed."""
-    if not removed.any():
-        return rows
-    columns = []
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if is_text(column.type) and name not in key:
-            missing = pc.and_(pc.fill_null(pc.equal(column, UNAVAILABLE), False), pa.array(removed))
-            columns.append(pc.if_else(missing, pa.scalar(None, column.type), column))
+    Spark tells the types of both images apart, so that they may differ; such a column is a list of values.
+    """
+    rows = pa.array(taken, pa.int64())
+    found = {}
+    for name in dict.fromkeys(field.name for side in ("after", "before") for field in sides[side].type):
+        before, after = (_part(sides[side], name) for side in ("before", "after"))
+        if before.null_count == len(before):
+            before = pa.chunked_array([pa.nulls(len(before), after.type)])
+        elif after.null_count == len(after):
+            after = pa.chunked_array([pa.nulls(len(after), before.type)])
+        if before.type == after.type:
+            found[name] = pa.chunked_array([*before.chunks, *after.chunks], type=after.type).take(rows)
         else:
-            columns.append(column)
-    return pa.table(columns, names=rows.column_names)
+            values = before.to_pylist() + after.to_pylist()
+            found[name] = [values[i] for i in taken]
+    return found
+
+
+def _forget_unavailable(columns: dict[str, Any], removed: NDArray[np.bool_], key: tuple[str, ...]) -> None:
+    """NULL in place of what was not logged of rows that are removed."""
+    for name, column in columns.items():
+        if name in key or not removed.any():
+            continue
+        if isinstance(column, list):
+            columns[name] = [None if r and is_unavailable(v) else v for v, r in zip(column, removed, strict=True)]
+        elif is_text(column.type):
+            missing = pc.and_(pc.fill_null(pc.equal(column, UNAVAILABLE), False), pa.array(removed))
+            columns[name] = pc.if_else(missing, pa.scalar(None, column.type), column)
 
 
 # --- what all end with ---------------------------------------------------------------------------
