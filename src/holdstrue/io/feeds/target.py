@@ -31,6 +31,11 @@ class Target:
     units: Mapping[str, str] = field(default_factory=dict)
     """What numbers count in columns of times (ms, us or ns), where the feed does not say."""
 
+    def __post_init__(self) -> None:
+        if self.schema is not None and any(plain_type(type_) != type_ for type_ in self.schema.types):
+            plain = pa.schema([field.with_type(plain_type(field.type)) for field in self.schema])
+            object.__setattr__(self, "schema", plain)
+
     def has(self, name: str) -> bool:
         """Whether the table is known to have a column, which is then data and not about the change."""
         return name in self.names
@@ -86,6 +91,11 @@ class Target:
         rows = self._typed(rows, places)
         for name in self.key:
             column = rows.column(name)
+            if pa.types.is_nested(column.type):
+                raise ChangeError(
+                    f"{places.sources[0].name}: key column {name!r} is {column.type}, which cannot tell rows apart",
+                    hint="choose columns of plain values as the key",
+                )
             if column.null_count:
                 row = int(np.flatnonzero(column.is_null().to_numpy())[0])
                 raise ChangeError(
@@ -113,6 +123,19 @@ class Target:
                 column = fit_column(column, type_, name=name, place=places.place, error=ChangeError)
             columns.append(column)
         return pa.table(columns, names=names)
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type of a column when its values are laid out plainly, as they are read.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string_view()))
+    DataType(string)
+    """
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type_) else type_
 
 
 def read_words(
