@@ -212,7 +212,7 @@ def test_units_of_numbers_are_asked_for(tmp_path: Path, unit: str) -> None:
     row = {"id": 1, "at": seconds * per, "zoned": seconds * per, "t": 61 * per, "d": 61 * per}
     path = written(tmp_path / "e.jsonl", [event(row)])
     where = f"line 1 of {path}: column 'at' holds {seconds * per}: milliseconds, microseconds or nanoseconds?"
-    with refuses(where, "at=ms, us or ns"):
+    with refuses(where, "--unit at=us"):
         read_changes(path, key=["id"], schema=schema)
     units = dict.fromkeys(["at", "zoned", "t", "d"], unit)
     rows = read_changes(path, key=["id"], schema=schema, units=units).rows
@@ -240,7 +240,7 @@ def test_units_that_make_no_sense(tmp_path: Path) -> None:
     with refuses(f"it is {TIME}MicroTimestamp, which does not count ms", "leave out the unit"):
         read_changes([event({"id": 1, "at": 5}, micros)], key=["id"], units={"at": "ms"})
     zoned = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-    with refuses("which has no zone, but the table's column has one", "at=us"):
+    with refuses("which has no zone, but the table's column has one", "--unit at=us"):
         read_changes([event({"id": 1, "at": 5}, micros)], key=["id"], schema=zoned)
     rows = read_changes([event({"id": 1, "at": 5}, micros)], key=["id"], schema=zoned, units={"at": "us"}).rows
     assert rows.column("at").to_pylist() == [EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(microseconds=5)]
@@ -308,9 +308,9 @@ REFUSED: list[tuple[dict[str, Any] | None, Any, pa.DataType | None, str, str]] =
     (None, "?", pa.binary(), "holds '?', expected base64", "schemas.enable=true"),
     (None, "abc", pa.float64(), "holds 'abc', expected a number", ""),
     (None, 10**400, pa.float64(), "expected a number", ""),
-    (None, 86_400_000, pa.timestamp("ms", "UTC"), "milliseconds, microseconds or nanoseconds?", "v=ms, us or ns"),
-    (None, 5, pa.time32("ms"), "milliseconds, microseconds or nanoseconds?", "v=ms, us or ns"),
-    (None, 5, pa.duration("us"), "milliseconds, microseconds or nanoseconds?", "v=ms, us or ns"),
+    (None, 86_400_000, pa.timestamp("ms", "UTC"), "milliseconds, microseconds or nanoseconds?", "--unit v=us"),
+    (None, 5, pa.time32("ms"), "milliseconds, microseconds or nanoseconds?", "--unit v=us"),
+    (None, 5, pa.duration("us"), "milliseconds, microseconds or nanoseconds?", "--unit v=us"),
 ]  # fmt: skip
 
 

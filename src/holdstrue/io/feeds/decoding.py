@@ -38,6 +38,7 @@ from holdstrue.io.feeds.values import (
     is_unavailable,
     is_whole,
     plain_numbers,
+    unit_option,
     unscaled,
 )
 from holdstrue.io.fit import is_bytes, kind
@@ -207,7 +208,7 @@ def _timestamps(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
         cells.refuse_type(
             field,
             "which has no zone, but the table's column has one",
-            f"give the column's unit ({cells.name}={unit}) to read it as UTC, or load the table without zones",
+            f"give its unit to read it as UTC ({unit_option(cells.name, unit)}), or load the table without zones",
         )
     return since_epoch(cells, unit, wanted, str(field))
 

@@ -22,7 +22,16 @@ import pyarrow as pa
 from holdstrue.errors import ChangeError
 from holdstrue.io.feeds.connect import Field
 from holdstrue.io.feeds.decoding import decode, durations, since_epoch, times_of_day
-from holdstrue.io.feeds.values import Cells, as_float, decimal_array, floats, from_base64, plain_numbers, unscaled
+from holdstrue.io.feeds.values import (
+    Cells,
+    as_float,
+    decimal_array,
+    floats,
+    from_base64,
+    plain_numbers,
+    unit_option,
+    unscaled,
+)
 from holdstrue.io.fit import kind
 from holdstrue.io.records import values_column
 
@@ -58,7 +67,8 @@ def read_column(cells: Cells, wanted: pa.DataType | None) -> Any:
     >>> read_column(Cells("at", [1706659200000]), pa.timestamp("ms"))
     Traceback (most recent call last):
     holdstrue.errors.ChangeError: value 1: column 'at' holds 1706659200000: milliseconds, microseconds or nanoseconds?
-    hint: send the schema block with the events (value.converter.schemas.enable=true), or give the unit: at=ms, us or ns
+    hint: send the schema block with the events (value.converter.schemas.enable=true), or give its unit: ms, us or ns \
+(--unit at=us; in Python units={'at': 'us'})
     """
     if wanted is None or pa.types.is_null(wanted):
         return _inferred(cells)
@@ -97,7 +107,7 @@ def _counted(cells: Cells, what: str, wanted: pa.DataType) -> Any:
     if cells.unit is None:
         cells.refuse_column(
             "milliseconds, microseconds or nanoseconds?",
-            f"{_SCHEMAS}, or give the unit: {cells.name}=ms, us or ns",
+            f"{_SCHEMAS}, or give its unit: ms, us or ns ({unit_option(cells.name, 'us')})",
         )
     if what == "time":
         return times_of_day(cells, cells.unit, str(wanted))

@@ -107,6 +107,11 @@ class Cells:
         raise ChangeError(f"{self.place(first)}: column {self.name!r} holds {held}: {said}", hint=hint)
 
 
+def unit_option(name: str, unit: str) -> str:
+    """How a user gives the unit of a column, in words for a hint."""
+    return f"--unit {name}={unit}; in Python units={{{name!r}: {unit!r}}}"
+
+
 def is_unavailable(value: object) -> bool:
     """Whether a value is Debezium's placeholder, as text or as bytes in base64."""
     return type(value) is str and value in _UNAVAILABLE
