@@ -96,7 +96,7 @@ def test_rows_are_those_that_were_written(flat: bool, data: st.DataObject) -> No
             event(f"{form}, typed: {typed}, flat: {flat}")
             events = [write(*step, how, typed=typed) for step in steps]
             source = as_source(data, events, folder, number, form)
-            read = {} if typed else {"units": UNITS}
+            read: dict[str, Any] = {} if typed else {"units": UNITS}
             one.apply(source, feed="debezium", **read)
             if isinstance(source, pa.Table):
                 many.apply([source], feed="debezium", read=read)

@@ -217,10 +217,10 @@ def test_debezium_numbers_without_schema_blocks(spark: SparkSession, tmp_path: P
     row = typed_row(9, day=first[1]["day"], raw=first[2]["raw"], at=dt.datetime(1969, 12, 31))
     path = tmp_path / "events.json"
     path.write_text(json.dumps(debezium.envelope("c", None, row, how, typed=False)) + "\n")
-    units = {"units": {"at": "ms"}}
-    for source, options in ((spark.read.json(str(path)), {}), (many.files([path]), {"feed": "files"})):
+    units: dict[str, Any] = {"units": {"at": "ms"}}
+    for source, feed in ((spark.read.json(str(path)), "auto"), (many.files([path]), "files")):
         with pytest.raises(ChangeError, match="milliseconds, microseconds or nanoseconds"):
-            many.apply(source, **options)
+            many.apply(source, feed=feed)
     wanted = one.apply(path, limit=None, **units)
     assert_same(many.apply(spark.read.json(str(path)), limit=None, read=units), wanted)
     assert len(wanted.added) > 2

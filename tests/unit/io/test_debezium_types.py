@@ -446,3 +446,19 @@ def test_tables_of_nanoseconds() -> None:
     rows = read_changes(table, key=["id"]).rows
     assert rows.schema == pa.schema(list(image))
     assert rows.column("at").combine_chunks() == at
+    empty = read_changes(table.slice(0, 0), key=["id"])
+    assert empty.rows.schema == rows.schema
+    assert len(empty) == 0
+
+
+def test_images_may_differ_in_their_types() -> None:
+    """Spark tells the types of both images apart: text where all is NULL, or where a number is no number."""
+    before = pa.array([{"id": 1, "f": "NaN", "d": None}, None], pa.struct([("id", pa.int64()), ("f", pa.string()),
+                                                                           ("d", pa.string())]))  # fmt: skip
+    after = pa.array([None, {"id": 2, "f": 1.5, "d": 5}], pa.struct([("id", pa.int64()), ("f", pa.float64()),
+                                                                     ("d", pa.int64())]))  # fmt: skip
+    table = pa.table({"op": ["d", "c"], "before": before, "after": after})
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("d", pa.date32())])
+    rows = read_changes(table, key=["id"], schema=schema).rows
+    assert rows.column("d").to_pylist() == [None, dt.date(1970, 1, 6)]
+    assert str(rows.column("f").to_pylist()) == "[nan, 1.5]"

@@ -74,8 +74,6 @@ def debezium_table(table: pa.Table, places: Places, target: Target) -> Changes:
     blocks = [UNTYPED]
     if "payload" in table.column_names and is_envelope(table.column_names) and "op" not in table.column_names:
         table, blocks, places = _unwrapped(table, places)
-    if not table.num_rows:
-        return target.empty(places)
     if is_envelope(table.column_names):
         return _struct_changes(table, blocks, places, target)
     columns = dict(zip(table.column_names, table.columns, strict=True))
