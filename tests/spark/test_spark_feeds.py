@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import holdstrue
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.io.store import Store
 from holdstrue.spark.monitor import Monitor
+from laws import debezium
 from laws.test_detection import found
 from spark.frames import assert_same, frame
 
@@ -160,6 +163,67 @@ def test_debezium_flattened(spark: SparkSession, path: Path) -> None:
         row(20, city="Bonn", __op="u", __deleted="false", __ts_ms=4),
     ]
     assert_agree(spark, path, table(rows), 2)
+
+
+TYPED = ["key(price)", "day -> price", "not(t.id < s.id and t.at > s.at)", "key(raw)"]
+HOW = {name: debezium.COLUMNS[column].ways[0] for name, column in
+       (("raw", "b"), ("price", "d"), ("day", "day"), ("at", "ts"))}  # fmt: skip
+
+
+def typed_row(key: int, **changed: Any) -> Row:
+    """A row of types that JSON does not have."""
+    at = dt.datetime(2024, 1, 1) + dt.timedelta(days=key)
+    image = {"id": key, "raw": bytes([key, 0]), "price": Decimal(key) / 8, "day": at.date(), "at": at}
+    return image | changed
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_debezium_events_with_schema_blocks(spark: SparkSession, tmp_path: Path, known: bool) -> None:
+    """Spark reads the lines as structs, blocks and all; a table may also begin with them."""
+    first = [typed_row(i) for i in range(5)]
+    steps: list[tuple[str, Row | None, Row | None]] = [("c", None, row) for row in ([] if known else first)]
+    steps += [
+        ("c", None, typed_row(9, day=first[1]["day"], raw=first[2]["raw"])),
+        ("u", first[3], typed_row(3, price=first[4]["price"], at=dt.datetime(1969, 12, 31))),
+        ("d", first[0], None),
+    ]
+    events = [debezium.envelope(*step, HOW, typed=True) for step in steps]
+    path = tmp_path / "events.json"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    schema = pa.schema([("id", pa.int64()), ("raw", pa.binary()), ("price", pa.decimal128(12, 3)),
+                        ("day", pa.date32()), ("at", pa.timestamp("us"))])  # fmt: skip
+    start = pa.Table.from_pylist(first, schema)
+    many = Monitor(spark, tmp_path / "state", TYPED, key="id", data=frame(spark, start) if known else None, tasks=2)
+    one = holdstrue.Monitor(TYPED, key="id", data=start if known else None)
+    wanted = one.apply(path, limit=None)
+    # Spark's timestamps have a zone, Debezium's have none: that they are in UTC must be said
+    read = {"units": {"at": "ms"}} if known else None
+    assert_same(many.apply(spark.read.json(str(path)), limit=None, read=read), wanted)
+    assert wanted.added
+    assert many.counts() == one.counts()
+    with holdstrue.Monitor.open(tmp_path / "state", read_only=True) as after:
+        assert found(after.violations()) == found(one.violations())
+
+
+def test_debezium_numbers_without_schema_blocks(spark: SparkSession, tmp_path: Path) -> None:
+    """Days and base64 are told by the table's types; the unit of a timestamp must be given."""
+    first = [typed_row(i) for i in range(5)]
+    schema = pa.schema([("id", pa.int64()), ("raw", pa.binary()), ("day", pa.date32()), ("at", pa.timestamp("us"))])
+    start = pa.Table.from_pylist(first, schema)
+    rules = ["key(raw)", "key(day)", "not(t.id < s.id and t.at > s.at)"]
+    many = Monitor(spark, tmp_path / "state", rules, key="id", data=frame(spark, start), tasks=2)
+    one = holdstrue.Monitor(rules, key="id", data=start)
+    how = {name: way for name, way in HOW.items() if name != "price"}
+    row = typed_row(9, day=first[1]["day"], raw=first[2]["raw"], at=dt.datetime(1969, 12, 31))
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps(debezium.envelope("c", None, row, how, typed=False)) + "\n")
+    units: dict[str, Any] = {"units": {"at": "ms"}}
+    for source, feed in ((spark.read.json(str(path)), "auto"), (many.files([path]), "files")):
+        with pytest.raises(ChangeError, match="milliseconds, microseconds or nanoseconds"):
+            many.apply(source, feed=feed)
+    wanted = one.apply(path, limit=None, **units)
+    assert_same(many.apply(spark.read.json(str(path)), limit=None, read=units), wanted)
+    assert len(wanted.added) > 2
 
 
 def logged(kind: str, order: str, rows: list[tuple[str, int, Row]]) -> pa.Table:

@@ -165,6 +165,15 @@ FeedKind = Annotated[Feed, typer.Option("--feed", help="How the changes are writ
 OpColumn = Annotated[
     str | None, typer.Option("--op-column", metavar="COL", help="The column that says insert, update or delete.")
 ]
+Units = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unit",
+        metavar="COL=UNIT",
+        help="What numbers count in a column of times of Debezium's events without schema blocks: ms, us or ns "
+        "since midnight or since 1970 in UTC; may be repeated.",
+    ),
+]
 OnConflict = Annotated[
     Conflict,
     typer.Option(
@@ -188,6 +197,21 @@ def reading(
     if input_format is not None:
         options["format"] = input_format
     return options
+
+
+def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
+    """The units that were given for columns, as an option of `read_changes`.
+
+    >>> units_of(["created=us"]), units_of(None)
+    ({'units': {'created': 'us'}}, {})
+    """
+    units = {}
+    for text in texts or ():
+        name, sign, unit = text.rpartition("=")
+        if not sign or not name:
+            raise HoldstrueError(f"--unit {text!r} names no column and unit", hint="write --unit created=us")
+        units[name] = unit
+    return {"units": units} if units else {}
 
 
 def column_names(text: str | None, option: str = "--key") -> tuple[str, ...]:

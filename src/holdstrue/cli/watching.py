@@ -125,6 +125,8 @@ class ChangingTable:
 def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
     """The source that a command names; `read` is how its files are read."""
     if text.startswith(TABLE) and text != TABLE:
+        if "units" in read:
+            raise HoldstrueError("--unit is about events in files", hint="a table has types of its own")
         return ChangingTable(text.removeprefix(TABLE), since)
     if since is not None:
         raise HoldstrueError("--since is about tables", hint=f"files are all read once; tables are {TABLE}NAME")

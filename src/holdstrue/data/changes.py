@@ -53,12 +53,16 @@ class Places:
 
     def place(self, i: int) -> str:
         """Name row `i`, counting from 1 as people do (the header of a file is not a row)."""
-        position = i if self.positions is None else int(self.positions[i])
+        position = self.position(i)
         starts = [0, *accumulate(source.size for source in self.sources)]
         # An empty source shares its start with the next one: the last of equal starts holds the row.
         which = min(bisect_right(starts, position) - 1, len(self.sources) - 1)
         source = self.sources[which]
         return f"{source.unit} {position - starts[which] + 1} of {source.name}"
+
+    def position(self, i: int) -> int:
+        """The position of row `i` in the sources laid end to end."""
+        return i if self.positions is None else int(self.positions[i])
 
     def take(self, rows: NDArray[np.int64]) -> Places:
         """The places of some rows, in that order."""

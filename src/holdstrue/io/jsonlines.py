@@ -25,6 +25,8 @@ _BEYOND_INT64 = 2.0**63
 # Arrow parses block by block and a row must fit in one.
 _BLOCK = 1 << 22
 
+_GAP = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
 _NULL_LINE = re.compile(rb"^[ \t]*null[ \t\r]*$", re.MULTILINE)
 
 
@@ -54,19 +56,20 @@ def json_schema(path: Path, options: Options) -> pa.Schema:
     return read_json(path, options).schema
 
 
-def read_objects(data: bytes, name: str) -> Iterator[tuple[int, Any]]:
-    """Each value of a JSON lines text with its line number from 0; blank lines are skipped."""
+def read_objects(data: bytes, name: str, parse: Callable[[bytes], Any] = json.loads) -> Iterator[tuple[int, Any]]:
+    """Each value of a JSON lines text, as `parse` reads it, with its line number from 0; blank lines are skipped."""
     for number, line in enumerate(data.split(b"\n")):
         if not line.strip():
             continue
         try:
-            yield number, json.loads(line)
-        except ValueError as error:
+            value = parse(line)
+        except (ValueError, RecursionError) as error:
             shown = line.decode("utf8", "replace").strip()[:60]
             raise DataError(
                 f"line {number + 1} of {name} is not JSON: {error}: {shown}",
                 hint="each line must hold one whole object",
             ) from error
+        yield number, value
 
 
 def read_bytes(path: Path, encoding: str = "utf8") -> bytes:
@@ -103,7 +106,13 @@ def as_lines(data: bytes, path: Path | str) -> bytes:
     except ValueError as error:
         hint = "write one array, or one object a line"
         raise DataError(f"{path} is not JSON: {error}", hint=hint) from error
-    return b"\n".join(json.dumps(value, ensure_ascii=False).encode() for value in values)
+    # Each as it is written, since a number read and written again may lose digits; a line break is white space.
+    text, at, lines = data.decode(), data.index(b"[") + 1, []
+    for _ in values:
+        start = at + len(_GAP.match(text, at)[0])  # type: ignore[index]
+        _, at = _DECODER.raw_decode(text, start)
+        lines.append(text[start:at].replace("\n", " ").replace("\r", " ").encode())
+    return b"\n".join(lines)
 
 
 def _arrow_table(data: bytes, options: Options) -> pa.Table:

@@ -54,12 +54,24 @@ def records_table(
     for name in wanted:
         values = [record.get(name) for record in records]
         type_ = schema.field(name).type if schema is not None and name in schema.names else None
-        if type_ is not None and kind(type_) != "null":
-            arrays.append(_typed(values, type_, name, place, error))
-            continue
-        array = _inferred(values, name, place, error)
-        arrays.append(parse_temporal(array) if temporal and is_text(array.type) else array)
+        arrays.append(values_column(values, type_, name, place, temporal=temporal, error=error))
     return pa.table(arrays, names=wanted)
+
+
+def values_column(
+    values: list[Any],
+    type_: pa.DataType | None,
+    name: str,
+    place: Callable[[int], str],
+    *,
+    temporal: bool = False,
+    error: type[DataError] = DataError,
+) -> Any:
+    """The values of one column of records, as a type or as what they suggest (see `records_table`)."""
+    if type_ is not None and kind(type_) != "null":
+        return _typed(values, type_, name, place, error)
+    array = _inferred(values, name, place, error)
+    return parse_temporal(array) if temporal and is_text(array.type) else array
 
 
 def _typed(

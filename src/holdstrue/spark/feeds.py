@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdstrue.data.changes import Places, Source
 from holdstrue.errors import ChangeError
+from holdstrue.io.feeds.debezium import debezium_table
 from holdstrue.io.feeds.ops import find_op_column
-from holdstrue.io.feeds.reading import recognise
+from holdstrue.io.feeds.reading import not_for_units, recognise
 from holdstrue.io.feeds.target import Target
 from holdstrue.io.files import spelling_hint
 from holdstrue.spark.scatter import PATH
@@ -50,9 +52,11 @@ def feed_of(
     feed: str,
     op_column: str | None,
     sample: pa.Table | None,
+    units: Mapping[str, str] | None = None,
 ) -> Feed:
     """The feed of a data frame with these columns; a table not seen before takes its types from it.
 
+    What Debezium's events hold shows in the first of them only, the `sample`.
     For `files`, `frame` is what the files hold, as far as some column of the table was never seen with a value.
     """
     names = tuple(frame.names)
@@ -62,14 +66,17 @@ def feed_of(
                 "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
             )
         return Feed("files", pa.schema([_typed(field, frame) for field in seen]), (PATH,))
-    target = Target(tuple(key), seen, "error" if seen is not None else "ignore")
+    target = Target(tuple(key), seen, "error" if seen is not None else "ignore", dict(units or {}))
+    target.check_units()
     table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
     if feed == "auto":
         feed = recognise(table, target, op_column)
     if feed == "ops" and op_column is None:
         op_column = find_op_column(table, target)
     if feed == "debezium":
-        return Feed(feed, seen if seen is not None else _image(frame), names)
+        return Feed(feed, seen if seen is not None else _first_types(table, target), names)
+    if target.units:
+        raise not_for_units(feed)
     about = {*_ABOUT_CHANGES.get(feed, ()), op_column}
     own = [field for field in frame if field.name not in about or target.has(field.name)]
     if seen is None:
@@ -89,13 +96,10 @@ def _typed(field: pa.Field, frame: pa.Schema) -> pa.Field:
     return field
 
 
-def _image(frame: pa.Schema) -> pa.Schema:
-    """The columns of the rows inside Debezium's events."""
-    for side in ("after", "before"):
-        if side in frame.names and pa.types.is_struct(frame.field(side).type):
-            return pa.schema([_plain(field) for field in frame.field(side).type])
-    marks = [field for field in frame if not field.name.startswith("__")]
-    return pa.schema([_plain(field) for field in marks])
+def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
+    """The columns of the rows inside Debezium's events, as the first of them tell."""
+    places = Places((Source("the changes", sample.num_rows),))
+    return pa.schema([_plain(field) for field in debezium_table(sample, places, target).rows.schema])
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,10 @@ class Scatter:
         except HoldstrueError as error:
             yield failure(error, HOME)
 
+    def _units(self, target: Target) -> dict[str, str]:
+        """The units that were given for columns that are kept."""
+        return {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
+
     def _target(self) -> Target:
         schema = self.job.layout.plan.schemas[self.table]
         return Target(self.job.layout.keys[self.table], schema, "ignore")
@@ -87,7 +91,7 @@ class Scatter:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
             yield _log(rows, Places((Source(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
-        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column}
+        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": self._units(target)}
         yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None
 
     def sent(self, changes: Changes, commits: NDArray[np.int64] | None, at: int) -> Iterator[Message]:
@@ -114,7 +118,8 @@ def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
     """Read a change file by its path as Spark writes it."""
     local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
     known = {name: value for name, value in read.items() if name in ("feed", "op_column", "format")}
-    asked = {name: value for name, value in read.items() if name not in known}
+    asked = {name: value for name, value in read.items() if name not in (*known, "units")}
+    target = replace(target, units=read.get("units", {}))
     if "null_values" in asked:
         asked["null_values"] = tuple(asked["null_values"])
     return open_changes(local, target, options=Options(None, target.schema, **asked), **known)

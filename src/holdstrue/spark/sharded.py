@@ -252,13 +252,13 @@ class Sharded:
         schema = self._runner.schema(frame)
         seen = state.schemas.get(table)
         sample = None
-        if feed == "auto" and seen is None:
+        if feed in ("auto", "debezium") and seen is None:
             sample = self._runner.sample(frame, 1000, 0)
         if feed == "files" and seen is not None and any(pa.types.is_null(field.type) for field in seen):
             # which type a column gets at last, all tasks must know before they read
             paths = self._runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
             schema = types_in(paths, Target(state.keys[table], seen), read)
-        return feed_of(schema, state.keys[table], seen, feed, op_column, sample)
+        return feed_of(schema, state.keys[table], seen, feed, op_column, sample, read.get("units"))
 
     # --- layout --------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Sharded:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
             rows = sum(counts.values())
             for name, frame in frames.items():
-                if counts[name] and counts[name] >= self._shape.hot_from:
+                if feeds[name].kind != "debezium" and counts[name] and counts[name] >= self._shape.hot_from:
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, state, rows, samples)

@@ -7,6 +7,8 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from holdstrue.detect.monitor import Monitor
@@ -248,3 +250,22 @@ def test_resolved_single_rows_stand_under_their_key(tmp_path: Path, people: Path
         assert run("init", state, "--rule", "not(t.rate < 3)", "--key", key, "--data", people).exit_code == 0
         result = run("apply", state, changes(tmp_path, "delete,2,10001,,,,"))
         assert head in result.stdout
+
+
+def test_units_of_times_in_debezium_events(tmp_path: Path) -> None:
+    state, path = str(tmp_path / "state"), tmp_path / "events.jsonl"
+    pq.write_table(pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us"))}), tmp_path / "t.parquet")
+    rule = "not(t.id < s.id and t.at > s.at)"
+    assert run("init", state, "--rule", rule, "--key", "id", "--data", str(tmp_path / "t.parquet")).exit_code == 0
+    path.write_text('{"op": "c", "before": null, "after": {"id": 2, "at": -1}}\n')
+    refused = run("apply", state, str(path))
+    assert refused.exit_code == 2
+    assert f"line 1 of {path}: column 'at' holds -1: milliseconds, microseconds or nanoseconds?" in refused.stderr
+    assert "--unit at=us" in refused.stderr
+    for unit, said in (("at", "--unit 'at' names no column and unit"), ("at=h", "unknown unit 'h' of column 'at'")):
+        wrong = run("apply", state, str(path), "--unit", unit)
+        assert wrong.exit_code == 2
+        assert said in wrong.stderr
+    applied = run("apply", state, str(path), "--unit", "at=us")
+    assert applied.exit_code == 1
+    assert "+1 new" in applied.stdout

@@ -10,13 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from holdstrue.data.changes import OP_NAMES, Changes
 from holdstrue.errors import ChangeError
-from holdstrue.io.feeds import read_changes
+from holdstrue.io.feeds import diff_tables, read_changes
 
 SCHEMA = pa.schema([("id", pa.int64()), ("zip", pa.string()), ("day", pa.date32())])
 
@@ -396,6 +397,39 @@ def test_iceberg(tmp_path: Path) -> None:
     assert said(read_changes(tmp_path / "a.parquet", key=["id"])) == expected
     with refuses("has no column '_change_ordinal'"):
         read_changes(table.drop_columns(["_change_ordinal"]), key=["id"], feed="iceberg")
+
+
+@pytest.mark.parametrize("values", [
+    pa.array(np.array([1.5, 2.5], np.float16)), pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal32(5, 1)),
+    pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal64(15, 1)), pa.array([2**64 - 1, 2**64 - 2], pa.uint64()),
+    pa.array(["a", "b"]).dictionary_encode(), pa.array(["a", "b"], pa.string_view()),
+    pa.array([b"a", b"b"], pa.binary_view()), pa.array([1, 2], pa.duration("ns")),
+    pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal256(50, 1)), pa.array([1, 2], pa.timestamp("ns", "UTC")),
+], ids=lambda values: str(values.type))  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_keys_of_every_type(values: Any, known: bool) -> None:
+    """Rows that left and came are told apart by keys of any type, asked for as it is or not."""
+    keys = pa.concat_arrays([values.slice(0, 1), values.slice(0, 1), values.slice(1)])
+    table = pa.table({"k": keys, "_change_type": ["update_preimage", "update_postimage", "insert"]})
+    table = table.append_column("_commit_version", pa.array([1, 1, 1]))
+    schema = pa.schema([("k", values.type)]) if known else None
+    changes = read_changes(table, key=["k"], schema=schema)
+    assert [OP_NAMES[op] for op in changes.ops] == ["update", "insert"]
+    assert read_changes(pa.table({"k": values, "op": ["c", "d"]}), key=["k"], schema=schema).ops.tolist() == [0, 2]
+    assert len(diff_tables(table.slice(1), table.slice(1), ["k"])) == 0
+
+
+def test_keys_that_cannot_be() -> None:
+    for values in ([[1], [2]], [{"a": 1}, {"a": 2}]):
+        with refuses("the table: key column 'k' is ", "plain values"):
+            read_changes(pa.table({"k": values, "op": ["c", "d"]}), key=["k"])
+
+
+def test_commits_beyond_64_bits_are_refused() -> None:
+    table = log([("insert", 1, 1, "a"), ("insert", 2, 2, "a")])
+    beyond = table.set_column(3, "_commit_version", pa.array([1, 2**63], pa.uint64()))
+    with refuses(f"row 2 of the table: _commit_version holds {2**63}, which is beyond 64 bits"):
+        read_changes(beyond, key=["id"])
 
 
 # --- cost --------------------------------------------------------------------------------------

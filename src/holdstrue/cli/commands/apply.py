@@ -28,8 +28,10 @@ from holdstrue.cli.options import (
     OpColumn,
     OutputFile,
     State,
+    Units,
     named_paths,
     reading,
+    units_of,
 )
 from holdstrue.cli.output import Output, left_out
 from holdstrue.cli.progress import Working
@@ -60,6 +62,7 @@ def apply(
     ] = None,
     feed: FeedKind = Feed.auto,
     op_column: OpColumn = None,
+    unit: Units = None,
     on_conflict: OnConflict = Conflict.error,
     against: Annotated[
         str | None,
@@ -91,10 +94,10 @@ def apply(
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
     if batch_id is not None and not batch_id.strip():
         raise HoldstrueError("--batch-id is empty", hint="give the batch a name, or leave the option out")
-    if against is not None and (not changes or feed is not Feed.auto or op_column is not None):
+    if against is not None and (not changes or feed is not Feed.auto or op_column is not None or unit):
         raise HoldstrueError(
             "--against compares CHANGES, a whole table, with an older one",
-            hint="give CHANGES, and neither --feed nor --op-column",
+            hint="give CHANGES, and none of --feed, --op-column and --unit",
         )
     if against is not None and cluster is not None:
         raise HoldstrueError("--against compares whole tables in one process", hint="leave out --engine spark")
@@ -105,7 +108,7 @@ def apply(
 
             batch = _batch(state, changes, tables, against, read)
             how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict.value}
-            read |= {"feed": feed.value, "op_column": op_column}
+            read |= {"feed": feed.value, "op_column": op_column, **units_of(unit)}
             rows: Report | Lookup | None
             try:
                 if cluster is None:

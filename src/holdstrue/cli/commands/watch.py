@@ -23,8 +23,10 @@ from holdstrue.cli.options import (
     OnConflict,
     OpColumn,
     State,
+    Units,
     duration,
     reading,
+    units_of,
 )
 from holdstrue.cli.output import Output
 from holdstrue.cli.watching import Folder, Stop, Teller, follow, source_of
@@ -48,6 +50,7 @@ def watch(
     ] = None,
     feed: FeedKind = Feed.auto,
     op_column: OpColumn = None,
+    unit: Units = None,
     on_conflict: OnConflict = Conflict.error,
     since: Annotated[
         str | None, typer.Option(metavar="VERSION", help="The first version of table:NAME whose changes are applied.")
@@ -75,7 +78,7 @@ def watch(
         raise HoldstrueError(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
-    origin = source_of(source, since, reading(encoding, delimiter, null_value, input_format))
+    origin = source_of(source, since, reading(encoding, delimiter, null_value, input_format) | units_of(unit))
     require_tables_known(state, [] if table is None else [table], columns=isinstance(origin, Folder))
     place = Path(state).resolve()
     name = origin.name if table is None else f"{origin.name}-{table}"

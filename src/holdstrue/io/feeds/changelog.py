@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
@@ -94,7 +95,16 @@ def _commits(table: pa.Table, places: Places, layout: Layout) -> NDArray[np.int6
         raise ChangeError(
             f"{places.place(0)}: {layout.order_column} holds {column[0].as_py()!r}, expected a whole number"
         )
-    return np.asarray(column.to_numpy() if len(column) else [], np.int64)
+    if not len(column):
+        return np.zeros(0, np.int64)
+    try:
+        return np.asarray(pc.cast(column, pa.int64()).to_numpy(), np.int64)
+    except pa.ArrowInvalid:
+        row = int(np.argmax(column.to_numpy()))
+        raise ChangeError(
+            f"{places.place(row)}: {layout.order_column} holds {column[row].as_py()}, which is beyond 64 bits",
+            hint="it must be the number that the table format gave",
+        ) from None
 
 
 def _resolved(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.errors import ChangeError
+from holdstrue.io.feeds.columns import records_rows, table_rows
+from holdstrue.io.feeds.connect import UNTYPED, Block, Blocks
 from holdstrue.io.feeds.events import Events
 from holdstrue.io.feeds.target import Target, read_words
-from holdstrue.io.fit import is_text
-from holdstrue.io.records import records_table
+from holdstrue.io.feeds.values import UNAVAILABLE, UNAVAILABLE_BYTES, WHOLE_IMAGES, is_unavailable, unavailable
+from holdstrue.io.fit import is_bytes, is_text
 
 _OPS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
-_UNAVAILABLE = "__debezium_unavailable_value"
-_FULL_IMAGES = "let the database log whole rows (PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL)"
 
 
 def is_envelope(names: Iterable[str]) -> bool:
@@ -47,9 +48,9 @@ def is_flattened(names: Iterable[str]) -> bool:
 def debezium_events(events: Events, target: Target) -> Changes:
     """The changes of events read from JSON."""
     sources = events.sources
-    positions, payloads = [], []
-    for position, event in events:
-        payload = unwrapped(event)
+    positions, payloads, blocks = [], [], []
+    reader = Blocks()
+    for position, (payload, schema) in events:
         if payload is None:  # a tombstone, which only tells Kafka that the key may be forgotten
             continue
         if not isinstance(payload, Mapping):
@@ -57,35 +58,27 @@ def debezium_events(events: Events, target: Target) -> Changes:
             raise ChangeError(f"{place}: not a Debezium event: {payload!r}", hint="an event is an object")
         positions.append(position)
         payloads.append(payload)
+        blocks.append(reader.read(schema, sources, position))
     places = Places(sources, np.array(positions, np.int64))
     if not payloads:
         return target.empty(places)
-    if not is_envelope(payloads[0]):
-        table = records_table(payloads, schema=target.schema, place=places.place, temporal=True, error=ChangeError)
-        return flattened_changes(table, places, target)
-    return _envelope_changes(payloads, places, target)
+    if is_envelope(payloads[0]):
+        return _envelope_changes(payloads, blocks, places, target)
+    records = [_without_unavailable(row, target.key) if _is_removed(row) else row for row in payloads]
+    rows = records_rows(records, [block.row for block in blocks], target, places.place)
+    return flattened_changes(rows, places, target)
 
 
 def debezium_table(table: pa.Table, places: Places, target: Target) -> Changes:
     """The changes of a table whose columns are those of envelopes (structs) or of flattened rows."""
-    if not is_envelope(table.column_names):
-        return flattened_changes(table, places, target)
-    images = _image_schema(table)
-    typed = Target(target.key, target.schema or images, target.extra)
-    starts = np.cumsum([0, *(source.size for source in places.sources)])
-    parts = [table.slice(start, source.size) for start, source in zip(starts, places.sources, strict=False)]
-    return debezium_events(Events(places.sources, tuple(part.to_pylist() for part in parts)), typed)
-
-
-def unwrapped(event: Any) -> Any:
-    """The payload of an event that may be wrapped in `schema` and `payload`.
-
-    >>> unwrapped({"schema": {}, "payload": {"op": "c"}})
-    {'op': 'c'}
-    """
-    if isinstance(event, Mapping) and "payload" in event and set(event) <= {"schema", "payload"}:
-        return event["payload"]
-    return event
+    blocks = [UNTYPED]
+    if "payload" in table.column_names and is_envelope(table.column_names) and "op" not in table.column_names:
+        table, blocks, places = _unwrapped(table, places)
+    if is_envelope(table.column_names):
+        return _struct_changes(table, blocks, places, target)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    rows = table_rows(columns, [block.row for block in blocks], target, places.place)
+    return flattened_changes(rows, places, target)
 
 
 def flattened_changes(table: pa.Table, places: Places, target: Target) -> Changes:
@@ -112,27 +105,29 @@ def flattened_changes(table: pa.Table, places: Places, target: Target) -> Change
     return changes
 
 
-def _envelope_changes(payloads: list[Mapping[str, Any]], places: Places, target: Target) -> Changes:
-    records: list[Mapping[str, Any]] = []
-    ops: list[int] = []
-    at: list[int] = []
+# --- events from JSON ----------------------------------------------------------------------------
+
+
+def _envelope_changes(
+    payloads: Sequence[Mapping[str, Any]], blocks: Sequence[Block], places: Places, target: Target
+) -> Changes:
+    records, fields, ops, at = [], [], [], []
     for i, event in enumerate(payloads):
-        for op, image in _event_changes(event, places, i, target.key):
-            records.append(image)
+        images = {side: image for side in ("before", "after") if isinstance(image := event.get(side), Mapping)}
+        changed = len(images) == 2 and _key_changed(images["before"], images["after"], target.key)
+        for op, side in _steps(event.get("op"), images, changed, places, i):
+            image = images[side]
+            records.append(_without_unavailable(image, target.key) if op == DELETE else image)
+            fields.append(blocks[i].of(side))
             ops.append(op)
             at.append(i)
     moved = places.take(np.array(at, np.int64))
-    rows = records_table(records, schema=target.schema, place=moved.place, temporal=True, error=ChangeError)
-    changes = target.changes(rows, np.array(ops, np.uint8), moved)
-    _refuse_unavailable(changes)
-    return changes
+    rows = records_rows(records, fields, target, moved.place)
+    return _finished(rows, ops, moved, target)
 
 
-def _event_changes(
-    event: Mapping[str, Any], places: Places, i: int, key: tuple[str, ...]
-) -> list[tuple[int, Mapping[str, Any]]]:
-    """What one event does: mostly one change, two where an update changes the key."""
-    word = event.get("op")
+def _steps(word: Any, images: Iterable[str], changed: bool, places: Places, i: int) -> list[tuple[int, str]]:
+    """What one event does and with which image: mostly one change, two where an update changes the key."""
     if word == "t":
         raise ChangeError(
             f"{places.place(i)}: the table was truncated (op 't')",
@@ -143,17 +138,15 @@ def _event_changes(
         met = "no operation" if word is None else f"unknown operation {word!r}"
         hint = f"op is one of {', '.join(_OPS)}"
         raise ChangeError(f"{places.place(i)}: {met} in a Debezium event", hint=hint)
-    before, after = event.get("before"), event.get("after")
-    needed = before if op == DELETE else after
-    if not isinstance(needed, Mapping):
-        side = "before" if op == DELETE else "after"
+    side = "before" if op == DELETE else "after"
+    if side not in images:
         raise ChangeError(
             f"{places.place(i)}: op {word!r} without its {side!r} image, so its row is unknown",
-            hint=_FULL_IMAGES if op == DELETE else "the connector must send the new row",
+            hint=WHOLE_IMAGES if op == DELETE else "the connector must send the new row",
         )
-    if op == UPDATE and isinstance(before, Mapping) and _key_changed(before, needed, key):
-        return [(DELETE, before), (INSERT, needed)]
-    return [(op, needed)]
+    if op == UPDATE and changed:
+        return [(DELETE, "before"), (INSERT, "after")]
+    return [(op, side)]
 
 
 def _key_changed(before: Mapping[str, Any], after: Mapping[str, Any], key: tuple[str, ...]) -> bool:
@@ -163,28 +156,134 @@ def _key_changed(before: Mapping[str, Any], after: Mapping[str, Any], key: tuple
     return any(before[name] != after.get(name) for name in key)
 
 
+def _is_removed(row: Mapping[str, Any]) -> bool:
+    return row.get("__op") == "d" or row.get("__deleted") in (True, "true")
+
+
+def _without_unavailable(image: Mapping[str, Any], key: tuple[str, ...]) -> Mapping[str, Any]:
+    """The image of a removed row without what was not logged, which a delete does not need."""
+    if not any(map(is_unavailable, image.values())):
+        return image
+    return {name: None if is_unavailable(value) and name not in key else value for name, value in image.items()}
+
+
+# --- events in tables ----------------------------------------------------------------------------
+
+
+def _unwrapped(table: pa.Table, places: Places) -> tuple[pa.Table, list[Block], Places]:
+    """The payloads of a table with the columns `payload` and perhaps `schema`; NULLs are tombstones."""
+    payloads = table.column("payload")
+    if not pa.types.is_struct(payloads.type):
+        value = next((value.as_py() for value in payloads if value.is_valid), None)
+        raise ChangeError(
+            f"{places.place(0)}: not a Debezium event: {str(value)[:60]!r}", hint="a payload is a struct in a table"
+        )
+    kept = np.flatnonzero(payloads.is_valid().to_numpy())
+    table, places = table.take(pa.array(kept)), places.take(kept)
+    blocks = _blocks(table.column("schema"), places) if "schema" in table.column_names else [UNTYPED]
+    fields = table.column("payload")
+    names = [field.name for field in payloads.type]
+    return pa.table(fields.flatten(), names=names), blocks, places
+
+
+def _blocks(schemas: pa.ChunkedArray, places: Places) -> list[Block]:
+    """The schema block of each row, one for all where they are the same."""
+    n = len(schemas)
+    reader = Blocks()
+    if n and schemas.slice(0, n - 1).equals(schemas.slice(1)):
+        return [reader.read(schemas[0].as_py(), places.sources, places.position(0))]
+    return [reader.read(schema, places.sources, places.position(i)) for i, schema in enumerate(schemas.to_pylist())]
+
+
+def _struct_changes(table: pa.Table, blocks: Sequence[Block], places: Places, target: Target) -> Changes:
+    n = table.num_rows
+    sides = {side: _image(table, side) for side in ("before", "after")}
+    known = {side: image.is_valid().to_pylist() for side, image in sides.items()}
+    keys = {side: [_part(image, name).to_pylist() for name in target.key] for side, image in sides.items()}
+    words = table.column("op").to_pylist() if "op" in table.column_names else [None] * n
+    ops, at, taken = [], [], []
+    for i, word in enumerate(words):
+        images = [side for side, there in known.items() if there[i]]
+        before, after = ({name: part[i] for name, part in zip(target.key, keys[side], strict=True)} for side in sides)
+        changed = len(images) == 2 and _key_changed(before, after, target.key)
+        for op, side in _steps(word, images, changed, places, i):
+            ops.append(op)
+            at.append(i)
+            taken.append(i if side == "before" else n + i)
+    moved = places.take(np.array(at, np.int64))
+    columns = _both(sides, taken)
+    _forget_unavailable(columns, np.array(ops, np.uint8) == DELETE, target.key)
+    if len(blocks) == 1:
+        fields = [blocks[0].of("after")]
+    else:
+        fields = [blocks[i].of("before" if where < n else "after") for i, where in zip(at, taken, strict=True)]
+    return _finished(table_rows(columns, fields, target, moved.place), ops, moved, target)
+
+
+def _image(table: pa.Table, side: str) -> Any:
+    """The images of one side, NULL where there are none."""
+    if side in table.column_names and pa.types.is_struct(table.schema.field(side).type):
+        return table.column(side)
+    return pa.chunked_array([pa.nulls(table.num_rows, pa.struct([]))])
+
+
+def _part(image: Any, name: str) -> Any:
+    index = image.type.get_field_index(name)
+    return pa.chunked_array([pa.nulls(len(image))]) if index < 0 else image.flatten()[index]
+
+
+def _both(sides: Mapping[str, Any], taken: Sequence[int]) -> dict[str, Any]:
+    """Rows out of the images before all events, followed by those after them, column by column.
+
+    Spark tells the types of both images apart, so that they may differ; such a column is a list of values.
+    """
+    rows = pa.array(taken, pa.int64())
+    found = {}
+    for name in dict.fromkeys(field.name for side in ("after", "before") for field in sides[side].type):
+        before, after = (_part(sides[side], name) for side in ("before", "after"))
+        if before.null_count == len(before):
+            before = pa.chunked_array([pa.nulls(len(before), after.type)])
+        elif after.null_count == len(after):
+            after = pa.chunked_array([pa.nulls(len(after), before.type)])
+        if before.type == after.type:
+            found[name] = pa.chunked_array([*before.chunks, *after.chunks], type=after.type).take(rows)
+        else:
+            values = before.to_pylist() + after.to_pylist()
+            found[name] = [values[i] for i in taken]
+    return found
+
+
+def _forget_unavailable(columns: dict[str, Any], removed: NDArray[np.bool_], key: tuple[str, ...]) -> None:
+    """NULL in place of what was not logged of rows that are removed."""
+    for name, column in columns.items():
+        if name in key or not removed.any():
+            continue
+        if isinstance(column, list):
+            columns[name] = [None if r and is_unavailable(v) else v for v, r in zip(column, removed, strict=True)]
+        elif is_text(column.type):
+            missing = pc.and_(pc.fill_null(pc.equal(column, UNAVAILABLE), False), pa.array(removed))
+            columns[name] = pc.if_else(missing, pa.scalar(None, column.type), column)
+
+
+# --- what all end with ---------------------------------------------------------------------------
+
+
+def _finished(rows: pa.Table, ops: list[int], places: Places, target: Target) -> Changes:
+    changes = target.changes(rows, np.array(ops, np.uint8), places)
+    _refuse_unavailable(changes)
+    return changes
+
+
 def _refuse_unavailable(changes: Changes) -> None:
-    """Debezium writes a placeholder for a long value that an update did not touch and the log left out."""
     for name in changes.rows.column_names:
         column = changes.rows.column(name)
-        if not is_text(column.type):
+        if is_text(column.type):
+            placeholder: Any = UNAVAILABLE
+        elif is_bytes(column.type):
+            column, placeholder = pc.cast(column, pa.large_binary()), UNAVAILABLE_BYTES
+        else:
             continue
-        hits = np.flatnonzero(pc.fill_null(pc.equal(column, _UNAVAILABLE), False).to_numpy())
+        hits = np.flatnonzero(pc.fill_null(pc.equal(column, placeholder), False).to_numpy())
         hits = hits[changes.ops[hits] != DELETE]
         if len(hits):
-            raise ChangeError(
-                f"{changes.place(int(hits[0]))}: column {name!r} holds Debezium's placeholder for a value "
-                "that was not logged",
-                hint=_FULL_IMAGES,
-            )
-
-
-def _image_schema(table: pa.Table) -> pa.Schema | None:
-    """The types of the rows inside a table of envelopes."""
-    fields = {field.name: field for field in table.schema}
-    if "payload" in fields:
-        fields = {field.name: field for field in fields["payload"].type}
-    for side in ("after", "before"):
-        if side in fields and pa.types.is_struct(fields[side].type):
-            return pa.schema(list(fields[side].type))
-    return None
+            raise unavailable(changes.place(int(hits[0])), name)

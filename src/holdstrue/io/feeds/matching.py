@@ -32,6 +32,10 @@ def number_rows(columns: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _number_values(column: Any) -> tuple[NDArray[np.int64], int]:
+    if pa.types.is_float16(column.type):  # Arrow does not compute with these and small decimals
+        column = pc.cast(column, pa.float32())
+    elif pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
+        column = pc.cast(column, pa.decimal128(column.type.precision, column.type.scale))
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 is 0.0
     encoded = pc.dictionary_encode(column, null_encoding="encode")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from holdstrue.data.changes import Changes, Places
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.io.feeds.append import append_changes
-from holdstrue.io.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened, unwrapped
+from holdstrue.io.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened
 from holdstrue.io.feeds.delta import delta_changes
 from holdstrue.io.feeds.events import Events
 from holdstrue.io.feeds.iceberg import iceberg_changes
@@ -36,6 +36,7 @@ def read_changes(
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
     null_values: Sequence[str] = ("",),
+    units: Mapping[str, str] | None = None,
 ) -> Changes:
     """Read one batch of changes, in the order in which they happened.
 
@@ -57,6 +58,9 @@ def read_changes(
         Whether columns the table does not have are an error or are left out.
     encoding, format, delimiter, null_values
         As in `read_table`.
+    units
+        For Debezium's events without schema blocks: what numbers count in columns of times (`ms`, `us` or `ns`
+        since midnight or since 1970-01-01 in UTC), by column.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def read_changes(
     ([0, 2], ['id', 'zip'], 'row 2 of the table')
     """
     options = Options(None, schema, encoding, delimiter, tuple(null_values))
-    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra)
+    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra, dict(units or {}))
     return open_changes(source, target, feed, op_column, options, format).changes()
 
 
@@ -110,12 +114,24 @@ def open_changes(
     """Read a batch and tell its feed; errors in what was read are errors in the changes."""
     if feed not in FEEDS:
         raise ChangeError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}")
+    target.check_units()
     try:
-        return _opened(source, target, feed, op_column, options or Options(None, target.schema), format)
+        opened = _opened(source, target, feed, op_column, options or Options(None, target.schema), format)
     except ChangeError:
         raise
     except DataError as error:
         raise ChangeError(error.message, hint=error.hint) from error
+    if target.units and opened.feed != "debezium":
+        raise not_for_units(opened.feed)
+    return opened
+
+
+def not_for_units(feed: str) -> ChangeError:
+    """The error for units of columns given with a feed that has types."""
+    return ChangeError(
+        f"units of columns were given, but the changes are a feed of the kind {feed}",
+        hint="units are for Debezium's events; other feeds have types of their own",
+    )
 
 
 def _opened(
@@ -124,7 +140,7 @@ def _opened(
     paths = paths_of(source)
     formats = {format_of(path, given) for path in paths}
     if feed in ("auto", "debezium") and (events := _events(source, paths, formats, options.encoding)):
-        first = next((payload for _, value in events if (payload := unwrapped(value)) is not None), None)
+        first = next((event.payload for _, event in events if event.payload is not None), None)
         known = None
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,6 +17,9 @@ from holdstrue.errors import ChangeError
 from holdstrue.io.files import spelling_hint
 from holdstrue.io.fit import fit_column
 
+UNITS = ("ms", "us", "ns")
+"""What numbers in columns of times may count."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -24,10 +28,35 @@ class Target:
     key: tuple[str, ...]
     schema: pa.Schema | None = None
     extra: Literal["error", "ignore"] = "error"
+    units: Mapping[str, str] = field(default_factory=dict)
+    """What numbers count in columns of times (ms, us or ns), where the feed does not say."""
+
+    def __post_init__(self) -> None:
+        if self.schema is not None and any(plain_type(type_) != type_ for type_ in self.schema.types):
+            plain = pa.schema([field.with_type(plain_type(field.type)) for field in self.schema])
+            object.__setattr__(self, "schema", plain)
 
     def has(self, name: str) -> bool:
         """Whether the table is known to have a column, which is then data and not about the change."""
         return name in self.names
+
+    def type_of(self, name: str) -> pa.DataType | None:
+        """The type that the table is known to have for a column; None for one that was never seen with a value."""
+        if self.schema is None or name not in self.names:
+            return None
+        type_ = self.schema.field(name).type
+        return None if pa.types.is_null(type_) else type_
+
+    def check_units(self) -> None:
+        """Refuse units that are none, and those of columns that the table does not have."""
+        for name, unit in self.units.items():
+            if unit not in UNITS:
+                raise ChangeError(f"unknown unit {unit!r} of column {name!r}", hint=f"one of {', '.join(UNITS)}")
+            if self.schema is not None and name not in self.names and self.extra == "error":
+                raise ChangeError(
+                    f"a unit was given for column {name!r}, which the table does not have",
+                    hint=spelling_hint(name, self.schema.names),
+                )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -38,7 +67,7 @@ class Target:
         """The target when `name` is not one of its columns after all."""
         if self.schema is None or name not in self.schema.names:
             return self
-        return Target(self.key, pa.schema([f for f in self.schema if f.name != name]), self.extra)
+        return replace(self, schema=pa.schema([f for f in self.schema if f.name != name]))
 
     def empty(self, places: Places) -> Changes:
         """No changes."""
@@ -62,6 +91,11 @@ class Target:
         rows = self._typed(rows, places)
         for name in self.key:
             column = rows.column(name)
+            if pa.types.is_nested(column.type):
+                raise ChangeError(
+                    f"{places.sources[0].name}: key column {name!r} is {column.type}, which cannot tell rows apart",
+                    hint="choose columns of plain values as the key",
+                )
             if column.null_count:
                 row = int(np.flatnonzero(column.is_null().to_numpy())[0])
                 raise ChangeError(
@@ -89,6 +123,19 @@ class Target:
                 column = fit_column(column, type_, name=name, place=places.place, error=ChangeError)
             columns.append(column)
         return pa.table(columns, names=names)
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type of a column when its values are laid out plainly, as they are read.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string_view()))
+    DataType(string)
+    """
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type_) else type_
 
 
 def read_words(
