@@ -82,8 +82,11 @@ def refuse_wide_mark(path: Path, encoding: str) -> None:
     """Refuse a file that is to be read as UTF-8 and starts with the byte order mark of UTF-16 or UTF-32."""
     if encoding.lower().replace("-", "").replace("_", "") != "utf8":
         return
-    with open_bytes(path) as stream:
-        start = stream.read(4)
+    try:
+        with open_bytes(path) as stream:
+            start = stream.read(4)
+    except (OSError, EOFError, pa.ArrowException):
+        return  # reading the header says what is wrong
     for mark, name in _MARKS:
         if start.startswith(mark):
             raise DataError(f"{path} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")

@@ -40,6 +40,8 @@ class Options:
     null_values: tuple[str, ...] = ("",)
     types: Mapping[str, Declared] = field(default_factory=dict)
     notes: Notes | None = field(default=None, compare=False)
+    watched: tuple[str, ...] | None = None
+    """The columns that notes may be about; None for all of them."""
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type asked for a column; None where it is left to what the file holds."""

@@ -15,6 +15,7 @@ from holdstrue.data.changes import Places, Source
 from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError
 from holdstrue.io.declared import arrow_type, declared_table, require_known
+from holdstrue.io.doubts import doubts
 from holdstrue.io.exact import EXACT_BELOW
 from holdstrue.io.files import Options, expand, format_of, one_format
 from holdstrue.io.fit import fit_column, kind, plain_table
@@ -146,7 +147,13 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     """Read a table and keep where each row came from; `name` is what to call an object in memory."""
     _refuse_lazy(source)
     paths = paths_of(source)
-    loaded = _load_files(paths, options, one_format(paths, format)) if paths else _load_object(source, options, name)
+    if paths:
+        format_ = one_format(paths, format)
+        loaded = _load_files(paths, options, format_)
+        if options.notes is not None and format_ in _UNTYPED:
+            _note_doubts(loaded, options)
+    else:
+        loaded = _load_object(source, options, name)
     if not options.types:
         return loaded
     if options.schema is None:
@@ -154,6 +161,15 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     return replace(
         loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema)
     )
+
+
+def _note_doubts(loaded: Loaded, options: Options) -> None:
+    table = loaded.table
+    watched = [
+        name for name in options.watched or table.column_names if options.type_of(name) is None
+    ]
+    for doubt in doubts(table, watched, options.types):
+        options.note(doubt.note(loaded.places.place))
 
 
 def _load_object(source: Any, options: Options, name: str | None) -> Loaded:

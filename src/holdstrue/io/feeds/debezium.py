@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def debezium_table(table: pa.Table, places: Places, target: Target) -> Changes:
     if not is_envelope(table.column_names):
         return flattened_changes(table, places, target)
     images = _image_schema(table)
-    typed = Target(target.key, target.schema or images, target.extra)
+    typed = replace(target, schema=target.schema or images)
     starts = np.cumsum([0, *(source.size for source in places.sources)])
     parts = [table.slice(start, source.size) for start, source in zip(starts, places.sources, strict=False)]
     return debezium_events(Events(places.sources, tuple(part.to_pylist() for part in parts)), typed)
