@@ -352,10 +352,15 @@ def _inexact_together(tables: list[pa.Table]) -> set[str]:
     for table in tables:
         for field, column in zip(table.schema, table.columns, strict=True):
             type_ = str(field.type) if pa.types.is_decimal(field.type) else kind(field.type)
-            if type_ == "int" and any(abs(end) >= EXACT_BELOW for end in pc.min_max(column).as_py().values() if end):
-                type_ = "wide int"
-            found.setdefault(field.name, set()).add(type_)
+            found.setdefault(field.name, set()).add("wide int" if is_wide(column) else type_)
     return {name for name, types in found.items() if exact_kind(types)}
+
+
+def is_wide(column: Any) -> bool:
+    """Whether whole numbers are beyond those that doubles hold."""
+    if not pa.types.is_integer(column.type):
+        return False
+    return any(abs(end) >= EXACT_BELOW for end in pc.min_max(column).as_py().values() if end)
 
 
 def exact_kind(types: Collection[str]) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdstrue.errors import RuleError
+from holdstrue.rules.model import RuleSet
 
 WORDS = ("text", "integer", "number", "decimal", "boolean", "date", "time", "timestamp")
 
@@ -175,10 +176,10 @@ def types_of_table(types: Types, table: str, main: str, tables: Iterable[str]) -
     return found
 
 
-def types_given(types: Mapping[str, object] | None) -> Types:
-    """Types given in Python as a mapping from column to TYPE."""
-    if types is None:
-        return ()
+def with_types(rules: RuleSet, types: Mapping[str, object] | None) -> RuleSet:
+    """The rules with further declared types, which must not contradict those of the rule file."""
+    if types is None or not types:
+        return rules
     if not isinstance(types, Mapping):
         raise RuleError(f"types {types!r}", hint="give a mapping: types={'born': 'date(%d.%m.%Y)'}")
-    return checked_types((str(name), str(text)) for name, text in types.items())
+    return replace(rules, types=checked_types([*rules.types, *types.items()]))
