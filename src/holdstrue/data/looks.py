@@ -72,7 +72,8 @@ _D, _Y = "[0-9]{1,2}", "[0-9]{4}"
 LOOKS = (
     Look("numbers", r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$", _number_type, read=True),
     Look("numbers with a decimal comma", r"^\s*[+-]?[0-9]+(,[0-9]+)?\s*$", lambda _: "decimal(comma)"),
-    Look("numbers with separated thousands", r"^\s*[+-]?[0-9]{1,3}([,.' ][0-9]{3})+([.,][0-9]+)?\s*$", lambda _: "text"),
+    Look("numbers with separated thousands", r"^\s*[+-]?[0-9]{1,3}([,.' ][0-9]{3})+([.,][0-9]+)?\s*$",
+         lambda _: "text"),
     Look("dates", rf"^\s*{_D}\.{_D}\.{_Y}{_CLOCK}\s*$", _by("%d.%m.%Y")),
     Look("dates", rf"^\s*{_D}\.{_D}\.[0-9]{{2}}{_CLOCK}\s*$", _by("%d.%m.%y")),
     Look("dates", rf"^\s*{_D}/{_D}/{_Y}{_CLOCK}\s*$", _slashed("/")),
@@ -138,14 +139,14 @@ def look_of(column: Any) -> Seen | None:
 
 def _seen(column: Any, look: Look) -> Seen | None:
     matches = pc.match_substring_regex(column, look.pattern)
-    alike = np.asarray(pc.fill_null(matches, False).to_numpy(zero_copy_only=False) if isinstance(matches, pa.Array)
-                       else pc.fill_null(matches, False).to_numpy(), dtype=bool)  # fmt: skip
+    alike = np.asarray(pc.fill_null(matches, False)).astype(bool)
     odd = ~alike & np.asarray(pc.is_valid(column)).astype(bool)
     rows, others = np.flatnonzero(alike), np.flatnonzero(odd)
     if not rows.size:
         return None
     # all cells may tell the type, but some thousands are as good
-    shown = column.take(pa.array(rows[np.linspace(0, rows.size - 1, min(rows.size, 2000)).astype(np.int64)])).to_pylist()
+    some = rows[np.linspace(0, rows.size - 1, min(rows.size, 2000)).astype(np.int64)]
+    shown = column.take(pa.array(some)).to_pylist()
     first = int(rows[0])
     odd_row = int(others[0]) if others.size else -1
     odd_cell = column[odd_row].as_py() if others.size else ""

@@ -253,9 +253,7 @@ class Monitor:
             part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, needed=needed, **read
         )
 
-    def _know(
-        self, parts: Mapping[str, Changes], declared: Mapping[str, Mapping[str, Declared]], notes: Notes
-    ) -> None:
+    def _know(self, parts: Mapping[str, Changes], declared: Mapping[str, Mapping[str, Declared]], notes: Notes) -> None:
         """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
         learned = dict(self._seen)
         for name, part in parts.items():

@@ -106,9 +106,7 @@ class Report(Findings):
     _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
 
     @staticmethod
-    def of(
-        engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None, notes: Iterable[str] = ()
-    ) -> Report:
+    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None, notes: Iterable[str] = ()) -> Report:
         """The report of an engine as it stands."""
         views = Views(engine, dict(keys))
         results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))

@@ -263,8 +263,8 @@ def _hint(cell: str, declared: Declared, name: str, known: pa.DataType | None) -
         whole, scale = digits_of(text)
         if declared.word == "integer":
             return f"declare {name}=decimal" if scale else f"declare {name}=decimal(38,0): it is beyond 64 bits"
-        if known is not None or declared.digits is not None:
-            own = known or arrow_type(declared)
+        own = known or arrow_type(declared)
+        if own is not None:
             scale, whole = max(scale, own.scale), max(whole, own.precision - own.scale)
         comma = ",comma" if declared.comma else ""
         if whole + scale <= MOST_DIGITS:

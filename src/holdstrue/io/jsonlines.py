@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from holdstrue.errors import DataError
@@ -126,8 +125,7 @@ def _declared_numbers(data: bytes, options: Options, path: Path) -> pa.Table | N
     direct = {
         name: type_
         for name, declared in options.types.items()
-        if declared.word in ("integer", "number", "boolean", "decimal")
-        and (type_ := arrow_type(declared)) is not None
+        if declared.word in ("integer", "number", "boolean", "decimal") and (type_ := arrow_type(declared)) is not None
     }
     if not direct or options.schema is None:
         return None
@@ -177,9 +175,7 @@ def _settled(column: Any, name: str, data: bytes, path: Path) -> Any:
             found = list(read_objects(data, str(path), tokens=True))
             text = pa.chunked_array([pa.array([value.get(name) for _, value in found], pa.string())])
             unit = unit_of(data)
-            return exact_numbers(
-                column, text, name=name, place=lambda i: f"{unit} {found[i][0] + 1} of {path}"
-            )
+            return exact_numbers(column, text, name=name, place=lambda i: f"{unit} {found[i][0] + 1} of {path}")
     return column
 
 
@@ -213,9 +209,7 @@ def _object_table(data: bytes, path: Path, options: Options, unit: str) -> pa.Ta
 
 def _as_declared(record: dict[str, Any], options: Options) -> dict[str, Any]:
     """Declared columns as they are written, the others as the values they stand for."""
-    return {
-        name: _written(value) if name in options.types else _valued(value) for name, value in record.items()
-    }
+    return {name: _written(value) if name in options.types else _valued(value) for name, value in record.items()}
 
 
 def _written(value: Any) -> Any:

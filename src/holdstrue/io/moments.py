@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -91,10 +90,8 @@ def _by_pattern(values: pa.Array, word: str, pattern: str) -> pa.Array:
 
 def _days(parts: dict[str, I64]) -> I64:
     """Days since 1970 of years, months and days, each within its bounds."""
-    if "Y" in parts:
-        year = parts["Y"]
-    else:  # as POSIX and Python have it
-        year = parts["y"] + np.where(parts["y"] < 69, 2000, 1900)
+    # two digits mean 1969 to 2068, as POSIX and Python have it
+    year = parts["Y"] if "Y" in parts else parts["y"] + np.where(parts["y"] < 69, 2000, 1900)
     month, day = parts["m"], parts["d"]
     if not ((year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)).all():
         raise ValueError("no such month")
@@ -120,7 +117,7 @@ def _micros(parts: dict[str, I64], rows: int) -> I64:
 
 def _by_python(values: pa.Array, word: str, format_: str) -> pa.Array:
     """Names of months and days, zones and the like: Python's own reading, value by value."""
-    moments = [dt.datetime.strptime(value, format_) for value in values.to_pylist()]  # noqa: DTZ007
+    moments = [dt.datetime.strptime(value, format_) for value in values.to_pylist()]
     if word == "date":
         return pa.array([moment.date() for moment in moments], pa.date32())
     if word == "time":

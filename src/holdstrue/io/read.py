@@ -158,16 +158,12 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
         return loaded
     if options.schema is None:
         require_known(options.types, loaded.table.column_names, loaded.places.sources[0].name)
-    return replace(
-        loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema)
-    )
+    return replace(loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema))
 
 
 def _note_doubts(loaded: Loaded, options: Options) -> None:
     table = loaded.table
-    watched = [
-        name for name in options.watched or table.column_names if options.type_of(name) is None
-    ]
+    watched = [name for name in options.watched or table.column_names if options.type_of(name) is None]
     for doubt in doubts(table, watched, options.types):
         options.note(doubt.note(loaded.places.place))
 

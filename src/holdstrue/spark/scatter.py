@@ -77,9 +77,7 @@ class Scatter:
         schema = self.job.layout.plan.schemas[self.table]
         return Target(self.job.layout.keys[self.table], schema, "ignore")
 
-    def _changes(
-        self, rows: pa.Table, at: int, notes: Notes
-    ) -> Iterator[tuple[Changes, NDArray[np.int64] | None]]:
+    def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, NDArray[np.int64] | None]]:
         target = self._target()
         if self.feed == "files":
             # a file may have all columns of the table, and a column of the table is never an operation

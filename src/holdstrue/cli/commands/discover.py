@@ -12,6 +12,7 @@ import typer
 from holdstrue.cli.cluster import cluster_of
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
+    ColumnTypes,
     Conf,
     Conflict,
     Delimiter,
@@ -27,11 +28,12 @@ from holdstrue.cli.options import (
     OpColumn,
     OutputFile,
     column_names,
+    column_types,
     duration,
     named_paths,
     reading,
 )
-from holdstrue.cli.output import Output
+from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
@@ -82,13 +84,9 @@ Support = Annotated[
 ]
 Confidence = Annotated[
     float,
-    typer.Option(
-        min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH
-    ),
+    typer.Option(min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH),
 ]
-Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
-]
+Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)]
 
 
 @guarded
@@ -139,6 +137,7 @@ def discover(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Find the rules that hold in a table, or between tables; with --apply, say which a batch ended and made.
@@ -146,6 +145,7 @@ def discover(
     Exit code 0; with --apply 1 when rules died.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     cluster = cluster_of(engine, master, conf)
     if apply:
         if state is None or data:
@@ -153,9 +153,11 @@ def discover(
                 "--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES"
             )
         how: dict[str, Any] = {"feed": feed.value, "op_column": op_column, "on_conflict": on_conflict.value}
+        how["types"] = types
         with Output(output, format) as out:
             with Working(f"applying {', '.join(apply)}"):
                 changes = _applied(state, apply, batch_id, how | read)
+            tell_notes(changes.notes)
             out.write(_changed(changes, format, color=out.color))
         return 1 if changes.died else CLEAN
     choices: dict[str, Any] = {
@@ -170,6 +172,7 @@ def discover(
         "confidence": confidence,
         "threads": threads,
         "columns": column_names(columns, "--columns"),
+        "types": types,
     }
     with Output(output, format) as out:
         with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
@@ -191,6 +194,7 @@ def discover(
             else:
                 raise HoldstrueError("no data is given", hint="holdstrue discover DATA")
             parts = list(_found(found, format, top, color=out.color))
+        tell_notes(found.notes)
         out.write(parts)
         found.close()
     return CLEAN

@@ -82,9 +82,7 @@ def diff_tables(
     return Changes(rows, np.concatenate([np.full(len(gone), DELETE, np.uint8), ops[came]]), places)
 
 
-def _aligned(
-    before: Loaded, after: Loaded, needed: set[str] | None, notes: Notes | None
-) -> tuple[pa.Table, pa.Table]:
+def _aligned(before: Loaded, after: Loaded, needed: set[str] | None, notes: Notes | None) -> tuple[pa.Table, pa.Table]:
     """Both tables with the same columns, in the same order, of the same types."""
     old, new = before.table, after.table
     for name in sorted(set(old.column_names) ^ set(new.column_names)):

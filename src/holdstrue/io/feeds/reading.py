@@ -75,9 +75,7 @@ def read_changes(
     ([0, 2], ['id', 'zip'], 'row 2 of the table')
     """
     watched = None if needed is None else tuple(needed)
-    options = Options(
-        None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes, watched
-    )
+    options = Options(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes, watched)
     must = None if watched is None else frozenset(watched)
     target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra, must, notes)
     return open_changes(source, target, feed, op_column, options, format).changes()

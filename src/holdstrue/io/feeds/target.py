@@ -89,7 +89,7 @@ class Target:
             )
         where = places.sources[0].name
         if self.notes is not None and new:
-            self.notes.add(f"{where} has {_listed(new)}, which the table did not have: left out, since no rule reads it")
+            self.notes.add(f"{where} has {_listed(new)}, which the table did not have: left out, no rule reads it")
         if self.notes is not None and missing:
             self.notes.add(f"{where} does not have {_listed(sorted(missing))}, which no rule reads")
         return rows.drop_columns(new) if new else rows
