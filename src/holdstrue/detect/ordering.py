@@ -65,7 +65,7 @@ def order_notes(
                 rule,
                 f"{name} is ordered and holds text, whose values look like {seen.look.words}: {seen.cell!r}",
                 column,
-                f"as text '10' is below '9': declare what it holds with {_ways(column, seen.type)}, "
+                f"text is ordered character by character: declare what it holds with {_ways(column, seen.type)}, "
                 f"or {shlex.quote(column + '=text')} if text is meant",
             )
         yield f"{name} holds text, which rule {rule.name!r} orders: text is ordered by code point"

@@ -86,6 +86,8 @@ def read_header(path: Path, options: Options) -> list[str]:
         raise DataError(
             f"{path} is empty: it has no header line", hint="the first line of a CSV file names its columns"
         )
+    # a mark that the encoding leaves in the text, as utf-16-le does, is none of the name
+    header[0] = header[0].removeprefix("\ufeff")
     if any("\0" in name for name in header):
         raise DataError(
             f"{path} is not {options.encoding} text: its first line holds NUL bytes",

@@ -54,7 +54,7 @@ def _found(path: Path, options: Options) -> str | None:
     """
     try:
         with open_text(path, options.encoding) as text:
-            start = text.read(_BYTES)
+            start = text.read(_BYTES).removeprefix("\ufeff")
             whole = not text.read(1)
     except (OSError, LookupError, UnicodeError, EOFError, pa.ArrowException):
         return None  # reading the header says what is wrong

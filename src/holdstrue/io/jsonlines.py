@@ -96,7 +96,7 @@ def read_bytes(path: Path, encoding: str = "utf8") -> bytes:
         raise undecodable(path, encoding, str(error)) from error
     except LookupError as error:
         raise unknown_encoding(encoding) from error
-    return text.encode()
+    return text.removeprefix("\ufeff").encode()
 
 
 def unit_of(data: bytes) -> str:
