@@ -35,13 +35,8 @@ def strftime(format_: str) -> Callable[[Any], str]:
     return lambda value: value.strftime(format_)
 
 
-def few(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Values of which some repeat, so that rules have something to find."""
-    return st.shared(st.lists(strategy, min_size=3, max_size=3), key=None).flatmap(st.sampled_from) | strategy
-
-
 def decimals(digits: int, scale: int) -> st.SearchStrategy[Decimal]:
-    return st.integers(-(10**digits) + 1, 10**digits - 1).map(lambda n: Decimal(n).scaleb(-scale))
+    return st.integers(-(10**digits) + 1, 10**digits - 1).map(lambda n: Decimal(f"{n}e-{scale}"))
 
 
 def plain(value: Decimal) -> str:

@@ -366,6 +366,8 @@ def exact_kind(types: Collection[str]) -> bool:
     (False, True, False)
     """
     decimals = [type_ for type_ in types if type_.startswith("decimal")]
+    if not set(types) <= {*decimals, "int", "wide int", "float", "null"}:
+        return False  # beside anything else they are text
     return len(decimals) > 1 or ("float" in types and (bool(decimals) or "wide int" in types))
 
 

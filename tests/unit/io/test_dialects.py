@@ -93,6 +93,12 @@ def test_so_they_do_over_several_files(cut: int, ending: str, tmp_path: Path) ->
     assert read_table(str(tmp_path / f"*.{ending}")).column("x").to_pylist() == EXACT
 
 
+def test_beside_text_they_are_text(tmp_path: Path) -> None:
+    for name, cell in zip("abc", ["12345678901234567", "0.5", "no"], strict=True):
+        (tmp_path / f"{name}.csv").write_text(f"x\n{cell}\n")
+    assert read_table(str(tmp_path / "*.csv")).column("x").to_pylist() == ["12345678901234567", "0.5", "no"]
+
+
 def test_doubles_are_as_usual(tmp_path: Path) -> None:
     for cells in (["0.1", "1e300"], ["9007199254740992", "0.5"], ["1.7976931348623157E308", "-3"], ["inf", "0.1"]):
         table, _ = read(tmp_path / "a.csv", "x\n" + "\n".join(cells) + "\n")
