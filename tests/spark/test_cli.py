@@ -445,7 +445,8 @@ def test_parts_of_a_file_are_one_column(tmp_path: Path, monkeypatch: pytest.Monk
 def test_data_frames_of_text_are_parsed_as_declared(spark: SparkSession, tmp_path: Path) -> None:
     import holdstrue.spark as hs
 
-    frame = spark.createDataFrame([(1, "31.01.1990", "1,5"), (2, "01.02.1980", "10,25")], "id long, born string, p string")
+    rows = [(1, "31.01.1990", "1,5"), (2, "01.02.1980", "10,25")]
+    frame = spark.createDataFrame(rows, "id long, born string, p string")
     types = {"born": "date(%d.%m.%Y)", "p": "decimal(comma)"}
     rule = "not(t.p > s.p and t.born < s.born)"
     report = hs.check(frame, rule, key="id", types=types)

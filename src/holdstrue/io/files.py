@@ -42,6 +42,8 @@ class Options:
     notes: Notes | None = field(default=None, compare=False)
     watched: tuple[str, ...] | None = None
     """The columns that notes may be about; None for all of them."""
+    only_declared: bool = False
+    """Whether the schema holds nothing but declared columns, so that the table itself is not known yet."""
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type asked for a column; None where it is left to what the file holds."""
@@ -55,7 +57,8 @@ class Options:
         if not self.types:
             return self
         fields = [] if self.schema is None else [f for f in self.schema if f.name not in self.types]
-        return replace(self, schema=pa.schema([*fields, *((name, pa.string()) for name in self.types)]))
+        schema = pa.schema([*fields, *((name, pa.string()) for name in self.types)])
+        return replace(self, schema=schema, only_declared=self.schema is None)
 
     def note(self, text: str) -> None:
         """Say something about what was read, where somebody listens."""

@@ -228,7 +228,7 @@ def _valued(value: Any) -> Any:
 
 
 def _nothing(path: Path, options: Options) -> pa.Table:
-    if options.schema is None:
+    if options.schema is None or options.only_declared:
         raise DataError(f"{path} is empty", hint="write at least one object, one a line")
     table = pa.Table.from_batches([], schema=options.schema)
     return table.select(options.selected(table.column_names, str(path)))

@@ -117,13 +117,13 @@ def schema_of(
     """
     _refuse_lazy(source)
     declared = declared_types(types)
-    options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values))
+    options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
     elif paths := paths_of(source):
-        schema = _file_schema(paths[0], options, format_of(paths[0], format))
+        schema = _file_schema(paths[0], options.untyped(), format_of(paths[0], format))
     else:
-        schema = load(source, options, format).table.schema
+        schema = load(source, replace(options, types={}), format).table.schema
     plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
     require_known(declared, plain.names, "the data")
     fields = [pa.field(f.name, (arrow_type(declared[f.name]) if f.name in declared else None) or f.type) for f in plain]

@@ -15,7 +15,7 @@ import pytest
 from holdstrue.errors import DataError
 from holdstrue.io.declared import declared_column
 from holdstrue.io.feeds import read_changes
-from holdstrue.io.read import read_table
+from holdstrue.io.read import read_table, schema_of
 from holdstrue.rules.types import Declared
 
 ZONED = dt.datetime(2024, 1, 31, 9, 5, tzinfo=dt.UTC)
@@ -74,7 +74,8 @@ def test_every_type_from_csv_and_json(
 
 def test_numbers_and_booleans_of_json_are_read_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1.10, "b": 1907, "c": 7, "d": true, "e": 0.5, "f": [1.5]}\n{"a": "2", "b": 1e3, "c": null}\n')
+    first = '{"a": 1.10, "b": 1907, "c": 7, "d": true, "e": 0.5, "f": [1.5]}'
+    path.write_text(first + '\n{"a": "2", "b": 1e3, "c": null}\n')
     types = {"a": "decimal", "b": "text", "c": "integer", "d": "boolean", "e": "number"}
     table = read_table(path, types=types)
     assert table.to_pylist() == [
@@ -118,6 +119,18 @@ def test_the_first_cell_that_does_not_fit_is_named(
         read_table(path, types={"x": declared}, delimiter=";")
 
 
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    with fails("is empty"):
+        read_table(tmp_path / "a.jsonl", types={"x": "date"})
+
+
+def test_a_declared_column_may_mix_numbers_and_text_in_json(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": 0.5}\n{"x": "inf"}\n')
+    assert schema_of(tmp_path / "a.jsonl", types={"x": "number"}) == pa.schema([("x", pa.float64())])
+    assert read_table(tmp_path / "a.jsonl", types={"x": "number"}).column("x").to_pylist() == [0.5, float("inf")]
+
+
 def test_several_files_are_one_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1.5\n")
     (tmp_path / "b.csv").write_text("x\n2.125\nno\n")
@@ -144,9 +157,14 @@ def test_unknown_columns_and_types_are_refused_with_a_hint(tmp_path: Path) -> No
 
 
 def test_typed_sources_agree_or_become_it_without_loss(tmp_path: Path) -> None:
-    table = pa.table({
-        "day": ["31.01.2024", None], "n": pa.array([1, 2], pa.int32()), "f": [1.5, 2.0], "d": [dt.date(2024, 1, 1), None],
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "day": ["31.01.2024", None],
+            "n": pa.array([1, 2], pa.int32()),
+            "f": [1.5, 2.0],
+            "d": [dt.date(2024, 1, 1), None],
+        }
+    )
     path = tmp_path / "a.parquet"
     pq.write_table(table, path)
     types = {"day": "date(%d.%m.%Y)", "n": "decimal(12,2)", "f": "number", "d": "date(%d.%m.%Y)"}
