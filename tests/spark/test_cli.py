@@ -110,6 +110,8 @@ def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
     equal = [f"key({column})" for column in columns]
     ordered = [f"not(t.{column} < s.{column} and t.id > s.id)" for column in columns if column != "yes"]
     args = [word for rule in equal + ordered for word in ("--rule", rule)]
+    assert assert_same("check", tmp_path / "*.csv", *args, "--key", "id")[0] == 2, "code looks like numbers"
+    args += ["--type", "code=text"]
     code, said, _ = assert_same("check", tmp_path / "*.csv", *args, "--key", "id", "--limit", 10**6)
     assert (code, said["truncated"], said["rules"][0]["pairs"]) == (1, False, 1)
 

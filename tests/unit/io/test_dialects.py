@@ -22,7 +22,7 @@ def read(path: Path, text: str | bytes, **options: Any) -> tuple[pa.Table, list[
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_a_delimiter_is_found_and_said(delimiter: str, tmp_path: Path) -> None:
-    text = "id,name,x\n1,\"a, b\",2\n".replace(",", delimiter).replace(f"a{delimiter} b", "a, b")
+    text = 'id,name,x\n1,"a, b",2\n'.replace(",", delimiter).replace(f"a{delimiter} b", "a, b")
     table, notes = read(tmp_path / "a.csv", text)
     assert table.to_pylist() == [{"id": 1, "name": "a, b", "x": 2}]
     assert len(notes) == 1
