@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
 
+from holdstrue.io.declared import declared_table
 from holdstrue.spark import scatter
 from holdstrue.spark.wire import Message, receive, send
 
@@ -32,6 +34,11 @@ class Loops:
 
     def gathered(self, frame: list[pa.Table]) -> list[pa.Table]:
         return [pa.concat_tables(frame)]
+
+    def declared(self, frame: list[pa.Table], types: Any, known: pa.Schema | None) -> list[pa.Table]:
+        rows = declared_table(pa.concat_tables(frame), types, lambda i: f"row {i + 1}", known)
+        cuts = [0, *accumulate(part.num_rows for part in frame)]
+        return [rows.slice(start, end - start) for start, end in pairwise(cuts)]
 
     def count(self, frame: list[pa.Table]) -> int:
         return sum(part.num_rows for part in frame)

@@ -31,13 +31,27 @@ def test_a_column_of_the_table_is_never_an_operation(tmp_path: Path) -> None:
     assert many.rows == one.rows == {"data": 3}
 
 
-def test_an_unknown_column_is_refused(tmp_path: Path) -> None:
+def test_a_column_that_no_rule_reads_may_come_and_go(tmp_path: Path) -> None:
     one, many = monitors(tmp_path)
     path = tmp_path / "new.csv"
-    path.write_text("id,zip,city,op,colour\n3,10,C,x,red\n")
-    with pytest.raises(HoldstrueError, match="colour"):
+    path.write_text("id,zip,city,colour\n3,10,C,red\n")
+    files = [pa.table({"path": [str(path)]})]
+    here, there = one.apply(path), many.apply(files, feed="files")
+    assert dict(here.counts) == dict(there.counts)
+    assert here.counts["zip -> city"].open == 1
+    for delta in (here, there):
+        assert any("'colour'" in note and "left out" in note for note in delta.notes), delta.notes
+        assert any("'op'" in note and "no rule reads" in note for note in delta.notes), delta.notes
+    assert many.rows == one.rows == {"data": 3}
+
+
+def test_a_column_that_a_rule_reads_may_not_vanish(tmp_path: Path) -> None:
+    one, many = monitors(tmp_path)
+    path = tmp_path / "new.csv"
+    path.write_text("id,zip,cty,op\n3,10,C,insert\n")
+    with pytest.raises(HoldstrueError, match=r"no column 'city'(.|\n)*did you mean 'cty'"):
         one.apply(path)
-    with pytest.raises(HoldstrueError, match="colour"):
+    with pytest.raises(HoldstrueError, match=r"no column 'city'(.|\n)*did you mean 'cty'"):
         many.apply([pa.table({"path": [str(path)]})], feed="files")
     assert many.batches == 1
 

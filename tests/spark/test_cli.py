@@ -110,6 +110,8 @@ def test_types_are_those_of_all_rows(tmp_path: Path) -> None:
     equal = [f"key({column})" for column in columns]
     ordered = [f"not(t.{column} < s.{column} and t.id > s.id)" for column in columns if column != "yes"]
     args = [word for rule in equal + ordered for word in ("--rule", rule)]
+    assert assert_same("check", tmp_path / "*.csv", *args, "--key", "id")[0] == 2, "code looks like numbers"
+    args += ["--type", "code=text"]
     code, said, _ = assert_same("check", tmp_path / "*.csv", *args, "--key", "id", "--limit", 10**6)
     assert (code, said["truncated"], said["rules"][0]["pairs"]) == (1, False, 1)
 
@@ -381,3 +383,79 @@ def test_a_table_without_a_change_log_is_refused(state: Path) -> None:
     assert refused.exit_code == 2
     assert "no changes of table 'people' can be read" in refused.stderr
     assert "its catalog must keep a change log" in refused.stderr
+
+
+# --- files as people have them -------------------------------------------------------------------
+
+GERMAN = "\ufeffid;born;price;note\n1;31.01.1990;1,50;a\n2;01.02.1980;10,25;b\n3;;2;\n"
+LATER_IS_DEARER = "not(t.price > s.price and t.born < s.born)"
+TYPES = ("--type", "price=decimal(comma)", "--type", "born=date(%d.%m.%Y)")
+
+
+def test_declared_types_are_read_and_remembered(tmp_path: Path) -> None:
+    data = write(tmp_path / "sales.csv", GERMAN)
+    rule = ("--rule", LATER_IS_DEARER, "--key", "id")
+    code, said, notes = assert_same("check", data, *rule, *TYPES)
+    assert code == 1
+    assert len(said["violations"]) == 1
+    assert "separated by ';'" in notes
+    assert assert_same("check", data, *rule)[0] == 2, "text that looks like numbers is not ordered"
+    assert assert_same("check", data, *rule, "--type", "prise=text")[0] == 2
+    parquet = tmp_path / "sales.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "born": ["31.01.1990", "01.02.1980"], "price": ["1,50", "10,25"]}), parquet)
+    assert assert_same("check", parquet, *rule, *TYPES)[0] == 1
+    pq.write_table(pa.table({"id": [1], "born": ["31.02.1990"], "price": ["1,50"]}), parquet)
+    bad = run("check", parquet, *rule, *TYPES, *SPARK)
+    assert bad.exit_code == 2
+    assert "holds '31.02.1990', declared as date(%d.%m.%Y)" in bad.stderr
+    here, there = tmp_path / "here", tmp_path / "there"
+    for state, engine in ((here, ()), (there, SPARK)):
+        made = run("init", state, *rule, "--data", data, *TYPES, *engine)
+        assert made.exit_code == 0, made.output
+        batch = write(tmp_path / "b.csv", "id;born;price;extra\n4;03.03.2003;7,5;x\n")
+        applied = run("apply", state, batch, "--format", "json", *engine)
+        assert applied.exit_code == 1, applied.output
+        notes = json.loads(applied.stdout)["notes"]
+        assert any("'extra'" in note for note in notes)
+        assert any("'note'" in note for note in notes)
+        refused = run("apply", state, batch, "--type", "born=text", *engine)
+        assert refused.exit_code == 2
+        assert "remembers date(%d.%m.%Y)" in refused.stderr
+        wide = run("apply", state, write(tmp_path / "c.csv", "id;born;price\n5;03.03.2003;7,555\n"), *engine)
+        assert wide.exit_code == 2
+        assert "decimal(19,3,comma)" in wide.stderr
+    assert unordered(json.loads(run("violations", here, "--format", "json").stdout)) == unordered(
+        json.loads(run("violations", there, "--format", "json").stdout)
+    )
+
+
+def test_parts_of_a_file_are_one_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide numbers, decimals and a cell that makes text, each in another part of the file."""
+    monkeypatch.setattr(files, "SHARE", 64)
+    cells = [*(str(i) for i in range(200)), "12345678901234567", "12345678901234568", "0.5", "7.125"]
+    data = write(tmp_path / "a.csv", "id,x\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    assert assert_same("check", data, "--rule", "key(x)", "--key", "id")[0] == 0
+    assert_same("check", data, "--rule", "not(t.x > 7.2)", "--key", "id", "--type", "x=decimal")
+    cells[150] = "n/a"
+    write(data, "id,x\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    code, _, notes = assert_same("check", data, "--rule", "key(x)", "--key", "id")
+    assert code == 0
+    assert f"because of 'n/a' in row 151 of {data}" in notes
+    assert assert_same("check", data, "--rule", "key(x)", "--key", "id", "--type", "x=decimal")[0] == 2
+
+
+def test_data_frames_of_text_are_parsed_as_declared(spark: SparkSession, tmp_path: Path) -> None:
+    import holdstrue.spark as hs
+
+    rows = [(1, "31.01.1990", "1,5"), (2, "01.02.1980", "10,25")]
+    frame = spark.createDataFrame(rows, "id long, born string, p string")
+    types = {"born": "date(%d.%m.%Y)", "p": "decimal(comma)"}
+    rule = "not(t.p > s.p and t.born < s.born)"
+    report = hs.check(frame, rule, key="id", types=types)
+    assert [(v.t, v.s) for v in report.listed()] == [(2, 1)]
+    monitor = hs.Monitor(spark, tmp_path / "state", rule, key="id", data=frame, types=types)
+    more = spark.createDataFrame([(3, "01.01.1970", "99", 1)], "id long, born string, p string, extra int")
+    delta = hs.Monitor(spark, tmp_path / "state").apply(more)
+    assert delta.counts[rule].added == 2
+    assert any("'extra'" in note for note in delta.notes)
+    assert monitor.violations().count() == 3

@@ -6,7 +6,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdstrue.discovery.discovery import Discovery
     from holdstrue.plan.compile import IndexKind
     from holdstrue.rules import RuleSet
+    from holdstrue.rules.types import Declared
     from holdstrue.spark import Report
 
 Files = Mapping[str, Sequence[str]]
@@ -82,53 +83,91 @@ class Cluster:
         read: Mapping[str, Any],
     ) -> Report:
         """Find every violation in tables of files; the rules name the main one."""
+        from holdstrue.data.notes import Notes
         from holdstrue.plan.compile import main_table, needed_columns
+        from holdstrue.rules.types import types_of_table
 
         main = main_table(rules, tuple(files))
         needed = needed_columns(rules, main)
         own = key or rules.key
-        _require(files, rules, main, own, read)
+        declared = {name: types_of_table(rules.types, name, main, files) for name in files}
+        _require(files, rules, main, own, read, declared)
         spark = self.session()
         from holdstrue.spark import check
         from holdstrue.spark.files import frame_of
 
-        frames = {}
+        frames, notes = {}, Notes()
+        types: dict[str, str] = {}
         for name, paths in files.items():
-            columns = dict.fromkeys((*(own if name == main else ()), *needed[name]))
-            frames[name] = frame_of(spark, paths, tuple(columns), read)
-        return check(frames, rules, key=key or None, limit=limit, index=index)
+            columns = tuple(dict.fromkeys((*(own if name == main else ()), *needed[name])))
+            frames[name] = frame_of(spark, paths, columns, read, types=declared[name], notes=notes)
+            types |= {f"{name}.{c}": type_.text for c, type_ in declared[name].items() if c in columns}
+        report = check(frames, replace(rules, types=()), key=key or None, limit=limit, index=index, types=types)
+        notes.add(*report.notes)
+        return replace(report, notes=tuple(notes))
 
     def discover(
-        self, sources: Any, kinds: Sequence[str], *, key: Any, state: str | None, read: Any, **choices: Any
+        self,
+        sources: Any,
+        kinds: Sequence[str],
+        *,
+        key: Any,
+        state: str | None,
+        read: Any,
+        types: Mapping[str, str],
+        **choices: Any,
     ) -> Discovery:
         """Find the rules of files."""
+        from holdstrue.data.notes import Notes
+        from holdstrue.rules.types import types_of_table
+
         spark = self.session()
         from holdstrue.spark import discover
         from holdstrue.spark.files import frame_of
 
         named = sources if isinstance(sources, Mapping) else {"data": sources}
         files = {name: [paths] if isinstance(paths, str) else list(paths) for name, paths in named.items()}
-        frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
+        frames, notes = {}, Notes()
+        for name, paths in files.items():
+            declared = types_of_table(tuple(types.items()), name, next(iter(files)), files)
+            frames[name] = frame_of(spark, paths, None, read, types=declared, notes=notes)
         data = frames if isinstance(sources, Mapping) else frames["data"]
-        return discover(data, kinds, key=key, state=state, **choices)
+        found = discover(data, kinds, key=key, state=state, types=types, **choices)
+        notes.add(*found.notes)
+        found.notes = tuple(notes)
+        return found
 
     def create(
         self, state: str, rules: RuleSet, keys: Mapping[str, tuple[str, ...]], files: Files, index: IndexKind, read: Any
-    ) -> None:
-        """Make a state directory, with the rows of files if any are given; it appears whole or not at all."""
+    ) -> tuple[str, ...]:
+        """Make a state directory, with the rows of files if any are given; it appears whole or not at all.
+
+        Returns what there is to know about how they were read.
+        """
+        from holdstrue.data.notes import Notes
+        from holdstrue.detect.tables import kept_names, keys_of
         from holdstrue.io.store import Store
+        from holdstrue.plan.compile import main_table
+        from holdstrue.rules.types import types_of_table
 
         Store(state).vacant()
         spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.files import frame_of
 
-        frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
+        main = main_table(rules, tuple(name for name in keys if name != rules.table))
+        whole = keys_of(rules, keys, main)
+        frames, notes = {}, Notes()
+        for name, paths in files.items():
+            declared = types_of_table(rules.types, name, main, whole)
+            watched = kept_names(rules, main, whole, name)
+            frames[name] = frame_of(spark, paths, None, read, types=declared, watched=watched, notes=notes)
         final = Path(state).absolute()
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
-            Monitor(spark, made, rules, keys, data=frames or None, index=index)
+            notes.add(*Monitor(spark, made, rules, keys, data=frames or None, index=index).notes)
             made.replace(final)
+            return tuple(notes)
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
@@ -140,6 +179,7 @@ class Cluster:
         *,
         limit: int,
         on_conflict: OnConflict,
+        types: Mapping[str, str],
         read: Mapping[str, Any],
     ) -> Delta:
         """Apply change files as one batch; `read` are the options of `read_changes`."""
@@ -154,7 +194,9 @@ class Cluster:
         monitor = Monitor(spark, Path(state).absolute())
         changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
         try:
-            return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)
+            return monitor.apply(
+                changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", types=types, read=read
+            )
         except ChangeError as error:
             every = [path for own in paths.values() for path in own]
             raise (in_file(error, str(every[0])) if len(every) == 1 else error) from error
@@ -179,13 +221,19 @@ def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = T
             )
 
 
-def _require(files: Files, rules: RuleSet, main: str, key: Sequence[str], read: Mapping[str, Any]) -> None:
+def _require(
+    files: Files,
+    rules: RuleSet,
+    main: str,
+    key: Sequence[str],
+    read: Mapping[str, Any],
+    declared: Mapping[str, Mapping[str, Declared]],
+) -> None:
     """Refuse what the first files show to be wrong, before Spark is started for it."""
     from holdstrue.io.read import schema_of
     from holdstrue.plan.bind import require_columns
 
-    given = {name: value for name, value in read.items() if name != "null_values"}
-    schemas = {name: schema_of(list(paths), **given) for name, paths in files.items()}
+    schemas = {name: schema_of(list(paths), types=declared[name], **read) for name, paths in files.items()}
     require_columns(rules, main, schemas)
     names = schemas[main].names
     for name in key:

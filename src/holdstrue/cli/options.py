@@ -133,7 +133,17 @@ NullValues = Annotated[
         "--null-value",
         metavar="TEXT",
         rich_help_panel=_READING,
-        help="A CSV cell that means NULL, in place of the empty cell; may be repeated.",
+        help="A CSV cell that means NULL, beside the empty cell; may be repeated.",
+    ),
+]
+ColumnTypes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="COL=TYPE",
+        rich_help_panel=_READING,
+        help="What a column holds: text, integer, number, decimal, decimal(comma), decimal(12,2), boolean, date, "
+        "'date(%d.%m.%Y)', time, timestamp; TABLE.COL for a further table; may be repeated.",
     ),
 ]
 InputFormat = Annotated[
@@ -212,6 +222,26 @@ def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
             raise HoldstrueError(f"--unit {text!r} names no column and unit", hint="write --unit created=us")
         units[name] = unit
     return {"units": units} if units else {}
+
+
+def column_types(entries: list[str] | None) -> dict[str, str]:
+    """COL=TYPE entries by column.
+
+    >>> column_types(["born=date(%d.%m.%Y)", "orders.day=date"])
+    {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
+    """
+    pairs = []
+    for entry in entries or ():
+        name, equals, text = entry.partition("=")
+        if not (name.strip() and equals and text.strip()):
+            raise HoldstrueError(
+                f"--type {entry!r} does not say what a column holds",
+                hint="write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'",
+            )
+        pairs.append((name.strip(), text))
+    from holdstrue.rules.types import checked_types
+
+    return dict(checked_types(pairs, "--type: "))
 
 
 def column_names(text: str | None, option: str = "--key") -> tuple[str, ...]:

@@ -100,6 +100,12 @@ def left_out(shown: int, total: int) -> None:
         tell(f"… {total - shown:,} more (--limit to see more)")
 
 
+def tell_notes(notes: Iterable[str]) -> None:
+    """Say on standard error what there is to know about an answer."""
+    for note in notes:
+        tell(f"note: {note}")
+
+
 def _write_stdout(parts: Iterable[str], *, utf8: bool) -> None:
     out = sys.stdout
     if out is None:  # started with standard output closed

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdstrue import errors
 from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.options import LineFormat
+from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ class Teller:
         """Say it, in one line."""
         name = batch.delta.batch
         if not self.told.exists() or self.told.read_text(encoding="utf-8") != name:
+            tell_notes(batch.delta.notes)
             self.out.write([self._line(batch) + "\n"])
             self.told.write_text(name, encoding="utf-8")
         if self.stop:

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.report import Report
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table, schema_of
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
+from holdstrue.rules.types import Declared, types_of_table, with_types
 
 
 def check(
@@ -26,6 +29,7 @@ def check(
     tables: Mapping[str, Any] | None = None,
     limit: int | None = 1000,
     index: IndexKind = "blocks",
+    types: Mapping[str, str] | None = None,
     **read: Any,
 ) -> Report:
     """Find every violation of the rules in a table.
@@ -43,6 +47,9 @@ def check(
         Further tables by name, for inclusion dependencies.
     limit
         How many violations the report lists; counts are always exact.
+    types
+        What columns hold, beside what the rule file declares: `{"born": "date(%d.%m.%Y)"}`, and
+        `{"orders.day": "date"}` for a further table (see `read_table`).
     read
         Options of `read_table`: `encoding`, `format`, `delimiter`, `null_values`.
 
@@ -54,7 +61,7 @@ def check(
         raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
     if limit is not None and limit < 0:
         raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
-    ruleset = load_rules(rules)
+    ruleset = with_types(load_rules(rules), types)
     others = dict(tables or {})
     if _are_tables(data):
         others = {**data, **others}
@@ -67,25 +74,33 @@ def check(
     needed = needed_columns(ruleset, main)
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     sources = {name: source for name, source in {main: data, **others}.items() if name in needed}
-    schemas = {name: _schema(source, read) for name, source in sources.items()}
+    declared = {name: types_of_table(ruleset.types, name, main, (main, *others)) for name in sources}
+    schemas = {name: _schema(source, read, declared[name]) for name, source in sources.items()}
     require_columns(ruleset, main, schemas)
     for column in own:
         if column not in schemas[main].names:
             raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
     loaded: dict[str, pa.Table] = {}
+    notes = Notes()
     for name, source in sources.items():
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
+        types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
-            source.select(columns) if isinstance(source, pa.Table) else read_table(source, columns=columns, **read)
+            source.select(columns)
+            if isinstance(source, pa.Table) and not types_read
+            else read_table(source, columns=columns, types=types_read, notes=notes, **read)
         )
-    plan = compile_rules(ruleset, main, {name: table.schema for name, table in loaded.items()}, index)
-    engine = Engine(plan, {name: table.schema for name, table in loaded.items()}, keyed=False)
+    found = {name: table.schema for name, table in loaded.items()}
+    plan = compile_rules(ruleset, main, found, index)
+    ordered = ordered_text(ruleset, main, found)
+    notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
+    engine = Engine(plan, found, keyed=False)
     nobody = np.empty(0, dtype=np.int32)
     engine.apply(
         {name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()},
         0,
     )
-    return Report.of(engine, {main: own}, limit)
+    return Report.of(engine, {main: own}, limit, notes)
 
 
 def _are_tables(data: Any) -> bool:
@@ -98,7 +113,7 @@ def _are_tables(data: Any) -> bool:
     )
 
 
-def _schema(source: Any, read: Mapping[str, Any]) -> pa.Schema:
-    if isinstance(source, pa.Table):
+def _schema(source: Any, read: Mapping[str, Any], declared: Mapping[str, Declared]) -> pa.Schema:
+    if isinstance(source, pa.Table) and not declared:
         return source.schema
-    return schema_of(source, **{name: value for name, value in read.items() if name != "null_values"})
+    return schema_of(source, types=declared, **read)

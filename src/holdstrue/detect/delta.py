@@ -59,6 +59,8 @@ class Delta:
     counts: Mapping[str, Step]
     duplicate: bool = False
     """The batch had been applied before, so nothing was done."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What there is to know about how the batch was read."""
 
     @property
     def truncated(self) -> bool:
@@ -84,6 +86,7 @@ class Delta:
             "stopped_holding": list(self.stopped_holding),
             "truncated": self.truncated,
             "duplicate": self.duplicate,
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -12,15 +13,17 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes
+from holdstrue.data.notes import Notes
 from holdstrue.data.seed import Seed
 from holdstrue.detect.batch import NewRows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.report import Report
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.shard import COMPACT_FROM
-from holdstrue.detect.tables import batch_name, kept_of, keys_of, plain_field, plan_of
+from holdstrue.detect.tables import batch_name, kept_names, kept_of, keys_of, plain_field, plan_of, types_for_batch
 from holdstrue.detect.views import Group, Views, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
@@ -29,6 +32,7 @@ from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
+from holdstrue.rules.types import Declared, with_types
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
@@ -48,6 +52,9 @@ class Monitor:
         Rows to start with; for several tables a mapping from table name to rows.
     index
         How pairs of rows are found: `blocks`, `lt_tree` (paper 003) or `chains` (paper 001).
+    types
+        What columns hold, beside what the rule file declares (see `read_table`); remembered, so that
+        every batch is read so. `{"orders.day": "date"}` for a further table.
 
     Examples
     --------
@@ -65,9 +72,10 @@ class Monitor:
         *,
         data: Any = None,
         index: IndexKind = "blocks",
+        types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
     ) -> None:
-        self.rules: RuleSet = load_rules(rules)
+        self.rules: RuleSet = with_types(load_rules(rules), types)
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != self.rules.table)
         self._main = main_table(self.rules, others)
         self._keys = keys_of(self.rules, key, self._main)
@@ -81,8 +89,10 @@ class Monitor:
         self._ids: set[str] = set()
         self._broken = False
         self._closed = False
+        self.notes: tuple[str, ...] = ()
+        """What there is to know about how the first rows were read."""
         if data is not None:
-            self.apply(data, limit=0, feed="append", **(read or {}))
+            self.notes = self.apply(data, limit=0, feed="append", **(read or {})).notes
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -95,11 +105,12 @@ class Monitor:
         *,
         data: Any = None,
         index: IndexKind = "blocks",
+        types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
     ) -> Self:
         """A monitor whose state lives in a new directory. Complexity: O(data)."""
         Store(path).vacant()
-        monitor = cls(rules, key, data=data, index=index, read=read)
+        monitor = cls(rules, key, data=data, index=index, types=types, read=read)
         last = monitor._history[-1].batch if monitor._history else None
         monitor._durable = Durable.create(path, monitor._state(last), monitor._engine, monitor._history)
         monitor._history = []
@@ -150,6 +161,7 @@ class Monitor:
         on_conflict: OnConflict = "error",
         feed: str = "auto",
         op_column: str | None = None,
+        types: Mapping[str, str] | None = None,
         **read: Any,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
@@ -165,6 +177,8 @@ class Monitor:
             How many added and how many removed violations are listed; None for all of them.
         on_conflict
             What to do about inserts of existing keys and updates or deletes of missing ones.
+        types
+            What columns hold, where the monitor does not know it yet, or how this batch writes them.
 
         Complexity: O(changes and violations they add or remove), times log of the rows in a group.
         """
@@ -180,13 +194,16 @@ class Monitor:
             if isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
             else {self._main: changes}
         )
-        read_parts = {
-            self._table_name(name): self._read(self._table_name(name), part, feed, op_column, read)
-            for name, part in parts.items()
-        }
-        before = self._engine, self._seen
+        rules, declared = types_for_batch(self.rules, self._main, self._keys, self._seen, types)
+        notes = Notes()
+        read_parts = {}
+        for name, part in parts.items():
+            more = {**read, "types": declared.get(self._table_name(name)), "notes": notes}
+            read_parts[name] = self._read(name, part, feed, op_column, more)
+        before = self._engine, self._seen, self.rules
         try:
-            self._know(read_parts)
+            self.rules = rules
+            self._know(read_parts, declared, notes)
             engine = self._working_engine()
             incoming = {}
             for name, part in read_parts.items():
@@ -195,9 +212,10 @@ class Monitor:
             prepared = engine.prepare(incoming)
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
-            self._engine, self._seen = before
+            self._engine, self._seen, self.rules = before
             raise
-        return self._run(engine, batch, incoming, prepared, 2**62 if limit is None else limit)
+        delta = self._run(engine, batch, incoming, prepared, 2**62 if limit is None else limit)
+        return replace(delta, notes=tuple(notes)) if notes else delta
 
     def _run(
         self, engine: Engine, batch: str, incoming: dict[str, Incoming], prepared: dict[str, NewRows], limit: int
@@ -230,14 +248,15 @@ class Monitor:
         if isinstance(part, Changes):
             return part
         seen = self._seen.get(table)
+        needed = kept_names(self.rules, self._main, self._keys, table)
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
             return Changes.append(part)
         extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
         return read_changes(
-            part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, **read
+            part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, needed=needed, **read
         )
 
-    def _know(self, parts: Mapping[str, Changes]) -> None:
+    def _know(self, parts: Mapping[str, Changes], declared: Mapping[str, Mapping[str, Declared]], notes: Notes) -> None:
         """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
         learned = dict(self._seen)
         for name, part in parts.items():
@@ -247,12 +266,24 @@ class Monitor:
             elif not schema.equals(known):
                 learned[name] = pa.schema([_typed(field, schema) for field in known])
         if learned != self._seen:
+            told = {
+                name: pa.schema([field for field in schema if self._is_new(name, field.name)])
+                for name, schema in learned.items()
+                if name in parts
+            }
             kept = {name: self._kept(name, schema) for name, schema in learned.items()}
             if self._engine is None or kept != {name: self._engine.tables[name].rows.schema for name in kept}:
                 self._replan(kept)
+            ordered = ordered_text(self.rules, self._main, told)
+            notes.add(*order_notes(ordered, lambda name, column: parts[name].rows.column(column), declared.__getitem__))
             self._seen = learned
             if self._durable is not None:
                 self._durable.stale = True
+
+    def _is_new(self, table: str, column: str) -> bool:
+        """Whether nothing was known of a column so far."""
+        known = self._seen.get(table)
+        return known is None or column not in known.names or pa.types.is_null(known.field(column).type)
 
     def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
         return kept_of(self.rules, self._main, self._keys, table, seen)

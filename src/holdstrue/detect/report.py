@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -27,6 +27,8 @@ class Findings(ABC):
     results: tuple[RuleResult, ...]
     rows: Mapping[str, int]
     limit: int | None
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What there is to know about how the data was read."""
 
     @property
     def ok(self) -> bool:
@@ -51,12 +53,13 @@ class Findings(ABC):
         """The first violations of a rule, each with its rows' key and the columns the rule reads."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data; `violations` stops at the limit, counts never do."""
+        """As plain JSON data; `violations` stops at the limit, counts never do; `notes` is there if there are some."""
         listed = [violation.to_dict() for violation in self.listed()]
         return {
             "rules": [result.to_dict() for result in self.results],
             "violations": listed,
             "truncated": len(listed) < self.total,
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     def to_arrow(self) -> pa.Table:
@@ -103,12 +106,12 @@ class Report(Findings):
     _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
 
     @staticmethod
-    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None) -> Report:
+    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None, notes: Iterable[str] = ()) -> Report:
         """The report of an engine as it stands."""
         views = Views(engine, dict(keys))
         results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
         rows = {name: table.rows.living for name, table in engine.tables.items()}
-        return Report(results, rows, limit, engine, dict(keys))
+        return Report(results, rows, limit, engine, dict(keys), notes=tuple(notes))
 
     def __iter__(self) -> Iterator[Violation]:
         """All violations, made as they are read; `listed` stops at the report's limit."""

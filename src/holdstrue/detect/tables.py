@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from holdstrue.data.seed import Seed
 from holdstrue.errors import HoldstrueError
+from holdstrue.io.declared import agrees
 from holdstrue.plan.compile import IndexKind, Plan, compile_rules, needed_columns
 from holdstrue.rules.model import Inclusion, RuleSet
+from holdstrue.rules.types import Declared, types_of_table, with_types
 
 Keys = Mapping[str, tuple[str, ...]]
 
@@ -35,13 +37,45 @@ def keys_of(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
 
 def kept_of(rules: RuleSet, main: str, keys: Keys, table: str, seen: pa.Schema) -> pa.Schema:
     """The columns that are kept of a table: its key and what the rules read."""
-    wanted = dict.fromkeys((*keys[table], *needed_columns(rules, main).get(table, ())))
+    wanted = kept_names(rules, main, keys, table)
     for name in keys[table]:
         if name not in seen.names:
             raise HoldstrueError(
                 f"table {table!r} has no key column {name!r}", hint=f"its columns are {', '.join(seen.names)}"
             )
     return pa.schema([plain_field(seen.field(name)) for name in wanted if name in seen.names])
+
+
+def kept_names(rules: RuleSet, main: str, keys: Keys, table: str) -> tuple[str, ...]:
+    """The names of the columns that are kept of a table."""
+    return tuple(dict.fromkeys((*keys[table], *needed_columns(rules, main).get(table, ()))))
+
+
+def types_for_batch(
+    rules: RuleSet, main: str, keys: Keys, seen: Mapping[str, pa.Schema], given: Mapping[str, str] | None
+) -> tuple[RuleSet, dict[str, dict[str, Declared]]]:
+    """The rules with the types to remember, and by table the types that a batch is read with.
+
+    A type given with a batch must be what is remembered of its column. It is remembered itself where nothing is
+    known of the column yet; where values have told its type, it only says how this batch is written.
+    """
+    known = {table: types_of_table(rules.types, table, main, keys) for table in keys}
+    lasting: dict[str, str] = {}
+    more = with_types(RuleSet(()), given).types
+    for table in keys:
+        for column, declared in types_of_table(more, table, main, keys).items():
+            before = known[table].get(column)
+            type_ = seen[table].field(column).type if table in seen and column in seen[table].names else pa.null()
+            told = not pa.types.is_null(type_)
+            if before not in (None, declared) or (told and not agrees(declared, type_)):
+                raise HoldstrueError(
+                    f"column {column!r} is declared as {declared}, and the monitor remembers {before or type_}",
+                    hint="leave the type out; to change it, make the state anew",
+                )
+            known[table][column] = declared
+            if before is None and not told:
+                lasting[f"{table}.{column}"] = declared.text
+    return with_types(rules, lasting), known
 
 
 def plan_of(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
 from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.discovery import Discovery, loaded
@@ -14,6 +15,7 @@ from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.fit import plain_column
 from holdstrue.io.read import read_table
+from holdstrue.rules.types import checked_types, types_of_table
 
 _READ = ("encoding", "format", "delimiter", "null_values")
 Progress = Callable[[float, str], None]
@@ -26,6 +28,7 @@ def discover(
     key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     columns: Sequence[str] = (),
     state: Any = None,
+    types: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     within: Within | None = None,
     **choices: Any,
@@ -45,6 +48,9 @@ def discover(
         The columns that rules may speak of; all where it is empty.
     state
         A directory in which the discovery is kept.
+    types
+        What columns hold (see `read_table`); `{"orders.day": "date"}` for one of several tables. They
+        are kept, and are part of `Discovery.ruleset()`.
     progress
         Called with the share of the work that is done and what is being done.
     within
@@ -71,10 +77,15 @@ def discover(
     sources = dict(data) if named else {"data": data}
     if not sources:
         raise HoldstrueError("no table is given", hint="give a table, or a mapping from names to tables")
-    tables = {name: plain_table(name, read_table(source, **read)) for name, source in sources.items()}
+    declared, notes = checked_types((types or {}).items()), Notes()
+    tables = {}
+    for name, source in sources.items():
+        own = types_of_table(declared, name, next(iter(sources)), sources)
+        tables[name] = plain_table(name, read_table(source, types=own, notes=notes, **read))
     keys = _keys(key, list(tables))
     _require(tables, keys, options)
     found = loaded(tables, keys, options, progress, within)
+    found.types, found.notes = declared, tuple(notes)
     if state is not None:
         found.save(state)
     return found

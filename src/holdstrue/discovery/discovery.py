@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
+from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.detect.tables import batch_name
+from holdstrue.detect.tables import batch_name, types_for_batch
 from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import NO_VALUES, Ended, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
@@ -23,6 +25,7 @@ from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_tex
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
+from holdstrue.rules.types import Types
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -52,6 +55,10 @@ class Discovery:
         self._batches = 0
         self._found: list[Found] | None = None
         self._broken = False
+        self.types: Types = ()
+        """The declared types of columns, which batches are read with too."""
+        self.notes: tuple[str, ...] = ()
+        """What there is to know about how the data was read."""
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -106,7 +113,8 @@ class Discovery:
         chosen = [found.rule for found in self.telling[:top]]
         tables = list(self._held.keys)
         main = tables[0] if len(tables) == 1 and tables[0] != "data" else None
-        return RuleSet(tuple(chosen), table=main, key=self._held.keys[tables[0]] if len(tables) == 1 else ())
+        key = self._held.keys[tables[0]] if len(tables) == 1 else ()
+        return RuleSet(tuple(chosen), table=main, key=key, types=self.types)
 
     def near_misses(self, most: int = HANDFUL, kinds: Sequence[str] | None = None) -> NearMisses:
         """Rules that at most so many pairs, rows or values break, with these: likely errors in the data.
@@ -140,6 +148,7 @@ class Discovery:
             "rows": self._held.counts(),
             "complete": self.complete,
             "rules": [found.to_dict() for found in self.rules[:top]],
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     # --- changing ------------------------------------------------------------------------------
@@ -152,6 +161,7 @@ class Discovery:
         on_conflict: OnConflict = "error",
         feed: str = "auto",
         op_column: str | None = None,
+        types: Mapping[str, str] | None = None,
         **read: Any,
     ) -> RuleChanges:
         """Apply one batch, whole or not at all, and say which rules died and which were born.
@@ -163,6 +173,8 @@ class Discovery:
             several tables. Rows of a table without a key are deleted by giving all their values.
         batch_id
             Names the batch. A batch whose id was applied before changes nothing.
+        types
+            How this batch writes columns whose types are known.
         """
         if self._broken:
             raise StateError("an earlier batch failed half way", hint="open the discovery again")
@@ -172,6 +184,8 @@ class Discovery:
         tables = list(self._held.keys)
         named = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
         parts = changes if named else {tables[0]: changes}
+        held, notes = self._held, Notes()
+        _, declared = types_for_batch(RuleSet((), types=self.types), tables[0], held.keys, held.schemas, types)
         incoming = {}
         for name, part in parts.items():
             if name not in self._held.keys:
@@ -179,9 +193,10 @@ class Discovery:
             key, schema = self._held.keys[name], self._held.schemas[name]
             if not key and feed not in ("auto", "append", "ops"):
                 raise HoldstrueError(f"a feed of {feed} for a table without a key", hint="discover with key=...")
-            known = read_changes(part, key=key, schema=schema, feed=feed, op_column=op_column, extra="ignore", **read)
+            how: dict[str, Any] = {**read, "types": declared[name], "notes": notes}
+            known = read_changes(part, key=key, schema=schema, feed=feed, op_column=op_column, extra="ignore", **how)
             incoming[name] = self._held.resolve(name, known, on_conflict)
-        return self._run(batch, incoming)
+        return replace(self._run(batch, incoming), notes=tuple(notes))
 
     def _run(self, batch: str, incoming: Mapping[str, Incoming]) -> RuleChanges:
         before = {(found.table, found.body): found for found in self.rules}
@@ -220,6 +235,7 @@ class Discovery:
             "options": self.options.to_dict(),
             "schemas": {name: schema_text(schema) for name, schema in self._held.schemas.items()},
             "keys": {name: list(key) for name, key in self._held.keys.items()},
+            "types": dict(self.types),
         }
         self._state = DiscoveryState.create(path, about, self._held, self._snapshots())
 
@@ -234,6 +250,7 @@ class Discovery:
             held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
             state.rows(held)
             found = cls(held, restore_kinds(held, options, state.cores()), options)
+            found.types = tuple(about.get("types", {}).items())
             for incoming in state.batches():
                 found._follow(held.again(incoming))
             found._ids = set(state.history().column("batch").to_pylist())

@@ -140,6 +140,8 @@ class RuleChanges:
     """Whether the batch had been applied before and so did nothing."""
     how: str = ""
     """How each kind of rule was followed, and why so."""
+    notes: tuple[str, ...] = ()
+    """What there is to know about how the batch was read."""
 
     def __repr__(self) -> str:
         return f"RuleChanges(batch={self.batch!r}: -{len(self.died)} died, +{len(self.born)} born, {self.rules} rules)"
@@ -163,4 +165,5 @@ class RuleChanges:
             "born": [found.to_dict() for found in self.born],
             "rules": self.rules,
             "how": self.how.splitlines(),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from holdstrue.errors import DataError
+from holdstrue.io.dialect import refuse_wide_mark, resolved
+from holdstrue.io.exact import exact_numbers, needs_second_look
 from holdstrue.io.files import Options, open_bytes, open_text, undecodable, unknown_encoding
 from holdstrue.io.fit import fit_column, kind, misfit
 
@@ -22,19 +24,17 @@ _PLACE = re.compile(r"In CSV column #(\d+): Row #(\d+):")
 # Kinds that Arrow's CSV reader converts by itself; others are read as text and converted after.
 _DIRECT = frozenset({"int", "float", "bool", "text", "bytes", "date", "time", "timestamp", "instant"})
 
-# Doubles at or above 2**63 may have been whole numbers that no int64 holds.
-_BEYOND_INT64 = 2.0**63
-_WHOLE = r"^\s*[+-]?[0-9]{1,38}\s*$"
-
 
 def read_csv(path: Path, options: Options) -> pa.Table:
     """The wanted columns of a CSV file.
 
     An empty cell without quotes is NULL, an empty quoted one is the empty text. Types are inferred
-    from the whole file unless the schema gives them: whole numbers beyond 64 bits become
-    decimal128(38, 0) so that they stay exact, and timestamps are kept in microseconds, or nanoseconds
-    where a value has them. Blank lines are skipped.
+    from the whole file unless the schema gives them: whole numbers beyond 64 bits, and those beyond
+    2^53 beside fractions, become decimals so that they stay exact, and timestamps are kept in
+    microseconds, or nanoseconds where a value has them. Blank lines are skipped.
     """
+    refuse_wide_mark(path, options.encoding)
+    options = resolved(path, options)
     header = read_header(path, options)
     if len(header) == 1:
         _refuse_other_delimiter(header[0], path, options)
@@ -55,6 +55,8 @@ def read_csv(path: Path, options: Options) -> pa.Table:
 
 def csv_schema(path: Path, options: Options) -> pa.Schema:
     """Names and types guessed from the first megabyte of a CSV file; a later value may widen them."""
+    refuse_wide_mark(path, options.encoding)
+    options = resolved(path, options)
     header = read_header(path, options)
     options.selected(header, str(path))
     try:
@@ -67,10 +69,10 @@ def csv_schema(path: Path, options: Options) -> pa.Schema:
 
 
 def read_header(path: Path, options: Options) -> list[str]:
-    """The names in the first line of a CSV file."""
+    """The names in the first line of a CSV file, whose delimiter is known."""
     try:
         with open_text(path, options.encoding) as text:
-            lines = csv.reader(text, delimiter=_delimiter(path, options))
+            lines = csv.reader(text, delimiter=options.delimiter or ",")
             header = next((line for line in lines if line), None)
     except UnicodeError as error:
         raise undecodable(path, options.encoding, str(error)) from error
@@ -84,6 +86,8 @@ def read_header(path: Path, options: Options) -> list[str]:
         raise DataError(
             f"{path} is empty: it has no header line", hint="the first line of a CSV file names its columns"
         )
+    # a mark that the encoding leaves in the text, as utf-16-le does, is none of the name
+    header[0] = header[0].removeprefix("\ufeff")
     if any("\0" in name for name in header):
         raise DataError(
             f"{path} is not {options.encoding} text: its first line holds NUL bytes",
@@ -148,11 +152,11 @@ def _arrow_options(path: Path, options: Options, names: list[str], types: Mappin
     return {
         "read_options": pacsv.ReadOptions(encoding=options.encoding),
         # A quoted value may hold a line end, also where Arrow cuts the file into blocks.
-        "parse_options": pacsv.ParseOptions(delimiter=_delimiter(path, options), newlines_in_values=True),
+        "parse_options": pacsv.ParseOptions(delimiter=options.delimiter or ",", newlines_in_values=True),
         "convert_options": pacsv.ConvertOptions(
             include_columns=names,
             column_types=given,
-            null_values=list(options.null_values),
+            null_values=list(dict.fromkeys(("", *options.null_values))),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
@@ -175,21 +179,15 @@ def _settle(column: Any, name: str, path: Path, options: Options) -> Any:
             return pc.cast(column, _settled_type(type_))
         except pa.ArrowInvalid:
             return column
-    if pa.types.is_floating(type_) and _may_be_whole(column):
+    if pa.types.is_floating(type_) and needs_second_look(column):
         text = _read(path, options, [name], {name: pa.string()}).column(0)
-        if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
-            return pc.cast(pc.utf8_trim_whitespace(text), pa.decimal128(38, 0))
+        return exact_numbers(column, text, name=name, place=_placer(path))
     return column
 
 
 def _settled_type(type_: pa.DataType) -> pa.DataType:
     """Arrow infers seconds or nanoseconds: microseconds hold both, and years beyond 2262."""
     return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
-
-
-def _may_be_whole(column: Any) -> bool:
-    extremes = pc.min_max(column).as_py()
-    return any(value is not None and abs(value) >= _BEYOND_INT64 for value in extremes.values())
 
 
 def _bad_cell(column: Any, name: str, path: Path) -> str:
@@ -209,7 +207,7 @@ def _refuse_open_quote(path: Path, options: Options, table: pa.Table, header: li
     if not isinstance(last, str) or "\n" not in last:
         return
     with open_text(path, options.encoding) as text:
-        reader = csv.reader(text, delimiter=_delimiter(path, options), strict=True)
+        reader = csv.reader(text, delimiter=options.delimiter or ",", strict=True)
         try:
             for _ in reader:
                 pass
@@ -232,15 +230,6 @@ def _refuse_other_delimiter(only: str, path: Path, options: Options) -> None:
                 f"{path} has one column {only!r}",
                 hint=f"its delimiter seems to be {word}: give delimiter={other!r}",
             )
-
-
-def _delimiter(path: Path, options: Options) -> str:
-    given = options.delimiter
-    if given is not None:
-        if len(given) != 1 or not given.isascii() or given in '\0\r\n"':
-            raise DataError(f"delimiter {given!r}", hint="give one ASCII character, such as ';' or a tab")
-        return given
-    return "\t" if any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes[-2:]) else ","
 
 
 def _placer(path: Path) -> Callable[[int], str]:

@@ -6,14 +6,16 @@ import difflib
 import glob
 import io
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError
+from holdstrue.rules.types import Declared
 
 _FORMATS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
@@ -36,6 +38,12 @@ class Options:
     encoding: str = "utf8"
     delimiter: str | None = None
     null_values: tuple[str, ...] = ("",)
+    types: Mapping[str, Declared] = field(default_factory=dict)
+    notes: Notes | None = field(default=None, compare=False)
+    watched: tuple[str, ...] | None = None
+    """The columns that notes may be about; None for all of them."""
+    only_declared: bool = False
+    """Whether the schema holds nothing but declared columns, so that the table itself is not known yet."""
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type asked for a column; None where it is left to what the file holds."""
@@ -43,6 +51,19 @@ class Options:
             return None
         type_ = self.schema.field(name).type
         return None if pa.types.is_null(type_) else type_
+
+    def untyped(self) -> Options:
+        """The same with declared columns as text, which is what they are before they are converted."""
+        if not self.types:
+            return self
+        fields = [] if self.schema is None else [f for f in self.schema if f.name not in self.types]
+        schema = pa.schema([*fields, *((name, pa.string()) for name in self.types)])
+        return replace(self, schema=schema, only_declared=self.schema is None)
+
+    def note(self, text: str) -> None:
+        """Say something about what was read, where somebody listens."""
+        if self.notes is not None:
+            self.notes.add(text)
 
     def selected(self, names: Sequence[str], file: str) -> list[str]:
         """The names to read out of those a file has, or an error for the first that it lacks."""

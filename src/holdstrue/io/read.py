@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdstrue.data.changes import Places, Source
+from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError
+from holdstrue.io.declared import arrow_type, declared_table, require_known
+from holdstrue.io.doubts import doubts
+from holdstrue.io.exact import EXACT_BELOW
 from holdstrue.io.files import Options, expand, format_of, one_format
-from holdstrue.io.fit import fit_column, plain_table
+from holdstrue.io.fit import fit_column, kind, plain_table
 from holdstrue.io.records import records_table
+from holdstrue.rules.types import Declared
 
 _UNTYPED = frozenset({"csv", "tsv"})
+_WRITTEN = _UNTYPED | {"json"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,9 @@ def read_table(
     encoding: str = "utf8",
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
-    null_values: Sequence[str] = ("",),
+    null_values: Sequence[str] = (),
+    types: Mapping[str, str | Declared] | None = None,
+    notes: Notes | None = None,
 ) -> pa.Table:
     """Read a table.
 
@@ -55,9 +64,16 @@ def read_table(
     format
         csv, tsv, parquet, arrow or json, where the name of the file does not tell.
     delimiter
-        Of CSV files: a comma, or a tab for .tsv, unless given.
+        Of CSV files. Unless given it is a comma, or a tab for .tsv; a semicolon, tab or pipe where all of the
+        first lines say so, and then a note does.
     null_values
-        Cells of a CSV file that mean NULL when they are not quoted.
+        Cells of a CSV file that mean NULL when they are not quoted, beside the empty one.
+    types
+        What columns hold, such as `{"born": "date(%d.%m.%Y)", "price": "decimal(comma)"}`: text, integer,
+        number, decimal, boolean, date, time or timestamp. Text is parsed so; values that have a type
+        already must have this one, or become it without loss.
+    notes
+        Where to keep what there is to say about the reading.
 
     Returns
     -------
@@ -69,8 +85,17 @@ def read_table(
     >>> read_table([{"id": 1, "zip": "10001"}, {"id": 2}], columns=["zip"]).to_pydict()
     {'zip': ['10001', None]}
     """
-    options = Options(None if columns is None else tuple(columns), schema, encoding, delimiter, tuple(null_values))
+    names = None if columns is None else tuple(columns)
+    declared = declared_types(types)
+    options = Options(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
     return load(source, options, format).table
+
+
+def declared_types(types: Mapping[str, str | Declared] | None) -> dict[str, Declared]:
+    """Declared types by column, from their texts."""
+    return {
+        name: text if isinstance(text, Declared) else Declared.of(text, name) for name, text in (types or {}).items()
+    }
 
 
 def schema_of(
@@ -79,6 +104,8 @@ def schema_of(
     encoding: str = "utf8",
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
+    null_values: Sequence[str] = (),
+    types: Mapping[str, str | Declared] | None = None,
 ) -> pa.Schema:
     """The names and types of a source, without reading all of it where that can be avoided.
 
@@ -89,14 +116,18 @@ def schema_of(
     ['id']
     """
     _refuse_lazy(source)
-    options = Options(encoding=encoding, delimiter=delimiter)
+    declared = declared_types(types)
+    options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
     elif paths := paths_of(source):
-        schema = _file_schema(paths[0], options, format_of(paths[0], format))
+        schema = _file_schema(paths[0], options.untyped(), format_of(paths[0], format))
     else:
-        schema = load(source, options, format).table.schema
-    return plain_table(pa.Table.from_batches([], schema=schema)).schema
+        schema = load(source, replace(options, types={}), format).table.schema
+    plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
+    require_known(declared, plain.names, "the data")
+    fields = [pa.field(f.name, (arrow_type(declared[f.name]) if f.name in declared else None) or f.type) for f in plain]
+    return pa.schema(fields)
 
 
 def joint_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema], format_: str) -> pa.Schema:
@@ -117,7 +148,28 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     _refuse_lazy(source)
     paths = paths_of(source)
     if paths:
-        return _load_files(paths, options, one_format(paths, format))
+        format_ = one_format(paths, format)
+        loaded = _load_files(paths, options, format_)
+        if options.notes is not None and format_ in _UNTYPED:
+            _note_doubts(loaded, options)
+    else:
+        loaded = _load_object(source, options, name)
+    if not options.types:
+        return loaded
+    if options.schema is None:
+        require_known(options.types, loaded.table.column_names, loaded.places.sources[0].name)
+    return replace(loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema))
+
+
+def _note_doubts(loaded: Loaded, options: Options) -> None:
+    table = loaded.table
+    watched = [name for name in options.watched or table.column_names if options.type_of(name) is None]
+    for doubt in doubts(table, watched, options.types):
+        options.note(doubt.note(loaded.places.place))
+
+
+def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
+    """The table that an object in memory holds; its declared columns are left as they are."""
     table, kind = _table_of(source, options)
     name = name or kind
     places = Places((Source(name, table.num_rows),))
@@ -202,7 +254,7 @@ def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
     if options.schema is None or table.schema.equals(options.schema):
         return table
     for i, name in enumerate(table.column_names):
-        type_ = options.type_of(name)
+        type_ = None if name in options.types else options.type_of(name)
         if type_ is not None and table.column(i).type != type_:
             column = fit_column(table.column(i), type_, name=name, place=places.place)
             table = table.set_column(i, name, column)
@@ -214,6 +266,10 @@ def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
     places = Places(tuple(Source(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
     if len(tables) == 1:
         return Loaded(tables[0], places)
+    if format_ in _WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
+        # What are doubles in one file are numbers in another that no double holds: all of it becomes decimals.
+        exact = {name: Declared("decimal") for name in mixed}
+        return load(paths, replace(options, types={**options.types, **exact}), format_)
     if format_ != "json":  # in JSON a name that is not there means NULL
         _require_same_columns(paths, tables)
     clash = _clash(tables)
@@ -243,11 +299,11 @@ def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
     elif format_ == "json":
         from holdstrue.io.jsonlines import read_json
 
-        return read_json(path, options)
+        return read_json(path, options.untyped())
     else:
         from holdstrue.io.delimited import read_csv
 
-        return read_csv(path, _delimited(options, format_))
+        return read_csv(path, _delimited(options.untyped(), format_))
     return _fitted(plain_table(table), options, Places((Source(str(path), table.num_rows),)))
 
 
@@ -284,6 +340,35 @@ def _require_same_columns(paths: list[Path], tables: list[pa.Table]) -> None:
             has, lacks = (paths[0], path) if name in first else (path, paths[0])
             hint = "read files that have the same columns"
             raise DataError(f"{lacks} has no column {name!r}, {has} has", hint=hint)
+
+
+def _inexact_together(tables: list[pa.Table]) -> set[str]:
+    """Columns of several files that would lose digits as doubles, or that are decimals of several sizes."""
+    found: dict[str, set[str]] = {}
+    for table in tables:
+        for field, column in zip(table.schema, table.columns, strict=True):
+            type_ = str(field.type) if pa.types.is_decimal(field.type) else kind(field.type)
+            found.setdefault(field.name, set()).add("wide int" if is_wide(column) else type_)
+    return {name for name, types in found.items() if exact_kind(types)}
+
+
+def is_wide(column: Any) -> bool:
+    """Whether whole numbers are beyond those that doubles hold."""
+    if not pa.types.is_integer(column.type):
+        return False
+    return any(abs(end) >= EXACT_BELOW for end in pc.min_max(column).as_py().values() if end)
+
+
+def exact_kind(types: Collection[str]) -> bool:
+    """Whether kinds of numbers must become decimals to go together.
+
+    >>> exact_kind({"float", "int"}), exact_kind({"float", "wide int"}), exact_kind({"wide int"})
+    (False, True, False)
+    """
+    decimals = [type_ for type_ in types if type_.startswith("decimal")]
+    if not set(types) <= {*decimals, "int", "wide int", "float", "null"}:
+        return False  # beside anything else they are text
+    return len(decimals) > 1 or ("float" in types and (bool(decimals) or "wide int" in types))
 
 
 def _clash(tables: list[pa.Table]) -> str | None:

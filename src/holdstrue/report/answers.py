@@ -90,6 +90,8 @@ class Standing:
     keys: Mapping[str, tuple[str, ...]]
     results: tuple[RuleResult, ...]
     history: tuple[Batched, ...] | None = None
+    notes: tuple[str, ...] = ()
+    """What there is to know about how the first rows were read, when the state was made just now."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `history` is there only when it was asked for."""
@@ -103,6 +105,7 @@ class Standing:
             "tables": {name: {"rows": rows, "key": list(self.keys[name])} for name, rows in self.rows.items()},
             "rules": self.rules(),
             **history,
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     def rules(self) -> list[dict[str, Any]]:

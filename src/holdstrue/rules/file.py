@@ -16,13 +16,14 @@ from holdstrue.rules.model import Rule, RuleSet, Tolerance
 from holdstrue.rules.normal import normalise
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import condition_text, text_of
+from holdstrue.rules.types import Types, checked_types
 from holdstrue.rules.weever import parse_weever
 
 RuleSource: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Iterable[str | Rule | Mapping[str, Any]]"
 
-_TOP = ("rules", "table", "key", "nulls")
+_TOP = ("rules", "table", "key", "nulls", "types")
 _NAMED = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^:='"`()\[\]#]+?))\s*:=""")
-_YAML = re.compile(r"\s*(?:#.*\n\s*)*(?:rules|table|key|nulls)\s*:(?!=)")
+_YAML = re.compile(r"\s*(?:#.*\n\s*)*(?:rules|table|key|nulls|types)\s*:(?!=)")
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\[\s*\{|\{))')
 _PATH = re.compile(
     r"[^\s()=<>\[\]]+\.(?:ya?ml|json|txt|rules|dcs?|conf|cfg|csv)|(?:\.{0,2}/|~)[^()=<>]*", re.IGNORECASE
@@ -86,9 +87,12 @@ def dump_rules(rules: RuleSet) -> str:
         content["key"] = list(rules.key)
     if rules.nulls != "unknown":
         content["nulls"] = rules.nulls
+    if rules.types:
+        content["types"] = dict(rules.types)
     content["rules"] = [_entry(rule) for rule in rules]
     # PyYAML writes odd line breaks such as U+0085 unescaped and reads them back as spaces.
-    values = [value for entry in (content, *content["rules"]) for value in entry.values()]
+    values = [value for entry in (content, dict(rules.types), *content["rules"]) for value in entry.values()]
+    values += [name for name, _ in rules.types]
     plain = all(value.replace("\n", "").isprintable() for value in values if isinstance(value, str))
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=plain, width=1000)
 
@@ -207,7 +211,8 @@ def _load_yaml(text: str, file: str) -> RuleSet:
         if isinstance(item, dict) and "name" in item:
             named.add(number - 1)
     table = text_field(content, "table", file or "the rules")
-    return RuleSet(_unique(rules, file, named), table, _key(content, file), _nulls(content, file))
+    key, nulls, types = _key(content, file), _nulls(content, file), _types(content, file)
+    return RuleSet(_unique(rules, file, named), table, key, nulls, types)
 
 
 def _yaml_content(text: str, file: str) -> Any:
@@ -271,6 +276,15 @@ def _nulls(content: Mapping[str, Any], file: str) -> Literal["unknown", "equal"]
             return "equal"
         case other:
             raise RuleError(f"{_at(file)}nulls {other!r}", hint="nulls is unknown or equal")
+
+
+def _types(content: Mapping[str, Any], file: str) -> Types:
+    types = content.get("types", {})
+    if not isinstance(types, dict) or not all(isinstance(part, str) for item in types.items() for part in item):
+        raise RuleError(
+            f"{_at(file)}types {types!r}", hint="types maps columns to types:\ntypes:\n  born: date(%d.%m.%Y)"
+        )
+    return checked_types(types.items(), _at(file))
 
 
 def _load_item(item: object, place: str) -> Rule:

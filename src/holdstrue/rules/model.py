@@ -259,12 +259,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """The rules of one file: with the table they speak of, its key, and how NULLs compare in FDs."""
+    """The rules of one file: with the table they speak of, its key, how NULLs compare in FDs, and declared types."""
 
     rules: tuple[Rule, ...]
     table: str | None = None
     key: tuple[str, ...] = ()
     nulls: Literal["unknown", "equal"] = "unknown"
+    types: tuple[tuple[str, str], ...] = ()
+    """Declared types of columns as they are written: (column or `table.column`, TYPE)."""
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.data.changes import Places, Source
+from holdstrue.data.notes import Notes
+from holdstrue.detect.ordering import SAMPLE
 from holdstrue.errors import ChangeError
 from holdstrue.io.feeds.debezium import debezium_table
 from holdstrue.io.feeds.ops import find_op_column
-from holdstrue.io.feeds.reading import not_for_units, recognise
+from holdstrue.io.feeds.reading import not_for_units, read_changes, recognise
 from holdstrue.io.feeds.target import Target
-from holdstrue.io.files import spelling_hint
-from holdstrue.spark.scatter import PATH
+from holdstrue.spark.scatter import PATH, open_file
 
 _ABOUT_CHANGES = {
     "delta": ("_change_type", "_commit_version", "_commit_timestamp"),
@@ -53,6 +55,7 @@ def feed_of(
     op_column: str | None,
     sample: pa.Table | None,
     units: Mapping[str, str] | None = None,
+    notes: Notes | None = None,
 ) -> Feed:
     """The feed of a data frame with these columns; a table not seen before takes its types from it.
 
@@ -66,7 +69,7 @@ def feed_of(
                 "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
             )
         return Feed("files", pa.schema([_typed(field, frame) for field in seen]), (PATH,))
-    target = Target(tuple(key), seen, "error" if seen is not None else "ignore", dict(units or {}))
+    target = Target(tuple(key), seen, "error" if seen is not None else "ignore", units=dict(units or {}))
     target.check_units()
     table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
     if feed == "auto":
@@ -81,11 +84,10 @@ def feed_of(
     own = [field for field in frame if field.name not in about or target.has(field.name)]
     if seen is None:
         return Feed(feed, pa.schema([_plain(field) for field in own]), names, op_column)
-    for field in own:
-        if field.name not in seen.names:
-            raise ChangeError(
-                f"unknown column {field.name!r} in the changes", hint=spelling_hint(field.name, seen.names)
-            )
+    new = [field.name for field in own if field.name not in seen.names]
+    if new and notes is not None:
+        shown = ", ".join(map(repr, new))
+        notes.add(f"the changes have columns that the table did not have: {shown}; left out, since no rule reads them")
     return Feed(feed, pa.schema([_typed(field, frame) for field in seen]), names, op_column)
 
 
@@ -100,6 +102,34 @@ def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
     """The columns of the rows inside Debezium's events, as the first of them tell."""
     places = Places((Source("the changes", sample.num_rows),))
     return pa.schema([_plain(field) for field in debezium_table(sample, places, target).rows.schema])
+@dataclass(frozen=True)
+class FirstSeen:
+    """Values of columns that a batch is the first to hold, as many as tell what they look like."""
+
+    runner: Any
+    frames: Mapping[str, Any]
+    feeds: Mapping[str, Feed]
+    keys: Mapping[str, tuple[str, ...]]
+    read: Mapping[str, Any]
+
+    def values(self, table: str, column: str) -> Any:
+        """The first values of a column."""
+        frame, feed, key = self.frames[table], self.feeds[table], self.keys[table]
+        if feed.kind == "files":
+            target = Target(key, feed.schema, "ignore")
+            paths = self.runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
+            parts = [open_file(path, target, self.read).changes().rows.column(column) for path in paths]
+            return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
+        if feed.kind == "debezium":
+            rows = self.runner.sample(frame, SAMPLE, 0)
+            return read_changes(rows, key=key, schema=feed.schema, feed="debezium", extra="ignore").rows.column(column)
+        return self.runner.sample(self.runner.select(frame, [column]), SAMPLE, 0).column(0)
+
+
+def new_fields(schema: pa.Schema, seen: pa.Schema | None) -> pa.Schema:
+    """The columns of which nothing was known before."""
+    known = {} if seen is None else {field.name: field.type for field in seen}
+    return pa.schema([field for field in schema if pa.types.is_null(known.get(field.name, pa.null()))])
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -7,9 +7,10 @@ quote that is never closed either not at all or in another way, and name no row.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,40 +20,126 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.io.files import one_format
-from holdstrue.io.read import joint_schema, paths_of, read_table, schema_of
+from holdstrue.io.declared import require_known
+from holdstrue.io.dialect import resolved
+from holdstrue.io.doubts import Doubt, doubts
+from holdstrue.io.files import Options, one_format
+from holdstrue.io.fit import kind
+from holdstrue.io.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
+from holdstrue.rules.types import Declared
 from holdstrue.spark.reading import tasks_in
 from holdstrue.spark.runner import SparkRunner, sendable
+from holdstrue.spark.typed import joint_types
 from holdstrue.spark.wire import SUMMARY, Message, failure, pack, raised, send
 
 SHARE = 32 << 20
 """Bytes that one task reads: some tenths of a second of work. Chosen, not tuned."""
 
 _PACKED = frozenset({".gz", ".bz2", ".zst", ".lz4", ".br"})
+_FOUND = b"found"
 _ELSE = "leave out --engine spark, or write the column with another type"
 
 
 def frame_of(
-    spark: SparkSession, source: Sequence[str], columns: Sequence[str] | None, read: Mapping[str, Any]
+    spark: SparkSession,
+    source: Sequence[str],
+    columns: Sequence[str] | None,
+    read: Mapping[str, Any],
+    *,
+    types: Mapping[str, Declared] | None = None,
+    watched: Sequence[str] | None = None,
+    notes: Notes | None = None,
 ) -> DataFrame:
-    """The rows of files as a data frame, of some columns or of all; a value that cannot be read is an error here."""
+    """The rows of files as a data frame, of some columns or of all; a value that cannot be read is an error here.
+
+    `types` are those that are declared; `notes` gets what there is to say, about the `watched` columns or all.
+    """
     paths = paths_of(list(source))
     format_ = one_format(paths, read.get("format"))
     if format_ == "parquet":
         return _parquet(spark, paths)
-    parts = [part for path in paths for part in parts_of(path, format_, str(read.get("encoding", "utf8")))]
-    reading = Reading(_shares(parts), None if columns is None else tuple(columns), {**read, "format": format_})
+    parts = [part for path in paths for part in _delimited(path, format_, read, notes)]
+    names = None if columns is None else tuple(columns)
+    declared = {name: type_ for name, type_ in (types or {}).items() if names is None or name in names}
+    looked = tuple(columns or ()) if watched is None else tuple(watched)
+    reading = Reading(_shares(parts), names, {**read, "format": format_}, declared, looked)
     runner = SparkRunner(spark)
     tasks = len(reading.shares)
-    said = list(runner.run([(runner.numbers(tasks), Types(reading))], [], tasks))
-    raised(said)
-    schemas = [message.table().schema for message in sorted(said, key=lambda message: message.route)]
-    schema = joint_schema([Path(part.path) for part in parts], schemas, format_)
+    schemas = _schemas(runner, reading, tasks)
+    if mixed := _inexact(schemas) - set(declared):
+        # doubles in one part and numbers that no double holds in another: all of it becomes decimals
+        declared |= {name: Declared("decimal") for name in mixed}
+        reading = replace(reading, types=declared)
+        schemas = _schemas(runner, reading, tasks)
+    require_known(types or (), {name for schema in schemas for name in schema.names} | set(types or ()) - set(declared),
+                  str(paths[0]))  # fmt: skip
+    if notes is not None:
+        notes.add(*_doubts(parts, schemas))
+    schema = _joint([Path(part.path) for part in parts], schemas, format_, declared)
     kinds = StructType([StructField(field.name, _kind(field)) for field in schema])
     # a check passes over its rows several times, and text should be read only once
     rows = Rows(reading, to_arrow_schema(kinds, timezone="UTC"))
     return runner.numbers(tasks).mapInArrow(sendable(rows), kinds).persist()
+
+
+def _delimited(path: Path, format_: str, read: Mapping[str, Any], notes: Notes | None) -> list[Part]:
+    """The parts of a file, each with the delimiter that the whole of it has."""
+    parts = parts_of(path, format_, str(read.get("encoding", "utf8")))
+    if format_ != "csv":
+        return parts
+    asked = {name: read[name] for name in ("encoding", "delimiter") if name in read}
+    delimiter = resolved(path, Options(notes=notes, **asked)).delimiter
+    return [replace(part, delimiter=delimiter) for part in parts]
+
+
+def _schemas(runner: SparkRunner, reading: Reading, tasks: int) -> list[pa.Schema]:
+    """The schema of every part, with what else was found in it as metadata."""
+    said = list(runner.run([(runner.numbers(tasks), Types(reading))], [], tasks))
+    raised(said)
+    return [message.table().schema for message in sorted(said, key=lambda message: message.route)]
+
+
+def _inexact(schemas: Iterable[pa.Schema]) -> set[str]:
+    """Columns that would lose digits if their parts were put together."""
+    found: dict[str, set[str]] = {}
+    for schema in schemas:
+        wide = _found_in(schema)["wide"]
+        for field in schema:
+            type_ = str(field.type) if pa.types.is_decimal(field.type) else kind(field.type)
+            found.setdefault(field.name, set()).add("wide int" if field.name in wide else type_)
+    return {name for name, types in found.items() if exact_kind(types)}
+
+
+def _doubts(parts: Sequence[Part], schemas: Sequence[pa.Schema]) -> Iterator[str]:
+    """Notes on columns that became text, with the rows of files rather than of parts; one a column."""
+    before: dict[str, int] = {}
+    told: set[str] = set()
+    for part, schema in zip(parts, schemas, strict=True):
+        found, start = _found_in(schema), before.get(part.path, 0)
+        for doubt in (Doubt(**said) for said in found["doubts"]):
+            if doubt.column not in told:
+                told.add(doubt.column)
+                yield doubt.note(lambda i, start=start, path=part.path: f"row {start + i + 1} of {path}")  # type: ignore[misc]
+        before[part.path] = start + found["rows"]
+
+
+def _found_in(schema: pa.Schema) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(schema.metadata[_FOUND])
+    return found
+
+
+def _joint(
+    paths: Sequence[Path], schemas: Sequence[pa.Schema], format_: str, declared: Mapping[str, Declared]
+) -> pa.Schema:
+    """The schema of all parts together; declared columns have one type in all of them."""
+    plain = [schema.remove_metadata() for schema in schemas]
+    found = joint_types(plain, declared)
+    settled = [
+        pa.schema([pa.field(field.name, found.get(field.name, field.type)) for field in schema]) for schema in plain
+    ]
+    return joint_schema(paths, settled, format_)
 
 
 def _parquet(spark: SparkSession, paths: list[Path]) -> DataFrame:
@@ -101,6 +188,7 @@ class Part:
     head: int = 0
     start: int = 0
     end: int | None = None
+    delimiter: str | None = None
 
 
 def parts_of(path: Path, format_: str, encoding: str) -> list[Part]:
@@ -168,10 +256,15 @@ class Reading:
     shares: tuple[tuple[tuple[int, Part], ...], ...]
     columns: tuple[str, ...] | None
     read: Mapping[str, Any]
+    types: Mapping[str, Declared]
+    watched: tuple[str, ...]
 
     def table(self, part: Part, schema: pa.Schema | None = None) -> pa.Table:
         """The rows of a part."""
-        options = {"columns": self.columns, "schema": schema, **self.read}
+        types = self.types if schema is not None else {n: replace(d, tight=True) for n, d in self.types.items()}
+        options = {"columns": self.columns, "schema": schema, **self.read, "types": types}
+        if part.delimiter is not None:
+            options["delimiter"] = part.delimiter
         if part.end is None:
             return _suited(read_table(part.path, **options), part.path)
         with tempfile.TemporaryDirectory(prefix="holdstrue-part-") as folder:
@@ -216,9 +309,20 @@ class Types:
     def _messages(self, tasks: Iterable[int]) -> Iterator[Message]:
         for number, part in (share for task in tasks for share in self.reading.shares[task]):
             try:
-                yield Message(0, SUMMARY, number, "", pack(self.reading.table(part).schema.empty_table()))
+                table = self.reading.table(part)
+                found = {
+                    "rows": table.num_rows,
+                    "doubts": [asdict(doubt) for doubt in self._doubts(table)],
+                    "wide": [name for name in table.column_names if is_wide(table.column(name))],
+                }
+                empty = table.schema.empty_table().replace_schema_metadata({_FOUND: json.dumps(found)})
+                yield Message(0, SUMMARY, number, "", pack(empty))
             except HoldstrueError as error:
                 yield failure(error, number)
+
+    def _doubts(self, table: pa.Table) -> list[Doubt]:
+        written = self.reading.read.get("format") in ("csv", "tsv")
+        return doubts(table, self.reading.watched, self.reading.types) if written else []
 
 
 @dataclass(frozen=True)

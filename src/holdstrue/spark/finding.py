@@ -20,6 +20,7 @@ def discover(
     key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     columns: Sequence[str] = (),
     state: Any = None,
+    types: Mapping[str, str] | None = None,
     **choices: Any,
 ) -> Discovery:
     """Find the rules that hold in a data frame, or between several; see `holdstrue.discover`.
@@ -36,7 +37,17 @@ def discover(
         wanted = [c for c in frame.columns if not columns or c in columns or c in keys]
         tables[name] = runner.select(frame, wanted).toArrow()
     given: Any = tables if isinstance(data, Mapping) else tables["data"]
-    return discover_here(given, kinds, key=key, columns=columns, state=state, within=Tiles(runner), **choices)
+    # text that Spark read is parsed here; what the types of columns that are not looked at are, nobody asks
+    read = {name: set(table.column_names) for name, table in tables.items()}
+    declared = {name: text for name, text in (types or {}).items() if _is_read(name, read) or not columns}
+    return discover_here(
+        given, kinds, key=key, columns=columns, state=state, types=declared, within=Tiles(runner), **choices
+    )
+
+
+def _is_read(name: str, read: Mapping[str, set[str]]) -> bool:
+    table, _, column = name.partition(".")
+    return name in next(iter(read.values())) or column in read.get(table, ())
 
 
 def _names(key: str | Sequence[str] | None) -> set[str]:

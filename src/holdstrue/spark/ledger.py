@@ -37,6 +37,8 @@ class Settled:
     """Whether a batch that was said to be small was not."""
     moved: bool
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
+    notes: tuple[str, ...] = ()
+    """What there is to know about how the changes were read."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Ledger:
         kept: dict[int, int] = {}
         counted: dict[str, int] = {}
         files, lists, left, entered, crowded, overflow = [], [], 0, 0, False, False
+        notes: dict[str, None] = {}
         for message in messages:
             if message.kind != SUMMARY:
                 continue
@@ -65,6 +68,7 @@ class Ledger:
                 kept[int(check)] = kept.get(int(check), 0) + count
             for table, count in said.get("counted", {}).items():
                 counted[table] = counted.get(table, 0) + count
+            notes |= dict.fromkeys(said.get("notes", ()))
             crowded |= "crowded" in said
             overflow |= "overflow" in said
             if "moved" in said:
@@ -79,8 +83,9 @@ class Ledger:
                     before = steps.get(int(check), (0, 0))
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
         return Settled(
-            shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered)
-        )
+            shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered),
+            tuple(notes),
+        )  # fmt: skip
 
     def after(self, settled: Settled) -> Ledger:
         """The ledger when the batch is in."""

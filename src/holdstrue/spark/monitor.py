@@ -16,6 +16,7 @@ from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.store import RunFile, Store
 from holdstrue.plan.compile import IndexKind
+from holdstrue.rules.types import types_of_table
 from holdstrue.spark.lists import settled
 from holdstrue.spark.reading import Listing, tasks_in
 from holdstrue.spark.runner import SparkRunner, column
@@ -45,6 +46,8 @@ class Monitor(Sharded):
         As for `holdstrue.Monitor`; not needed for a state that is there.
     data
         Rows to start with, if the state is new: a data frame, or a mapping from table name.
+    types
+        What columns hold, as for `holdstrue.Monitor`: text is parsed so, in every batch.
     shards, blocks, tasks
         How rows are spread: shards of each route, blocks of the grid of a hot place, tasks of a
         batch. Chosen by the number of rows and cores unless given.
@@ -61,6 +64,7 @@ class Monitor(Sharded):
         *,
         data: DataFrame | Mapping[str, DataFrame] | None = None,
         index: IndexKind = "blocks",
+        types: Mapping[str, str] | None = None,
         shards: int | None = None,
         blocks: int | None = None,
         tasks: int | None = None,
@@ -69,13 +73,15 @@ class Monitor(Sharded):
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
         shape = Shape(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, shape=shape)
+        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, shape=shape)
+        self.notes: tuple[str, ...] = ()
+        """What there is to know about how the first rows were read."""
         if data is not None:
             if self.batches:
                 raise HoldstrueError(
                     f"{self.path} holds {self.batches} batches already", hint="leave data out to go on with it"
                 )
-            self.apply(data, limit=0, feed="append")
+            self.notes = self.apply(data, limit=0, feed="append").notes
 
     def violations(self, rule: str | None = None) -> DataFrame:
         """All violations there are now: rule, pair, t and s, read from the shards when the data frame is read."""
@@ -113,6 +119,9 @@ class Monitor(Sharded):
         if name not in state.keys:
             raise HoldstrueError(f"no table {name!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
         key = state.keys[name]
+        declared = types_of_table(state.rules.types, name, state.main, state.keys)
+        if declared and name in state.schemas:
+            rows = self._spark_runner.declared(rows, declared, state.schemas[name])
         for part in key:
             if part not in rows.columns:
                 raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
@@ -200,6 +209,7 @@ class Monitor(Sharded):
         on_conflict: OnConflict = "error",
         feed: str = "auto",
         op_column: str | None = None,
+        types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
         few: bool = False,
     ) -> Delta:
@@ -219,7 +229,8 @@ class Monitor(Sharded):
         feed, op_column
             How the changes are written: append, ops, debezium, delta, iceberg, files (paths of
             change files), or auto: told by the names of the columns.
-
+        types
+            What columns hold, where the monitor does not know it yet, or how this batch writes them.
         read
             Options of `read_changes` for change files.
         few
@@ -231,8 +242,9 @@ class Monitor(Sharded):
         and what Spark takes for one job of two shuffles.
         """
         return super().apply(
-            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, read=read, few=few
-        )
+            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, types=types,
+            read=read, few=few,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from holdstrue.rules.types import Declared
 from holdstrue.spark.sharded import Stage
 from holdstrue.spark.wire import Message, receive
 
@@ -51,6 +52,12 @@ class SparkRunner:
     def gathered(self, frame: DataFrame) -> DataFrame:
         """The same rows, in their order, in one partition."""
         return frame.coalesce(1)
+
+    def declared(self, frame: DataFrame, types: Mapping[str, Declared], known: pa.Schema | None) -> DataFrame:
+        """The data frame with its columns as declared."""
+        from holdstrue.spark.typed import declared_frame
+
+        return declared_frame(frame, types, known)
 
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""

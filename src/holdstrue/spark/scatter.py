@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.changes import Changes, Places, Source
+from holdstrue.data.notes import Notes
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError
 from holdstrue.io.feeds import read_changes
@@ -21,9 +22,10 @@ from holdstrue.io.feeds.reading import Opened, open_changes
 from holdstrue.io.feeds.target import Target
 from holdstrue.io.files import Options
 from holdstrue.plan.layout import HOME, Columns
+from holdstrue.rules.types import Declared
 from holdstrue.spark.dispatch import first_rows
 from holdstrue.spark.job import Job
-from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, Message, failure, send, to_tasks
+from holdstrue.spark.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 
 COMMIT = ":commit"
 PATH = "path"
@@ -50,6 +52,8 @@ class Scatter:
     read: Mapping[str, Any] = field(default_factory=dict)
     seen: pa.Schema | None = None
     """All columns of the table, kept or not."""
+    types: Mapping[str, Declared] = field(default_factory=dict)
+    """What is declared of the columns of change files."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of changes in, messages out."""
@@ -58,11 +62,14 @@ class Scatter:
     def messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         """The messages themselves."""
         at = partition() * _PARTITION_ROWS
+        notes = Notes()
         try:
             for batch in batches:
-                for part, commits in self._changes(pa.Table.from_batches([batch]), at):
+                for part, commits in self._changes(pa.Table.from_batches([batch]), at, notes):
                     yield from self.sent(part, commits, at)
                     at += len(part)
+            if notes:
+                yield say(SUMMARY, {"notes": list(notes)})
         except HoldstrueError as error:
             yield failure(error, HOME)
 
@@ -74,13 +81,14 @@ class Scatter:
         schema = self.job.layout.plan.schemas[self.table]
         return Target(self.job.layout.keys[self.table], schema, "ignore")
 
-    def _changes(self, rows: pa.Table, at: int) -> Iterator[tuple[Changes, NDArray[np.int64] | None]]:
+    def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, NDArray[np.int64] | None]]:
         target = self._target()
         if self.feed == "files":
-            # a file has all columns of the table, and a column of the table is never an operation
-            whole = Target(target.key, self.seen)
+            # a file may have all columns of the table, and a column of the table is never an operation
+            kept = frozenset(self.job.layout.plan.schemas[self.table].names)
+            whole = Target(target.key, self.seen, needed=kept, notes=notes)
             for path in rows.column(PATH).to_pylist():
-                opened = open_file(path, whole, self.read)
+                opened = open_file(path, whole, {**self.read, "types": self.types})
                 if opened.feed in _LOGS:
                     # a commit may lie in several files, so that only the rows' homes can settle it
                     yield _log(opened.table, opened.places, whole, opened.feed)
@@ -122,7 +130,7 @@ def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
     target = replace(target, units=read.get("units", {}))
     if "null_values" in asked:
         asked["null_values"] = tuple(asked["null_values"])
-    return open_changes(local, target, options=Options(None, target.schema, **asked), **known)
+    return open_changes(local, target, options=Options(None, target.schema, notes=target.notes, **asked), **known)
 
 
 def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> pa.Schema:

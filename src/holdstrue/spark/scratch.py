@@ -14,16 +14,20 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.check import check as check_here
 from holdstrue.detect.delta import RuleResult, Violation
+from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
+from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.report import Findings
 from holdstrue.detect.tables import plain_field
 from holdstrue.detect.views import known_rule, status_of
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.io.fit import is_text
 from holdstrue.plan.bind import own_columns, require_columns
 from holdstrue.plan.compile import IndexKind, Plan, compile_rules, main_table, needed_columns, table_of
 from holdstrue.plan.explain import explain
 from holdstrue.plan.layout import HOME, Columns, Layout
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
+from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.spark.dispatch import first_rows
 from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.spark.job import Job
@@ -34,6 +38,7 @@ from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.sharded import HOT_FROM, Shape, violation_of
 from holdstrue.spark.standing import explain_layout
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
+from holdstrue.spark.typed import declared_frame
 from holdstrue.spark.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 from holdstrue.spark.work import Routes, loaded
 
@@ -48,6 +53,7 @@ def check(
     key: str | Sequence[str] | None = None,
     limit: int | None = 1000,
     index: IndexKind = "blocks",
+    types: Mapping[str, str] | None = None,
     shards: int | None = None,
     blocks: int | None = None,
     tasks: int | None = None,
@@ -66,6 +72,8 @@ def check(
         number that says where Spark read them: partition times 2^33 plus the place in it.
     limit
         How many violations the report lists; counts are always exact.
+    types
+        What columns hold, beside what the rule file declares: text is parsed so (see `holdstrue.check`).
     shards, blocks, tasks
         How the work is cut; chosen by the number of rows and cores unless given.
     hot_from
@@ -75,14 +83,15 @@ def check(
     """
     if limit is not None and limit < 0:
         raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
-    ruleset = load_rules(rules)
+    ruleset = with_types(load_rules(rules), types)
     frames = dict(data) if isinstance(data, Mapping) else {}
     main = main_table(ruleset, tuple(frames))
     frames = frames or {main: data}  # type: ignore[dict-item]
     spark = next(iter(frames.values())).sparkSession
     runner = SparkRunner(spark)
     needed = needed_columns(ruleset, main)
-    frames = {name: frame for name, frame in frames.items() if name in needed}
+    declared = {name: types_of_table(ruleset.types, name, main, frames) for name in frames}
+    frames = {name: declared_frame(frame, declared[name]) for name, frame in frames.items() if name in needed}
     schemas = {name: runner.schema(frame) for name, frame in frames.items()}
     require_columns(ruleset, main, schemas)
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
@@ -100,6 +109,7 @@ def check(
             sources[name] = sources[name].withColumn(ROW, F.monotonically_increasing_id())
         kept[name] = pa.schema(fields)
     plan = compile_rules(ruleset, main, kept, index)
+    notes = _order_notes(runner, plan, sources, declared)
     shape = Shape(shards, blocks, tasks, hot_from)
     most = 2**31 - 1 if limit is None else limit
     probe = shape.blocks is None
@@ -122,7 +132,22 @@ def check(
     for number, rule in enumerate(ruleset):
         counts = ledger.counts(number, distinct.get(number))
         results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows[table_of(rule, main)])))
-    return Report(tuple(results), rows, limit, heard.lists, ledger, fresh)
+    return Report(tuple(results), rows, limit, heard.lists, ledger, fresh, notes=notes)
+
+
+def _order_notes(
+    runner: SparkRunner,
+    plan: Plan,
+    sources: Mapping[str, DataFrame],
+    declared: Mapping[str, Mapping[str, Declared]],
+) -> tuple[str, ...]:
+    """What there is to say about text that rules order, by its first rows."""
+
+    def values(table: str, name: str) -> Any:
+        return runner.sample(runner.select(sources[table], [name]), ORDER_SAMPLE, 0).column(0)
+
+    ordered = ordered_text(plan.rules, plan.main, plan.schemas)
+    return tuple(order_notes(ordered, values, declared.__getitem__))
 
 
 def _layout(
@@ -283,7 +308,10 @@ class Report(Findings):
         found = rows_with_keys(frame, layout.keys[table], columns, keys)
         if found.num_rows > len(keys) and not isinstance(result.rule.body, Inclusion):
             # rows share a key, so that only the rule itself can tell which of them break it
-            here = check_here(found, replace(layout.plan.rules, rules=(result.rule,)), key=layout.keys[table])
+            # some rows say nothing about what all of them look like: text that was ordered is ordered here too
+            text = {field.name: "text" for field in found.schema if is_text(field.type)}
+            alone = replace(layout.plan.rules, rules=(result.rule,), types=())
+            here = check_here(found, alone, key=layout.keys[table], types=text)
             return here.examples(here.results[0], limit)
         rows = by_key(found, layout.keys[table], columns)
         return [(v, [rows[key] for key in ((v.t, v.s) if v.pair else (v.t,))]) for v in own]

@@ -13,11 +13,13 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.data.notes import Notes
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
+from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.detect.tables import batch_name, keys_of
+from holdstrue.detect.tables import batch_name, keys_of, types_for_batch
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds.reading import FEEDS
 from holdstrue.io.feeds.target import Target
@@ -26,7 +28,8 @@ from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.layout import Layout
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import RuleSet
-from holdstrue.spark.feeds import Feed, feed_of
+from holdstrue.rules.types import Declared, with_types
+from holdstrue.spark.feeds import Feed, FirstSeen, feed_of, new_fields
 from holdstrue.spark.home import Few, Homes
 from holdstrue.spark.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.spark.job import Job
@@ -62,6 +65,9 @@ class Runner(Protocol):
 
     def gathered(self, frame: Frame) -> Frame:
         """The same rows, in their order, in one partition."""
+
+    def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
+        """The frame with its columns as declared; `known` are the types that earlier values decided."""
 
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
@@ -102,6 +108,7 @@ class Sharded:
         key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         *,
         index: IndexKind = "blocks",
+        types: Mapping[str, str] | None = None,
         shape: Shape | None = None,
     ) -> None:
         self._runner = runner
@@ -111,8 +118,8 @@ class Sharded:
         if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
             if rules is None:
                 Store(self.path).manifest()
-            self._create(load_rules(rules), key, index)
-        self._check_rules(rules)
+            self._create(with_types(load_rules(rules), types), key, index)
+        self._check_rules(rules, types)
 
     def _create(self, rules: RuleSet, key: Any, index: IndexKind) -> None:
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != rules.table)
@@ -120,11 +127,14 @@ class Sharded:
         state = State(rules, main, keys_of(rules, key, main), index, Seed.new(), batches=0)
         Durable.create(self.path, state, None, []).close()
 
-    def _check_rules(self, rules: Any) -> None:
+    def _check_rules(self, rules: Any, types: Mapping[str, str] | None) -> None:
         durable, state = self._opened(read_only=True)
         durable.close()
         self.rules = state.rules
-        if rules is not None and dump_rules(load_rules(rules)) != dump_rules(state.rules):
+        given = None if rules is None else load_rules(rules)
+        declared = {**dict(() if given is None else given.types), **(types or {})}
+        types_for_batch(state.rules, state.main, state.keys, state.schemas, declared)
+        if given is not None and dump_rules(replace(given, types=())) != dump_rules(replace(state.rules, types=())):
             raise StateError(
                 f"{self.path} watches other rules than those given",
                 hint="leave the rules out to go on with its own, or choose another directory",
@@ -144,6 +154,7 @@ class Sharded:
         on_conflict: OnConflict = "error",
         feed: str = "auto",
         op_column: str | None = None,
+        types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
         few: bool = False,
     ) -> Delta:
@@ -158,17 +169,27 @@ class Sharded:
             if batch_id is not None and durable.seen(batch):
                 return self._again(durable, state, batch)
             frames = changes if isinstance(changes, Mapping) else {state.main: changes}
-            feeds = {
-                name: self._feed(state, name, frame, feed, op_column, read or {}) for name, frame in frames.items()
-            }
+            rules, declared = types_for_batch(state.rules, state.main, state.keys, state.schemas, types)
+            state = replace(state, rules=rules)
+            frames = {name: self._typed(state, name, frame, feed, declared) for name, frame in frames.items()}
+            notes = Notes()
+            feeds = {}
+            for name, frame in frames.items():
+                own_read = {**(read or {}), "types": declared[name]}
+                feeds[name] = self._feed(state, name, frame, feed, op_column, own_read, notes)
             learned = dict(state.schemas) | {name: found.schema for name, found in feeds.items()}
             first = durable.sharding is None and not state.schemas
             layout = self._layout(durable, replace(state, schemas=learned), frames, feeds, first=first)
+            told = {name: new_fields(found.schema, state.schemas.get(name)) for name, found in feeds.items()}
+            first_seen = FirstSeen(self._runner, frames, feeds, state.keys, read or {})
+            notes.add(*order_notes(ordered_text(rules, state.main, told), first_seen.values, declared.__getitem__))
             if not first:
                 durable, state = self._suited(durable, state, layout)
             state = replace(state, schemas=learned)
             job = self._job(durable, layout, 2**31 - 1 if limit is None else limit, on_conflict)
-            return self._run(durable, state, job, batch, frames, feeds, read or {}, first=first, few=few)
+            delta = self._run(durable, state, job, batch, frames, feeds, declared, read or {}, first=first, few=few)
+            notes.add(*delta.notes)
+            return replace(delta, notes=tuple(notes))
         finally:
             durable.close()
 
@@ -180,6 +201,7 @@ class Sharded:
         batch: str,
         frames: Mapping[str, Frame],
         feeds: Mapping[str, Feed],
+        declared: Mapping[str, Mapping[str, Declared]],
         read: Mapping[str, Any],
         *,
         first: bool,
@@ -191,7 +213,7 @@ class Sharded:
         for name, frame in frames.items():
             found = feeds[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
-            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read), found.schema)
+            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(read), found.schema, declared[name])
             sources.append((self._runner.select(frame, columns), stage))
         ledger = Ledger(job.layout, durable.shards)
         heard = None
@@ -219,7 +241,7 @@ class Sharded:
         state = replace(state, batches=state.batches + 1, last_batch=batch, rows=after.rows(), counts=counts)
         durable.commit_shards(state, sharding(after.layout), after.shards, files, lines, kept=bool(heard.kept))
         added, removed = delta_lists(durable.lists(files), limit)
-        return Delta(batch, added, removed, steps)
+        return Delta(batch, added, removed, steps, notes=heard.notes)
 
     def _again(self, durable: Durable, state: State, batch: str) -> Delta:
         standing = {name: Step(0, 0, counts.open) for name, counts in state.counts.items()}
@@ -238,6 +260,16 @@ class Sharded:
         finally:
             durable.close()
 
+    def _typed(
+        self, state: State, table: str, frame: Frame, feed: str, declared: Mapping[str, Mapping[str, Declared]]
+    ) -> Frame:
+        """The frame with its columns as declared; change files are read so, one by one, in the tasks."""
+        if table not in state.keys:
+            raise HoldstrueError(f"no table {table!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
+        if feed == "files" or not declared[table]:
+            return frame
+        return self._runner.declared(frame, declared[table], state.schemas.get(table))
+
     def _feed(
         self,
         state: State,
@@ -246,9 +278,8 @@ class Sharded:
         feed: str,
         op_column: str | None,
         read: Mapping[str, Any],
+        notes: Notes,
     ) -> Feed:
-        if table not in state.keys:
-            raise HoldstrueError(f"no table {table!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
         schema = self._runner.schema(frame)
         seen = state.schemas.get(table)
         sample = None
@@ -258,7 +289,7 @@ class Sharded:
             # which type a column gets at last, all tasks must know before they read
             paths = self._runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
             schema = types_in(paths, Target(state.keys[table], seen), read)
-        return feed_of(schema, state.keys[table], seen, feed, op_column, sample, read.get("units"))
+        return feed_of(schema, state.keys[table], seen, feed, op_column, sample, read.get("units"), notes)
 
     # --- layout --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from holdstrue.cli.failures import CLEAN, VIOLATED, guarded, with_option
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
     AsList,
+    ColumnTypes,
     Conf,
     Conflict,
     Delimiter,
@@ -29,15 +31,17 @@ from holdstrue.cli.options import (
     OutputFile,
     State,
     Units,
+    column_types,
     named_paths,
     reading,
     units_of,
 )
-from holdstrue.cli.output import Output, left_out
+from holdstrue.cli.output import Output, left_out, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import ChangeError, HoldstrueError
 
 if TYPE_CHECKING:
+    from holdstrue.data.notes import Notes
     from holdstrue.detect.delta import Delta
     from holdstrue.detect.report import Report
     from holdstrue.report.lookup import Lookup, StateLookup
@@ -80,6 +84,7 @@ def apply(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Apply one batch of changes, whole or not at all, and say which violations it added and removed.
@@ -88,6 +93,7 @@ def apply(
     open from before: see status), or it had been applied before.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     tables = named_paths(table)
     cluster = cluster_of(engine, master, conf)
     if not changes and not tables:
@@ -104,10 +110,13 @@ def apply(
     listed = DEFAULT_LIMIT if limit is None else limit
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes or [path for paths in tables.values() for path in paths])}"):
+            from holdstrue.data.notes import Notes
             from holdstrue.report.forms import parts
 
-            batch = _batch(state, changes, tables, against, read)
+            notes = Notes()
+            batch = _batch(state, changes, tables, against, read, types, notes)
             how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict.value}
+            how["types"] = types
             read |= {"feed": feed.value, "op_column": op_column, **units_of(unit)}
             rows: Report | Lookup | None
             try:
@@ -118,6 +127,9 @@ def apply(
                     known, rows = _in_state(state)
             except ChangeError as error:
                 raise with_option(error) from error
+            notes.add(*delta.notes)
+        tell_notes(notes)
+        delta = replace(delta, notes=tuple(notes))
         out.write(parts(delta, format, limit=limit, color=out.color, report=rows))
     if format in ("jsonl", "csv") and delta.truncated:
         steps = delta.counts.values()
@@ -149,11 +161,18 @@ def _in_state(path: str) -> tuple[RuleSet, StateLookup]:
 
 
 def _batch(
-    path: str, changes: list[str] | None, tables: dict[str, list[str]], against: str | None, read: dict[str, Any]
+    path: str,
+    changes: list[str] | None,
+    tables: dict[str, list[str]],
+    against: str | None,
+    read: dict[str, Any],
+    types: dict[str, str],
+    notes: Notes,
 ) -> dict[str, Any]:
     """The changes of each table."""
     from holdstrue.cli.ruleset import require_tables
     from holdstrue.detect.durable import State as Known
+    from holdstrue.detect.tables import kept_names, types_for_batch
     from holdstrue.io.feeds import diff_tables
     from holdstrue.io.store import Store
 
@@ -161,6 +180,9 @@ def _batch(
     require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:
+        _, declared = types_for_batch(known.rules, known.main, known.keys, known.schemas, types)
+        needed = kept_names(known.rules, known.main, known.keys, known.main)
+        read = {**read, "types": declared[known.main], "needed": needed, "notes": notes}
         own = diff_tables(against, changes, known.keys[known.main], schema=known.schemas.get(known.main), **read)
     if changes and known.main in tables:
         raise HoldstrueError(f"table {known.main!r} is given both as CHANGES and as --table", hint="give it once")

@@ -12,6 +12,7 @@ from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
     AsReport,
+    ColumnTypes,
     Conf,
     Delimiter,
     Encoding,
@@ -29,10 +30,11 @@ from holdstrue.cli.options import (
     RuleTexts,
     Tables,
     column_names,
+    column_types,
     named_paths,
     reading,
 )
-from holdstrue.cli.output import Output, left_out
+from holdstrue.cli.output import Output, left_out, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
@@ -65,6 +67,7 @@ def check(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Find every violation of the rules in a table.
@@ -72,6 +75,7 @@ def check(
     Exit code 0: no rule of severity error is violated beyond its tolerance; 1: some are.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     tables = named_paths(table)
     cluster = cluster_of(engine, master, conf)
     with Output(output, format) as out:
@@ -80,8 +84,9 @@ def check(
             from holdstrue.detect.check import check as check_data
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
+            from holdstrue.rules.types import with_types
 
-            ruleset = rules_of(rules, rule, data, read)
+            ruleset = with_types(rules_of(rules, rule, data, read), types)
             main = main_table(ruleset, tuple(tables))
             if main in tables:
                 raise HoldstrueError(
@@ -98,6 +103,7 @@ def check(
                 named = replace(ruleset, table=main)
                 files = {main: data, **tables}
                 report = cluster.check(files, named, key=own, limit=listed, index=index.value, read=read)
+        tell_notes(report.notes)
         out.write(parts(report, format, limit=limit, color=out.color))
     if format in ("jsonl", "csv"):
         left_out(min(listed, report.total), report.total)

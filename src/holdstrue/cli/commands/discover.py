@@ -12,6 +12,7 @@ import typer
 from holdstrue.cli.cluster import cluster_of
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
+    ColumnTypes,
     Conf,
     Conflict,
     Delimiter,
@@ -27,11 +28,12 @@ from holdstrue.cli.options import (
     OpColumn,
     OutputFile,
     column_names,
+    column_types,
     duration,
     named_paths,
     reading,
 )
-from holdstrue.cli.output import Output
+from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
@@ -81,9 +83,7 @@ Support = Annotated[
 Confidence = Annotated[
     str, typer.Option(metavar="C", help="Share of them that must follow it: 0.95.", rich_help_panel=_SEARCH)
 ]
-Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
-]
+Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)]
 
 
 @guarded
@@ -134,6 +134,7 @@ def discover(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Find the rules that hold in a table, or between tables; with --apply, say which a batch ended and made.
@@ -141,6 +142,7 @@ def discover(
     Exit code 0; with --apply 1 when rules died.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     cluster = cluster_of(engine, master, conf)
     if apply:
         if state is None or data:
@@ -148,9 +150,11 @@ def discover(
                 "--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES"
             )
         how: dict[str, Any] = {"feed": feed.value, "op_column": op_column, "on_conflict": on_conflict.value}
+        how["types"] = types
         with Output(output, format) as out:
             with Working(f"applying {', '.join(apply)}"):
                 changes = _applied(state, apply, batch_id, how | read)
+            tell_notes(changes.notes)
             out.write(_changed(changes, format, color=out.color))
         return 1 if changes.died else CLEAN
     choices: dict[str, Any] = {
@@ -165,6 +169,7 @@ def discover(
         "confidence": confidence,
         "threads": threads,
         "columns": column_names(columns, "--columns"),
+        "types": types,
     }
     with Output(output, format) as out:
         with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
@@ -186,6 +191,7 @@ def discover(
             else:
                 raise HoldstrueError("no data is given", hint="holdstrue discover DATA")
             parts = list(_found(found, format, top, color=out.color))
+        tell_notes(found.notes)
         out.write(parts)
         found.close()
     return CLEAN

@@ -8,6 +8,7 @@ import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
+    ColumnTypes,
     Delimiter,
     Encoding,
     Index,
@@ -18,10 +19,11 @@ from holdstrue.cli.options import (
     Rules,
     RuleTexts,
     Tables,
+    column_types,
     named_paths,
     reading,
 )
-from holdstrue.cli.output import Output
+from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def explain(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Say how the rules are checked: passes, groups, indexes and the order of predicates.
@@ -46,13 +49,15 @@ def explain(
     With DATA they are held against it, since some orders depend on the values; without it types are left open.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     tables = named_paths(table)
     with Output(output, "text") as out:
         with Working("planning"):
             from holdstrue.cli.ruleset import require_tables, rules_of
             from holdstrue.plan.compile import main_table, needed_columns
+            from holdstrue.rules.types import with_types
 
-            ruleset = rules_of(rules, rule, data or (), read)
+            ruleset = with_types(rules_of(rules, rule, data or (), read), types)
             require_tables(tables, needed_columns(ruleset, main_table(ruleset, tuple(tables))))
             said = _with_data(ruleset, data, tables, index, read) if data else _without_data(ruleset, tables, index)
         out.write([said + "\n"])
@@ -65,21 +70,28 @@ def _with_data(
     from holdstrue.detect.check import check
     from holdstrue.report.lookup import plan_text
 
-    return plan_text(check(data, ruleset, tables=tables, limit=0, index=index.value, **read))
+    report = check(data, ruleset, tables=tables, limit=0, index=index.value, **read)
+    tell_notes(report.notes)
+    return plan_text(report)
 
 
 def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: Index) -> str:
-    """The plan for columns that have no type yet, which every comparison fits."""
+    """The plan for columns that have no type yet, which every comparison fits, unless one is declared."""
     import pyarrow as pa
 
     from holdstrue.detect.engine import Engine
+    from holdstrue.io.declared import arrow_type
     from holdstrue.plan.compile import compile_rules, main_table, needed_columns
     from holdstrue.plan.explain import explain as explained
+    from holdstrue.rules.types import types_of_table
 
     main = main_table(ruleset, tuple(tables))
+    needed = needed_columns(ruleset, main)
+    declared = {name: types_of_table(ruleset.types, name, main, needed) for name in needed}
+    types = {name: {c: arrow_type(d) for c, d in own.items()} for name, own in declared.items()}
     schemas = {
-        name: pa.schema([pa.field(column, pa.null()) for column in columns])
-        for name, columns in needed_columns(ruleset, main).items()
+        name: pa.schema([pa.field(column, types[name].get(column) or pa.null()) for column in columns])
+        for name, columns in needed.items()
     }
     plan = compile_rules(ruleset, main, schemas, index.value)
     return explained(plan, Engine(plan, schemas, keyed=False).explain())

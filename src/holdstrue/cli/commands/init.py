@@ -12,6 +12,7 @@ from holdstrue.cli.cluster import cluster_of
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
     AsList,
+    ColumnTypes,
     Conf,
     Delimiter,
     Encoding,
@@ -29,10 +30,11 @@ from holdstrue.cli.options import (
     State,
     Tables,
     column_names,
+    column_types,
     named_paths,
     reading,
 )
-from holdstrue.cli.output import Output
+from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import ChangeError, HoldstrueError
 
@@ -69,6 +71,7 @@ def init(
     encoding: Encoding = "utf8",
     delimiter: Delimiter = None,
     null_value: NullValues = None,
+    type_: ColumnTypes = None,
     input_format: InputFormat = None,
 ) -> int:
     """Make a state directory for rules and tables, with rows to start with or without.
@@ -76,6 +79,7 @@ def init(
     Exit code 0 when the state was made, whether or not its rows break rules.
     """
     read = reading(encoding, delimiter, null_value, input_format)
+    types = column_types(type_)
     tables = named_paths(table)
     cluster = cluster_of(engine, master, conf)
     keys = {
@@ -88,8 +92,9 @@ def init(
             from holdstrue.detect.monitor import Monitor
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
+            from holdstrue.rules.types import with_types
 
-            ruleset = rules_of(rules, rule, data or (), read)
+            ruleset = with_types(rules_of(rules, rule, data or (), read), types)
             main = main_table(ruleset, tuple({**tables, **keys}))
             known = needed_columns(ruleset, main)
             require_tables((*tables, *keys), known)
@@ -103,12 +108,16 @@ def init(
             rows = {**({main: data} if data else {}), **tables}
             try:
                 if cluster is None:
-                    Monitor.create(state, ruleset, keys, data=rows or None, index=index.value, read=read).close()
+                    with Monitor.create(
+                        state, ruleset, keys, data=rows or None, index=index.value, read=read
+                    ) as monitor:
+                        notes = monitor.notes
                 else:
-                    cluster.create(state, ruleset, keys, rows, index.value, read)
+                    notes = cluster.create(state, ruleset, keys, rows, index.value, read)
             except ChangeError as error:
                 raise _unique(error) from error
-        out.write(parts(standing_of(state), format, color=out.color))
+        tell_notes(notes)
+        out.write(parts(replace(standing_of(state), notes=notes), format, color=out.color))
     return CLEAN
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Places
+from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.io.feeds.matching import number_rows
 from holdstrue.io.feeds.target import Target
 from holdstrue.io.files import Options
-from holdstrue.io.read import Loaded, load
+from holdstrue.io.read import Loaded, declared_types, load
+from holdstrue.rules.types import Declared
 
 
 def diff_tables(
@@ -28,12 +30,16 @@ def diff_tables(
     encoding: str = "utf8",
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
-    null_values: Sequence[str] = ("",),
+    null_values: Sequence[str] = (),
+    types: Mapping[str, str | Declared] | None = None,
+    needed: Iterable[str] | None = None,
+    notes: Notes | None = None,
 ) -> Changes:
     """What turns `old` into `new`: deletes in the old order, then inserts and updates in the new order.
 
     Only rows that differ are updates; NULL equals NULL and NaN equals NaN here. Both sides are
-    anything `read_table` reads; the new one is read with the types of the old one.
+    anything `read_table` reads; the new one is read with the types of the old one. Where the columns
+    that are `needed` are given, others may be in one of them only, and are left out with a note.
 
     Runtime complexity: O((old + new) x columns), column by column.
 
@@ -46,13 +52,13 @@ def diff_tables(
     ([1, 3, 4], [2, 1, 0])
     """
     key = (key,) if isinstance(key, str) else tuple(key)
-    options = Options(None, schema, encoding, delimiter, tuple(null_values))
+    options = Options(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes)
     try:
         before = load(old, options, format, name="the old table")
         after = load(new, replace(options, schema=before.table.schema), format, name="the new table")
     except DataError as error:
         raise ChangeError(error.message, hint=error.hint) from error
-    old_rows, new_rows = _aligned(before, after)
+    old_rows, new_rows = _aligned(before, after, None if needed is None else set(needed), notes)
     for rows, places in ((old_rows, before.places), (new_rows, after.places)):
         Target(key).changes(rows, np.zeros(rows.num_rows, np.uint8), places)
 
@@ -76,16 +82,18 @@ def diff_tables(
     return Changes(rows, np.concatenate([np.full(len(gone), DELETE, np.uint8), ops[came]]), places)
 
 
-def _aligned(before: Loaded, after: Loaded) -> tuple[pa.Table, pa.Table]:
+def _aligned(before: Loaded, after: Loaded, needed: set[str] | None, notes: Notes | None) -> tuple[pa.Table, pa.Table]:
     """Both tables with the same columns, in the same order, of the same types."""
     old, new = before.table, after.table
     for name in sorted(set(old.column_names) ^ set(new.column_names)):
         has, lacks = (before, after) if name in old.column_names else (after, before)
-        raise ChangeError(
-            f"{lacks.places.sources[0].name} has no column {name!r}, {has.places.sources[0].name} has",
-            hint="compare tables that have the same columns",
-        )
-    new = new.select(old.column_names)
+        said = f"{lacks.places.sources[0].name} has no column {name!r}, {has.places.sources[0].name} has"
+        if needed is None or name in needed:
+            raise ChangeError(said, hint="compare tables that have the same columns")
+        if notes is not None:
+            notes.add(f"{said}: left out, since no rule reads it")
+    both = [name for name in old.column_names if name in new.column_names]
+    old, new = old.select(both), new.select(both)
     return old.cast(new.schema), new
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes, Places
+from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
+from holdstrue.io.declared import declared_table, require_known
 from holdstrue.io.feeds.append import append_changes
 from holdstrue.io.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened
 from holdstrue.io.feeds.delta import delta_changes
@@ -19,7 +21,8 @@ from holdstrue.io.feeds.iceberg import iceberg_changes
 from holdstrue.io.feeds.ops import find_op_column, ops_changes
 from holdstrue.io.feeds.target import Target
 from holdstrue.io.files import Options, format_of
-from holdstrue.io.read import load, paths_of
+from holdstrue.io.read import declared_types, load, paths_of
+from holdstrue.rules.types import Declared
 
 FEEDS = ("auto", "append", "ops", "debezium", "delta", "iceberg")
 
@@ -35,8 +38,11 @@ def read_changes(
     encoding: str = "utf8",
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
-    null_values: Sequence[str] = ("",),
+    null_values: Sequence[str] = (),
     units: Mapping[str, str] | None = None,
+    types: Mapping[str, str | Declared] | None = None,
+    needed: Iterable[str] | None = None,
+    notes: Notes | None = None,
 ) -> Changes:
     """Read one batch of changes, in the order in which they happened.
 
@@ -56,7 +62,10 @@ def read_changes(
         The column of operations in an ops feed, if its name is not one of the usual ones.
     extra
         Whether columns the table does not have are an error or are left out.
-    encoding, format, delimiter, null_values
+    needed
+        The columns that must be there. Where they are given, a column of the table that is not among them may
+        be missing, and one that the table does not have is left out; a note says so.
+    encoding, format, delimiter, null_values, types, notes
         As in `read_table`.
     units
         For Debezium's events without schema blocks: what numbers count in columns of times (`ms`, `us` or `ns`
@@ -69,8 +78,11 @@ def read_changes(
     >>> changes.ops.tolist(), changes.rows.column_names, changes.place(1)
     ([0, 2], ['id', 'zip'], 'row 2 of the table')
     """
-    options = Options(None, schema, encoding, delimiter, tuple(null_values))
-    target = Target((key,) if isinstance(key, str) else tuple(key), schema, extra, dict(units or {}))
+    watched = None if needed is None else tuple(needed)
+    options = Options(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes, watched)
+    must = None if watched is None else frozenset(watched)
+    keyed = (key,) if isinstance(key, str) else tuple(key)
+    target = Target(keyed, schema, extra, units=dict(units or {}), needed=must, notes=notes)
     return open_changes(source, target, feed, op_column, options, format).changes()
 
 
@@ -147,11 +159,19 @@ def _opened(
         elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
             known = debezium_events(events, target)
         if known is not None:
+            rows = declared_table(known.rows, options.types, known.place, target.schema, ChangeError)
+            known = replace(known, rows=rows)
             return Opened("debezium", target, known.rows, Places(events.sources), known=known)
     # Text takes its types while it is read; others when it is known which columns are the rows'.
     untyped = isinstance(source, list | tuple) if not paths else formats <= {"csv", "tsv", "json"}
     forced = target.without(op_column or "").schema if untyped else None
-    loaded = load(paths or source, replace(options, schema=forced), given)
+    types = options.types if untyped else {}
+    loaded = load(paths or source, replace(options, schema=forced, types=types), given)
+    if not untyped and options.types:
+        if target.schema is None:
+            require_known(options.types, loaded.table.column_names, loaded.places.sources[0].name)
+        place = loaded.places.place
+        loaded = replace(loaded, table=declared_table(loaded.table, options.types, place, target.schema))
     if feed == "auto":
         feed = recognise(loaded.table, target, op_column)
     return Opened(feed, target, loaded.table, loaded.places, op_column)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdstrue.data.changes import Changes, Places
+from holdstrue.data.changes import DELETE, Changes, Places
+from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError
 from holdstrue.io.files import spelling_hint
 from holdstrue.io.fit import fit_column
@@ -30,6 +31,9 @@ class Target:
     extra: Literal["error", "ignore"] = "error"
     units: Mapping[str, str] = field(default_factory=dict)
     """What numbers count in columns of times (ms, us or ns), where the feed does not say."""
+    needed: frozenset[str] | None = None
+    """The columns that must be there; where this is known, others may be missing, and new ones are left out."""
+    notes: Notes | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.schema is not None and any(plain_type(type_) != type_ for type_ in self.schema.types):
@@ -88,6 +92,8 @@ class Target:
                     f"the changes in {places.sources[0].name} have no key column {name!r}",
                     hint=spelling_hint(name, present),
                 )
+        if self.schema is not None and self.needed is not None:
+            rows = self._settled(rows, ops, places)
         rows = self._typed(rows, places)
         for name in self.key:
             column = rows.column(name)
@@ -103,6 +109,24 @@ class Target:
                     hint="every change must carry the whole key of its row",
                 )
         return Changes(rows, ops, places)
+
+    def _settled(self, rows: pa.Table, ops: NDArray[np.uint8], places: Places) -> pa.Table:
+        """The columns that the table has; those that no rule reads may come and go, which a note says."""
+        present = rows.column_names
+        new = [name for name in present if name not in self.names]
+        writes = np.flatnonzero(ops != DELETE)
+        missing = [name for name in self.names if name not in present] if writes.size else []
+        for name in sorted(set(missing) & (self.needed or set())):
+            raise ChangeError(
+                f"{places.place(int(writes[0]))}: no column {name!r}, which the rules read",
+                hint=f"{spelling_hint(name, present)}; only deletes may hold the key alone",
+            )
+        where = places.sources[0].name
+        if self.notes is not None and new:
+            self.notes.add(f"{where} has {_listed(new)}, which the table did not have: left out, no rule reads it")
+        if self.notes is not None and missing:
+            self.notes.add(f"{where} does not have {_listed(sorted(missing))}, which no rule reads")
+        return rows.drop_columns(new) if new else rows
 
     def _typed(self, rows: pa.Table, places: Places) -> pa.Table:
         if self.schema is None or rows.schema.equals(self.schema):
@@ -136,6 +160,11 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(type_):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(type_) else type_
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"{'column' if len(names) == 1 else 'columns'} {shown}"
 
 
 def read_words(

@@ -1,0 +1,97 @@
+"""Order on text is never silent: refused where the values look like numbers or dates, and said otherwise."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.data.looks import look_of
+from holdstrue.io.fit import is_text, plain_column
+from holdstrue.plan import bind
+from holdstrue.plan.compile import table_of
+from holdstrue.rules.model import DC, All, Column, Comparison, Condition, Not, Rule
+from holdstrue.rules.model import Any as Either
+from holdstrue.rules.types import Declared
+
+SAMPLE = 10_000
+"""Rows in which Spark looks at what is ordered."""
+
+
+def ordered_text(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> dict[tuple[str, str], Rule]:
+    """The text columns that rules order, by table and name, each with the first rule that does.
+
+    >>> from holdstrue.rules.file import load_rules
+    >>> found = ordered_text(load_rules("not(t.size > s.size)"), "data", {"data": pa.schema([("size", pa.string())])})
+    >>> list(found)
+    [('data', 'size')]
+    """
+    found: dict[tuple[str, str], Rule] = {}
+    for rule in rules:
+        table = table_of(rule, main)
+        for column in (*_in_body(rule), *_in_condition(rule.where)):
+            schema = schemas.get(table)
+            if schema is None or column not in schema.names:
+                continue
+            type_ = schema.field(column).type
+            if is_text(type_.value_type if pa.types.is_dictionary(type_) else type_):
+                found.setdefault((table, column), rule)
+    return found
+
+
+def order_notes(
+    ordered: Mapping[tuple[str, str], Rule],
+    values: Callable[[str, str], Any],
+    declared: Callable[[str], Mapping[str, Declared]],
+) -> Iterator[str]:
+    """What to say about text that rules order; a `RuleError` where its values look like something else.
+
+    Parameters
+    ----------
+    ordered
+        What `ordered_text` found.
+    values
+        The values of a column, or some thousands of them.
+    declared
+        The declared types of a table: text that is declared to be text is ordered as text.
+    """
+    for (table, column), rule in ordered.items():
+        name = f"column {column!r} of {table!r}"
+        seen = None if column in declared(table) else look_of(plain_column(values(table, column)))
+        if seen is not None and seen.nearly_all and not seen.look.ordered:
+            raise bind.error(
+                rule,
+                f"{name} is ordered and holds text, whose values look like {seen.look.words}: {seen.cell!r}",
+                column,
+                f"text is ordered character by character: declare what it holds with {_ways(column, seen.type)}, "
+                f"or {shlex.quote(column + '=text')} if text is meant",
+            )
+        yield f"{name} holds text, which rule {rule.name!r} orders: text is ordered by code point"
+
+
+def _ways(column: str, types: str) -> str:
+    return " or ".join(f"--type {shlex.quote(f'{column}={type_}')}" for type_ in types.split(" or "))
+
+
+def _in_body(rule: Rule) -> Iterator[str]:
+    if isinstance(rule.body, DC):
+        for predicate in rule.body.predicates:
+            if predicate.op.is_order:
+                yield predicate.left.name
+                if isinstance(predicate.right, Column):
+                    yield predicate.right.name
+
+
+def _in_condition(condition: Condition | None) -> Iterator[str]:
+    match condition:
+        case Comparison(column, op, right) if op.is_order:
+            yield column
+            if isinstance(right, str):
+                yield right
+        case Not(operand):
+            yield from _in_condition(operand)
+        case All(operands) | Either(operands):
+            for operand in operands:
+                yield from _in_condition(operand)
