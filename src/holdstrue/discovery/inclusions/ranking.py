@@ -31,8 +31,11 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from holdstrue.data.values import family_of
+from holdstrue.data.buffers import known, numbers, plain
+from holdstrue.data.content import doubles, limbs, whole_numbers
+from holdstrue.data.values import CLOCKS, PER_SECOND, family_of
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.unary import FoundInclusion
@@ -167,14 +170,15 @@ class _Ranges:
         return self._inside(table, column, ref_table, ref_column)
 
     def _look(self, table: str, column: str, ref_table: str, ref_column: str) -> float:
-        left, right = self._column(table, column), self._column(ref_table, ref_column)
-        if pa.types.is_null(left.type) or pa.types.is_null(right.type) or right.null_count == len(right):
+        left, right = plain(self._column(table, column)), plain(self._column(ref_table, ref_column))
+        if left.null_count == len(left) or right.null_count == len(right):
             return 0.0
-        if left.type != right.type:
-            left, right = _as_one_type(left, right)
+        sizes = _sizes(left), _sizes(right)
+        if sizes[0] is not None and sizes[1] is not None:
+            low, high = sizes[0].min(), sizes[0].max()
+            return float(np.mean((sizes[1] >= low) & (sizes[1] <= high)))
+        left, right = _as_bytes(left), _as_bytes(right)
         bounds = pc.min_max(left)
-        if not bounds["min"].is_valid:
-            return 0.0
         within = pc.and_(pc.greater_equal(right, bounds["min"]), pc.less_equal(right, bounds["max"]))
         return float(pc.mean(within).as_py())
 
@@ -183,34 +187,32 @@ class _Ranges:
             raise DataError(
                 f"no table {table!r} was given to rank inclusions", hint="give the tables that were searched"
             )
-        return _orderable(self._tables[table].column(column))
+        return self._tables[table].column(column)
 
 
-def _orderable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in a type whose least and largest values Arrow can tell."""
-    types, data_type = pa.types, column.type
-    if types.is_dictionary(data_type):
-        return _orderable(column.cast(data_type.value_type))
-    if types.is_duration(data_type):
-        return column.cast(pa.int64())
-    if types.is_float16(data_type):
-        return column.cast(pa.float64())
-    if types.is_string_view(data_type):
-        return column.cast(pa.large_string())
-    return column.cast(pa.large_binary()) if family_of(data_type) == "bytes" else column
+def _sizes(array: pa.Array) -> NDArray[np.float64] | None:
+    """The known values as doubles, which is near enough: a range is a hint, not a proof. None for text and bytes."""
+    match family_of(array.type):
+        case "text" | "bytes":
+            return None
+        case "float":
+            sizes = doubles(array)
+        case "decimal":
+            words = limbs(array)
+            weights = 2.0 ** (64 * np.arange(words.shape[1]))
+            lower = words[:, :-1].astype(np.float64) @ weights[:-1]
+            sizes = (lower + words[:, -1].view(np.int64) * weights[-1]) * 10.0**-array.type.scale
+        case family:
+            unit = PER_SECOND[array.type.unit] if family in CLOCKS else 1
+            large = pa.types.is_uint64(array.type)
+            sizes = (numbers(array, np.uint64) if large else whole_numbers(array)).astype(np.float64) / unit
+    return sizes[known(array)]
 
 
-def _as_one_type(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Numbers as doubles and the rest as the bytes of their text: a range is a hint, not a proof."""
-    kinds = (left.type, right.type)
-    if all(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) for t in kinds):
-        return left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
-    return _as_bytes(left), _as_bytes(right)
-
-
-def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    text = column if family_of(column.type) == "bytes" else column.cast(pa.large_string())
-    return text.cast(pa.large_binary())
+def _as_bytes(array: pa.Array) -> pa.Array:
+    if family_of(array.type) not in ("text", "bytes"):
+        array = (array.cast(pa.int64()) if pa.types.is_duration(array.type) else array).cast(pa.large_string())
+    return array.cast(pa.large_binary())
 
 
 def alike(column: str, ref_table: str, ref_column: str) -> float:
