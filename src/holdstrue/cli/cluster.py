@@ -7,7 +7,6 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
@@ -118,13 +117,14 @@ class Cluster:
         """Make a state directory, with the rows of files if any are given; it appears whole or not at all."""
         from holdstrue.io.store import Store
 
-        Store(state).vacant()
+        store = Store(state)
+        store.vacant()
         spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.files import frame_of
 
         frames = {name: frame_of(spark, paths, None, read) for name, paths in files.items()}
-        final = Path(state).absolute()
+        final = store.path.absolute()
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             Monitor(spark, made, rules, keys, data=frames or None, index=index)
@@ -151,7 +151,7 @@ class Cluster:
         from holdstrue.spark import Monitor
         from holdstrue.spark.stream import in_file
 
-        monitor = Monitor(spark, Path(state).absolute())
+        monitor = Monitor(spark, state)
         changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
         try:
             return monitor.apply(changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", read=read)

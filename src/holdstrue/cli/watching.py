@@ -18,6 +18,7 @@ from holdstrue import errors
 from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.options import LineFormat
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.location import local_path
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -128,7 +129,7 @@ def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
         return ChangingTable(text.removeprefix(TABLE), since)
     if since is not None:
         raise HoldstrueError("--since is about tables", hint=f"files are all read once; tables are {TABLE}NAME")
-    path = Path(text)
+    path = Path(local_path(text))
     if not path.is_dir():
         raise DataError(f"there is no directory {text!r}", hint=f"give a directory of change files, or {TABLE}NAME")
     return Folder(path.resolve(), read)

@@ -26,6 +26,7 @@ from holdstrue.fragments.model import Site
 from holdstrue.fragments.optimise import BEAM
 from holdstrue.fragments.planning import HOWS, How
 from holdstrue.fragments.relation import Relation
+from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 
@@ -54,11 +55,11 @@ class Declaration:
 
 def load_declaration(path: str | os.PathLike[str]) -> Declaration:
     """Read a file; what is wrong in it is named with its place."""
-    file = Path(path)
+    file = Path(local_path(path, "rules"))
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise HoldstrueError(f"no file {str(file)!r}", hint=f"looked in {Path.cwd()}") from None
+        raise HoldstrueError(f"no file {str(file)!r}", hint=nearby_hint(file)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise HoldstrueError(f"cannot read {str(file)!r}: {error}") from None
     content = _yaml(text, str(file))
@@ -118,7 +119,7 @@ def _refuse_unknown(fields: Mapping[Any, Any], known: Sequence[str], place: str)
 def _rules(content: Mapping[str, Any], file: Path) -> RuleSet:
     given = content.get("rules")
     if isinstance(given, str):
-        rules = load_rules(file.parent / given)
+        rules = load_rules(file.parent / local_path(given, "rules"))
     elif isinstance(given, list) and given:
         rules = load_rules(given)
     else:
@@ -140,14 +141,17 @@ def _site(item: Any, place: str, folder: Path, content: Mapping[str, Any]) -> Si
     own, base = texts["state"], content.get("state")
     if base is not None and not isinstance(base, str):
         raise HoldstrueError(f"state {base!r} is not a directory's name", hint="state: state")
-    state = folder / own if own is not None else None if base is None else folder / base / item["name"]
-    source = None if texts["source"] is None else str(folder / texts["source"])
     read = {name: item[name] for name in _READ if name in item}
     try:
+        kept = base if own is None else own
+        state = None if kept is None else folder / local_path(kept, "state")
+        if state is not None and own is None:
+            state /= item["name"]
+        source = None if texts["source"] is None else str(folder / local_path(texts["source"]))
         site = Site(item["name"], columns, texts["where"], source, state, read)
         _ = site.condition
     except HoldstrueError as error:
-        raise HoldstrueError(f"{place}: {error}") from None
+        raise HoldstrueError(f"{place}: {error.message}", hint=error.hint) from None
     return site
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.errors import DataError
+from holdstrue.location import local_path, nearby_hint
 
 _FORMATS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
@@ -60,7 +61,7 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
 
     A directory stands for the data files directly in it; names that start with `_` or `.` are not data.
     """
-    text = os.fspath(source)
+    text = local_path(source)
     path = Path(text)
     if path.is_dir():
         return _files_of_directory(path)
@@ -76,7 +77,7 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
         if found:
             return found
         raise DataError(f"no file matches {text!r}", hint="check the pattern and the current directory")
-    raise DataError(f"there is no file {text!r}", hint=_nearby_hint(path))
+    raise DataError(f"there is no file {text!r}", hint=nearby_hint(path))
 
 
 def format_of(path: Path, override: str | None = None) -> str:
@@ -182,12 +183,3 @@ def _files_of_directory(path: Path) -> list[Path]:
 def _is_data(path: Path) -> bool:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSIONS]
     return bool(suffixes) and suffixes[-1] in _FORMATS
-
-
-def _nearby_hint(path: Path) -> str:
-    try:
-        names = [file.name for file in path.parent.iterdir()]
-    except OSError:
-        return f"there is no directory {str(path.parent)!r}"
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {str(path.parent / near[0])!r}?" if near else "check the path"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from holdstrue.errors import RuleError
+from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.entry import located, rule_from_entry, text_field
 from holdstrue.rules.model import Rule, RuleSet, Tolerance
 from holdstrue.rules.normal import normalise
@@ -55,7 +56,7 @@ def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> R
     if isinstance(source, str):
         return _load_text_or_path(source, columns)
     if isinstance(source, os.PathLike):
-        return _load_file(Path(source), columns)
+        return _load_file(Path(local_path(source, "rules")), columns)
     if not isinstance(source, Iterable):
         raise RuleError(f"rules cannot be read from {source!r}", hint="give a file, rule texts or rules")
     rules = []
@@ -116,6 +117,7 @@ def _tolerance_entry(tolerance: Tolerance) -> int | float | str:
 
 def _load_text_or_path(source: str, columns: Sequence[str] | None) -> RuleSet:
     if "\n" not in source:
+        source = local_path(source, "rules")
         if _is_file(source):
             return _load_file(Path(source), columns)
         if _PATH.fullmatch(source.strip()):
@@ -134,7 +136,7 @@ def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise RuleError(f"no rule file {str(path)!r}", hint=f"looked in {Path.cwd()}") from None
+        raise RuleError(f"no rule file {str(path)!r}", hint=nearby_hint(path)) from None
     except UnicodeDecodeError as error:
         raise RuleError(f"{path} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8") from None
     except OSError as error:
