@@ -13,6 +13,7 @@ from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.report import Report
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table, schema_of
+from holdstrue.io.validity import validated
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
@@ -76,7 +77,9 @@ def check(
     for name, source in sources.items():
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
         loaded[name] = (
-            source.select(columns) if isinstance(source, pa.Table) else read_table(source, columns=columns, **read)
+            validated(source.select(columns), "the table")
+            if isinstance(source, pa.Table)
+            else read_table(source, columns=columns, **read)
         )
     plan = compile_rules(ruleset, main, {name: table.schema for name, table in loaded.items()}, index)
     engine = Engine(plan, {name: table.schema for name, table in loaded.items()}, keyed=False)
@@ -99,6 +102,4 @@ def _are_tables(data: Any) -> bool:
 
 
 def _schema(source: Any, read: Mapping[str, Any]) -> pa.Schema:
-    if isinstance(source, pa.Table):
-        return source.schema
     return schema_of(source, **{name: value for name, value in read.items() if name != "null_values"})

@@ -24,6 +24,7 @@ from holdstrue.detect.views import Group, Views, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.store import Store
+from holdstrue.io.validity import validated
 from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
@@ -228,7 +229,9 @@ class Monitor:
             return part
         seen = self._seen.get(table)
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
-            return Changes.append(part)
+            # columns that no rule reads are not looked at
+            kept = self._working_engine().tables[table].rows.schema.names
+            return Changes.append(validated(part, "the table", kept))
         extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
         return read_changes(
             part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, **read

@@ -15,6 +15,7 @@ from holdstrue.errors import DataError
 from holdstrue.io.files import Options, expand, format_of, one_format
 from holdstrue.io.fit import fit_column, plain_table
 from holdstrue.io.records import records_table
+from holdstrue.io.validity import require_text, validated
 
 _UNTYPED = frozenset({"csv", "tsv"})
 
@@ -96,6 +97,7 @@ def schema_of(
         schema = _file_schema(paths[0], options, format_of(paths[0], format))
     else:
         schema = load(source, options, format).table.schema
+    require_text(schema, _called(source))
     return plain_table(pa.Table.from_batches([], schema=schema)).schema
 
 
@@ -121,9 +123,11 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     table, kind = _table_of(source, options)
     name = name or kind
     places = Places((Source(name, table.num_rows),))
+    require_text(table.schema, name)
     names = options.selected(table.column_names, name)
     wanted = table if options.columns is None else table.select(names)
-    return Loaded(_fitted(plain_table(wanted), options, places), places)
+    # before dictionaries are decoded, which follows their indices
+    return Loaded(_fitted(plain_table(validated(wanted, name)), options, places), places)
 
 
 def paths_of(source: Any) -> list[Path]:
@@ -133,6 +137,10 @@ def paths_of(source: Any) -> list[Path]:
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
         return [path for item in source for path in expand(item)]
     return []
+
+
+def _called(source: Any) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else "the table"
 
 
 def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
@@ -248,7 +256,7 @@ def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
         from holdstrue.io.delimited import read_csv
 
         return read_csv(path, _delimited(options, format_))
-    return _fitted(plain_table(table), options, Places((Source(str(path), table.num_rows),)))
+    return _fitted(plain_table(validated(table, str(path))), options, Places((Source(str(path), table.num_rows),)))
 
 
 def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:
