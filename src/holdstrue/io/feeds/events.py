@@ -43,7 +43,7 @@ class Events:
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         start = 0
         for source, part in zip(self.sources, self.parts, strict=True):
-            values = read_objects(part, source.name) if isinstance(part, bytes) else enumerate(part)
+            values = read_objects(part, source.name, source.unit) if isinstance(part, bytes) else enumerate(part)
             for position, value in values:
                 yield start + position, value
             start += source.size
