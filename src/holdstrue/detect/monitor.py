@@ -188,6 +188,8 @@ class Monitor:
             engine = self._working_engine()
             incoming = {}
             for name, part in read_parts.items():
+                if name not in self._seen:
+                    continue
                 digest = partial(engine.key_digest, name, key=self._keys[name])
                 incoming[name] = resolve(part, engine.tables[name].rows, self._keys[name], digest, on_conflict)
             prepared = engine.prepare(incoming)
@@ -242,6 +244,9 @@ class Monitor:
         learned = dict(self._seen)
         for name, part in parts.items():
             schema, known = part.rows.schema, self._seen.get(name)
+            if known is None and not len(part) and all(pa.types.is_null(field.type) for field in schema):
+                # the header of a file without rows, or less: which columns there are, the first rows will say
+                continue
             if known is None:
                 learned[name] = pa.schema([plain_field(field) for field in schema])
             elif not schema.equals(known):
@@ -253,6 +258,8 @@ class Monitor:
             self._seen = learned
             if self._durable is not None:
                 self._durable.stale = True
+        if self._engine is None:
+            self._engine = self._new_engine({})
 
     def _kept(self, table: str, seen: pa.Schema) -> pa.Schema:
         return kept_of(self.rules, self._main, self._keys, table, seen)
