@@ -146,6 +146,8 @@ class Cluster:
         from holdstrue.io.read import paths_of
 
         require_tables_known(state, tuple(files))
+        for given in files.values():
+            refuse_lake(given)
         paths = {name: paths_of(list(given)) for name, given in files.items()}
         spark = self.session()
         from holdstrue.spark import Monitor
@@ -158,6 +160,18 @@ class Cluster:
         except ChangeError as error:
             every = [path for own in paths.values() for path in own]
             raise (in_file(error, str(every[0])) if len(every) == 1 else error) from error
+
+
+def refuse_lake(source: Sequence[str]) -> None:
+    """Refuse a table where change files are expected."""
+    from holdstrue.io.lakehouse import NAMES, lake_table
+
+    table = lake_table(list(source))
+    if table is not None:
+        raise DataError(
+            f"{table} is a table of {NAMES[table.format]}, not a file of changes",
+            hint="follow its change log with: holdstrue watch STATE table:NAME; or leave out --engine spark",
+        )
 
 
 def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = True) -> None:
@@ -181,9 +195,12 @@ def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = T
 
 def _require(files: Files, rules: RuleSet, main: str, key: Sequence[str], read: Mapping[str, Any]) -> None:
     """Refuse what the first files show to be wrong, before Spark is started for it."""
+    from holdstrue.io.lakehouse import lake_table
     from holdstrue.io.read import schema_of
     from holdstrue.plan.bind import require_columns
 
+    if any(lake_table(list(paths)) for paths in files.values()):
+        return  # its own library may be in Spark only
     given = {name: value for name, value in read.items() if name != "null_values"}
     schemas = {name: schema_of(list(paths), **given) for name, paths in files.items()}
     require_columns(rules, main, schemas)

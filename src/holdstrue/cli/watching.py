@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
+from holdstrue.cli.cluster import refuse_lake
 from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.options import LineFormat
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
@@ -132,6 +133,7 @@ def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
     path = Path(local_path(text))
     if not path.is_dir():
         raise DataError(f"there is no directory {text!r}", hint=f"give a directory of change files, or {TABLE}NAME")
+    refuse_lake([text])
     return Folder(path.resolve(), read)
 
 

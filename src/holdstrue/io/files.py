@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.errors import DataError
+from holdstrue.io.lakehouse import refuse_inside
 from holdstrue.location import local_path, nearby_hint
 
 _FORMATS = {
@@ -74,6 +75,8 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
         )
     if glob.has_magic(text):
         found = sorted(Path(name) for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
+        for folder in {file.parent for file in found}:
+            refuse_inside(folder / "*")
         if found:
             return found
         raise DataError(f"no file matches {text!r}", hint="check the pattern and the current directory")

@@ -14,6 +14,7 @@ from holdstrue.data.changes import Places, Source
 from holdstrue.errors import DataError
 from holdstrue.io.files import Options, expand, format_of, one_format
 from holdstrue.io.fit import fit_column, plain_table
+from holdstrue.io.lakehouse import LakeTable, lake_table
 from holdstrue.io.records import records_table
 from holdstrue.io.validity import require_text, validated
 
@@ -43,7 +44,8 @@ def read_table(
     Parameters
     ----------
     source
-        A path, a glob pattern or a directory; a list of paths; a pyarrow Table, RecordBatch,
+        A path, a glob pattern or a directory (of a Delta Lake or Iceberg table where the library is
+        installed); a list of paths; a pyarrow Table, RecordBatch,
         RecordBatchReader or Dataset; anything with the Arrow C interface (pandas, polars, DuckDB);
         a dict of columns or a list of dicts.
     columns
@@ -93,6 +95,8 @@ def schema_of(
     options = Options(encoding=encoding, delimiter=delimiter)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
+    elif lake := lake_table(source):
+        schema = lake.schema()
     elif paths := paths_of(source):
         schema = _file_schema(paths[0], options, format_of(paths[0], format))
     else:
@@ -120,7 +124,8 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     paths = paths_of(source)
     if paths:
         return _load_files(paths, options, one_format(paths, format))
-    table, kind = _table_of(source, options)
+    lake = lake_table(source)
+    table, kind = _table_of(source, options) if lake is None else _table_of_lake(lake, options)
     name = name or kind
     places = Places((Source(name, table.num_rows),))
     require_text(table.schema, name)
@@ -131,7 +136,9 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
 
 
 def paths_of(source: Any) -> list[Path]:
-    """The files that a source names; none where it is an object in memory."""
+    """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
+    if lake_table(source) is not None:
+        return []
     if isinstance(source, str | os.PathLike):
         return expand(source)
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
@@ -165,6 +172,12 @@ def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
     except (pa.ArrowException, TypeError, ValueError) as error:
         detail = str(error).splitlines()[0]
         raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
+
+
+def _table_of_lake(lake: LakeTable, options: Options) -> tuple[pa.Table, str]:
+    if options.columns is not None:
+        options.selected(lake.schema().names, str(lake))
+    return lake.read(options.columns), str(lake)
 
 
 def _table_of_frame(source: Any) -> pa.Table:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.files import one_format
+from holdstrue.io.lakehouse import NAMES, LakeTable, lake_table
 from holdstrue.io.read import joint_schema, paths_of, read_table, schema_of
 from holdstrue.spark.reading import tasks_in
 from holdstrue.spark.runner import SparkRunner, sendable
@@ -37,6 +38,9 @@ def frame_of(
     spark: SparkSession, source: Sequence[str], columns: Sequence[str] | None, read: Mapping[str, Any]
 ) -> DataFrame:
     """The rows of files as a data frame, of some columns or of all; a value that cannot be read is an error here."""
+    lake = lake_table(list(source))
+    if lake is not None:
+        return _lake(spark, lake)
     paths = paths_of(list(source))
     format_ = one_format(paths, read.get("format"))
     if format_ == "parquet":
@@ -71,6 +75,19 @@ def _parquet(spark: SparkSession, paths: list[Path]) -> DataFrame:
     except PySparkException as error:
         said = str(error).splitlines()[0]
         raise DataError(f"Spark cannot read {paths[0]}: {said}", hint=_ELSE) from error
+
+
+def _lake(spark: SparkSession, table: LakeTable) -> DataFrame:
+    """A table of Delta Lake or Iceberg, as the source of that name in Spark reads it."""
+    place = table.path if table.metadata is None else table.metadata
+    try:
+        return spark.read.format(table.format).load(f"file:{place.absolute()}")
+    except PySparkException as error:
+        name = NAMES[table.format]
+        raise DataError(
+            f"{table} is a table of {name}, which this Spark does not read: {str(error).splitlines()[0]}",
+            hint=f"add {name} to Spark (--conf spark.jars.packages=...), or leave out --engine spark",
+        ) from error
 
 
 def literal(path: Path) -> str:
