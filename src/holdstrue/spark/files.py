@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
@@ -82,10 +83,10 @@ def _lake(spark: SparkSession, table: LakeTable) -> DataFrame:
     place = table.path if table.metadata is None else table.metadata
     try:
         return spark.read.format(table.format).load(f"file:{place.absolute()}")
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # a source that is not there is an error of Java
         name = NAMES[table.format]
         raise DataError(
-            f"{table} is a table of {name}, which this Spark does not read: {str(error).splitlines()[0]}",
+            f"{table} is a table of {name}, which this Spark does not read",
             hint=f"add {name} to Spark (--conf spark.jars.packages=...), or leave out --engine spark",
         ) from error
 
