@@ -21,7 +21,8 @@ from holdstrue.rules.weever import parse_weever
 RuleSource: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Iterable[str | Rule | Mapping[str, Any]]"
 
 _TOP = ("rules", "table", "key", "nulls")
-_NAMED = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^:='"`()\[\]#]+?))\s*:=""")
+_QUOTED_NAME = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)')\s*:=""")
+_NO_NAME = re.compile(r"""[:='"`()\[\]#]""")
 _YAML = re.compile(r"\s*(?:#.*\n\s*)*(?:rules|table|key|nulls)\s*:(?!=)")
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\[\s*\{|\{))')
 _PATH = re.compile(
@@ -179,11 +180,13 @@ def _load_lines(text: str, file: str) -> RuleSet:
 
 
 def _split_name(line: str) -> tuple[str | None, str]:
-    match = _NAMED.match(line)
-    if match is None:
+    quoted = _QUOTED_NAME.match(line)
+    if quoted is not None:
+        return (quoted[1] or quoted[2]).strip(), line[quoted.end() :].strip()
+    name, mark, rule = line.partition(":=")
+    if not mark or not name.strip() or _NO_NAME.search(name):
         return None, line.strip()
-    name = next(group for group in match.groups() if group is not None)
-    return name.strip(), line[match.end() :].strip()
+    return name.strip(), rule.strip()
 
 
 def _load_yaml(text: str, file: str) -> RuleSet:

@@ -85,7 +85,7 @@ class _Reading:
         except yaml.MarkedYAMLError as error:
             said = error.problem or error.context or "it cannot be read"
             raise self._fail(f"this is not YAML: {said}", error.problem_mark, hint=_HINT) from None
-        except (yaml.YAMLError, ValueError, LookupError) as error:
+        except (yaml.YAMLError, ValueError, LookupError, ArithmeticError) as error:
             # characters that YAML does not allow, numbers of escapes and directives that are none
             raise self._error(f"{self.prefix}this is not YAML: {error}", hint=_HINT) from None
 
