@@ -20,6 +20,9 @@ from holdstrue.rules.weever import parse_weever
 
 RuleSource: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Iterable[str | Rule | Mapping[str, Any]]"
 
+LONGEST_FILE = 16 << 20
+"""Characters of a rule file: a hundred thousand rules, one a line. YAML, which is slower to read, has its own bound."""
+
 _TOP = ("rules", "table", "key", "nulls")
 _QUOTED_NAME = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)')\s*:=""")
 _NO_NAME = re.compile(r"""[:='"`()\[\]#]""")
@@ -146,6 +149,11 @@ def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
 
 
 def _load_text(text: str, file: str, suffix: str, columns: Sequence[str] | None) -> RuleSet:
+    if len(text) > LONGEST_FILE:
+        raise RuleError(
+            f"{_at(file)}{len(text):,} characters are more than a rule file may have ({LONGEST_FILE:,})",
+            hint="is it a rule file? if so, split it",
+        )
     if suffix in (".yaml", ".yml") or _YAML.match(text):
         return _load_yaml(text, file)
     if suffix == ".json" or _JSON.match(text):
