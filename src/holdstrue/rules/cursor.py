@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
-from holdstrue.errors import RuleError
+from holdstrue.errors import RuleError, brief
 from holdstrue.rules.model import Constant, Op, Scalar
 from holdstrue.rules.tokens import Token, tokenize
 
@@ -168,10 +168,15 @@ class Cursor:
                 return dt.date.fromisoformat(literal.value)
             if kind.word == "timestamp":
                 return dt.datetime.fromisoformat(literal.value)
-            return Decimal(literal.value) if kind.word == "decimal" else float(literal.value)
+            if kind.word == "float":
+                return float(literal.value)
+            found = Decimal(literal.value)
+            if found.is_snan() or len(literal.value) > _MOST_DIGITS:  # a NaN that raises wherever it is compared
+                raise ValueError(literal.value)
+            return found
         except (ValueError, InvalidOperation):
             self.fail(
-                f"{literal.value!r} is not a {kind.word}",
+                f"{brief(literal.value)} is not a {kind.word}",
                 at=literal,
                 hint=f"for example {kind.word} '{_TYPED[kind.word]}'",
             )
