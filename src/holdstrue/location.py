@@ -22,12 +22,53 @@ _ERRORS: dict[What, type[HoldstrueError]] = {
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+(?::[A-Za-z][A-Za-z0-9+.\-]*)*):(//?)")
 
 _STORES = frozenset(
-    "s3 s3a s3n gs gcs abfs abfss adl az azure wasb wasbs r2 oss cos hdfs viewfs webhdfs swift dbfs".split()
+    [
+        "s3",
+        "s3a",
+        "s3n",
+        "gs",
+        "gcs",
+        "abfs",
+        "abfss",
+        "adl",
+        "az",
+        "azure",
+        "wasb",
+        "wasbs",
+        "r2",
+        "oss",
+        "cos",
+        "hdfs",
+        "viewfs",
+        "webhdfs",
+        "swift",
+        "dbfs",
+    ]
 )
-_WEB = frozenset("http https ftp ftps sftp scp ssh".split())
+_WEB = frozenset(["http", "https", "ftp", "ftps", "sftp", "scp", "ssh"])
 _DATABASES = frozenset(
-    "postgresql postgres mysql mariadb sqlite duckdb oracle mssql sqlserver snowflake bigquery redshift trino presto "
-    "clickhouse mongodb jdbc odbc db2 databricks".split()
+    [
+        "postgresql",
+        "postgres",
+        "mysql",
+        "mariadb",
+        "sqlite",
+        "duckdb",
+        "oracle",
+        "mssql",
+        "sqlserver",
+        "snowflake",
+        "bigquery",
+        "redshift",
+        "trino",
+        "presto",
+        "clickhouse",
+        "mongodb",
+        "jdbc",
+        "odbc",
+        "db2",
+        "databricks",
+    ]
 )
 
 
@@ -85,7 +126,8 @@ def _file(text: str, what: What) -> str:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost"):
         raise _ERRORS[what](
-            f"{text!r} names the machine {parts.netloc!r}", hint=f"a path of this machine is file:///path or {parts.path}"
+            f"{text!r} names the machine {parts.netloc!r}",
+            hint=f"a path of this machine is file:///path or {parts.path}",
         )
     # what follows ? or # is part of a file's name: `data#1.csv`
     path = text.split(":", 1)[1]

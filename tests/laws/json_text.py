@@ -11,9 +11,11 @@ Row = dict[str, Any]
 
 # what parsers stumble over: pieces of JSON where they do not belong, and bytes that are none
 PIECES = (
-    b"null", b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\n", b"\r", b"\x00", b"\x01", b" ", b"\t", b"NaN", b"Inf",
+    b"null", b"{", b"}", b"[", b"]",
+    b'"', b"\\", b",", b":", b"\n", b"\r", b"\x00", b"\x01", b" ", b"\t", b"NaN", b"Inf",
     b"-Infinity", b"1e999", b"-", b"0", b"01", b".5", b"1.", b"9007199254740993", b"1" * 25, b"1" * 45, b"true", b"tru",
-    b'{"id":1}', b'"id":2,', b'"\\ud800"', b'"\\ud83d\\ude00"', b"\xef\xbb\xbf", b"\xff", b"\xc3\xa9", b"//", b"'", b"[" * 120,
+    b'{"id":1}', b'"id":2,', b'"\\ud800"', b'"\\ud83d\\ude00"', b"\xef\xbb\xbf", b"\xff", b"\xc3\xa9", b"//", b"'",
+    b"[" * 120,
     b'\\u0000', b"\n\n", b"\x0b", b"\xe2\x80\xa8",
 )  # fmt: skip
 WORDS = ("", "x", "id", "null", "}{", 'a"b', "é", "\U0001f600", "a\nb", "\\", "10:30", "x" * 40)

@@ -27,11 +27,15 @@ def empty(kind: str, folder: Path) -> object:
             path.write_text("")
             return path
         case "typed":
-            return pa.table({"id": pa.array([], pa.int64()), "zip": pa.array([], pa.int64()), "op": pa.array([], pa.string())})
+            return pa.table(
+                {"id": pa.array([], pa.int64()), "zip": pa.array([], pa.int64()), "op": pa.array([], pa.string())}
+            )
     return pa.table({"id": pa.nulls(0), "zip": pa.nulls(0), "op": pa.nulls(0)})
 
 
-changes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.sampled_from(["upsert", "delete"])), min_size=1, max_size=4)
+changes = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 2), st.sampled_from(["upsert", "delete"])), min_size=1, max_size=4
+)
 
 
 @given(st.lists(st.one_of(changes, st.sampled_from(EMPTY)), max_size=6), st.booleans())

@@ -1,4 +1,4 @@
-"""Any text is a rule set or an error of ours: rule texts, rule files and declarations of fragments, changed at random."""
+"""Any text is a rule set or an error of ours: rule texts, rule files and declarations, changed at random."""
 
 from __future__ import annotations
 
@@ -19,24 +19,33 @@ from holdstrue.rules.implication import review
 
 RULES = (
     "key(a, `b c`)", "a, b -> c", "[CC=44, zip] -> [street]", "[a, b] -> [c] with (1, _ || _), (_, 'x' || 'y')",
-    "not(t.a = s.a and t.b > s.b and t.c != 'x')", "not(t.a < 0)", "not null(a, b)", "r.a in q.b", "r.(a, b) in q.(c, d)",
+    "not(t.a = s.a and t.b > s.b and t.c != 'x')", "not(t.a < 0)", "not null(a, b)", "r.a in q.b",
+    "r.(a, b) in q.(c, d)",
     "t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)", "[DC: t0.a(String) == t1.b(String)  ]", "∀t,s: ¬(t.a = s.a)",
     "!(t.x == date '2024-01-31' and t.y <= timestamp '2024-01-31 12:30:00')", "not(t.a = decimal '1.50')", "zip > 0",
     "my rule := a -> b", "unique(zip)", "zip in (10, 11)",
 )  # fmt: skip
 FILTERS = ("a = 1 and (b > 'x' or not c is null)", "a in (1, 2.5, 'x')", "not a between 1 and 5", "vip", "t.a != true")
 FILES = (
-    "table: t\nkey: [id, n]\nnulls: equal\nrules:\n- rule: key(a)\n- {name: n, rule: a -> b, tolerance: 1%, severity: warn}\n",
-    "rules:\n- &x {rule: 'not(t.a < 0)', where: b = 1}\n- {<<: *x, name: y}\n# comment\n- [1, 2.5, true, null, 2024-01-01]\n",
+    "table: t\nkey: [id, n]\nnulls: equal\nrules:\n- rule: key(a)\n"
+    "- {name: n, rule: a -> b, tolerance: 1%, severity: warn}\n",
+    "rules:\n- &x {rule: 'not(t.a < 0)', where: b = 1}\n- {<<: *x, name: y}\n"
+    "# comment\n- [1, 2.5, true, null, 2024-01-01]\n",
     '{"keyColumns": [0], "constraints": [[{"colIdx1": 1, "colIdx2": 1, "op": "EQUAL"}]]}',
-    "key: id\nstate: s\nrules: [a -> b]\nsites:\n- {name: S, columns: [a, b], where: g = 1}\n- {name: T, columns: [g]}\n",
+    "key: id\nstate: s\nrules: [a -> b]\nsites:\n"
+    "- {name: S, columns: [a, b], where: g = 1}\n- {name: T, columns: [g]}\n",
 )  # fmt: skip
 PIECES = (
-    "(", ")", "[", "]", "{", "}", "'", '"', "`", "\\", ",", ".", ":", ": ", ":=", "=", "<", ">=", "!=", "->", "||", "_", "#",
-    "not ", "and ", " or ", " in ", "null", "forall ", "key(", "t.", "s.", "\n", "\n- ", "  ", "\t", "- ", "? ", "& ", "&a ", "*a",
-    "<<: *x", "!!int ", "!!binary ", "!x ", "|\n", ">\n", "%", "@", "---\n", "0x_", "0b_", "1e999", "-1e-999", "9" * 30, "1" * 1100,
-    "1_000", "1:2:3", "2024-13-45", ".inf", ".nan", "true", "\0", "\x85", "\u2028", "\ufeff", "\ud800", "é", "\U0001f600", "\\u{110000}",
-    "decimal 'sNaN'", "decimal '1e999999999'", "float 'nan'", "date '0000-00-00'", "[" * 40, "(" * 150, "not " * 150, "'" * 7,
+    "(", ")", "[", "]", "{", "}", "'",
+    '"', "`", "\\", ",", ".", ":", ": ", ":=", "=", "<", ">=", "!=", "->", "||", "_", "#",
+    "not ", "and ", " or ", " in ", "null", "forall ", "key(", "t.", "s.", "\n", "\n- ", "  ", "\t", "- ", "? ", "& ",
+    "&a ", "*a",
+    "<<: *x", "!!int ", "!!binary ", "!x ", "|\n", ">\n", "%", "@", "---\n", "0x_", "0b_", "1e999", "-1e-999",
+    "9" * 30, "1" * 1100,
+    "1_000", "1:2:3", "2024-13-45", ".inf", ".nan", "true", "\0", "\x85", "\u2028", "\ufeff", "\ud800", "é",
+    "\U0001f600", "\\u{110000}",
+    "decimal 'sNaN'", "decimal '1e999999999'", "float 'nan'", "date '0000-00-00'", "[" * 40, "(" * 150, "not " * 150,
+    "'" * 7,
 )  # fmt: skip
 
 

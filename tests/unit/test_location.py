@@ -61,7 +61,9 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     data = write(tmp_path / "t.csv", "id,zip\n1,10\n")
     site = write(tmp_path / "sites.yaml", "key: id\nrules: [id -> zip]\nsites: [{name: S, source: 's3://b/x.csv'}]\n")
-    kept = write(tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: s3://b\nsites: [{name: S, source: t.csv}]\n")
+    kept = write(
+        tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: s3://b\nsites: [{name: S, source: t.csv}]\n"
+    )
     rule = ("--rule", "key(zip)")
     for args in (
         ("check", "s3://b/x.csv", *rule), ("check", data, "--rules", "https://h/r.yaml"),
@@ -82,7 +84,10 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_name_with_a_typo(tmp_path: Path) -> None:
     data, rules = write(tmp_path / "people.csv", "id\n1\n"), write(tmp_path / "rules.yaml", "rules: [key(id)]\n")
-    for args in (("check", tmp_path / "poeple.csv", "--rules", rules), ("check", data, "--rules", tmp_path / "rule.yaml")):
+    for args in (
+        ("check", tmp_path / "poeple.csv", "--rules", rules),
+        ("check", data, "--rules", tmp_path / "rule.yaml"),
+    ):
         result = run(*args)
         assert result.exit_code == 2
         assert "did you mean" in result.stderr

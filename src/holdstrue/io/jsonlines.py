@@ -84,9 +84,9 @@ def read_objects(data: bytes, name: str, unit: str = "line") -> Iterator[tuple[i
             value = decode(text)
             if _SURROGATE.search(line):
                 json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeError as error:
+        except UnicodeEncodeError as error:
             raise DataError(
-                f"{unit} {number + 1} of {name} holds half a character, {error.args[1][error.start]!r}: {text[:60]}",
+                f"{unit} {number + 1} of {name} holds half a character, {error.object[error.start]!r}: {text[:60]}",
                 hint="write characters beyond U+FFFF as pairs (\\ud83d\\ude00), or as they are",
             ) from error
         except ValueError as error:

@@ -86,9 +86,7 @@ def lake_table(source: Any) -> LakeTable | None:
     found = [_lake_table(Path(local_path(item))) for item in items]
     table = next((one for one in found if one is not None), None)
     if table is not None and len(found) > 1:
-        raise DataError(
-            f"{table} is a table of {NAMES[table.format]} among {len(found)} sources", hint="give it alone"
-        )
+        raise DataError(f"{table} is a table of {NAMES[table.format]} among {len(found)} sources", hint="give it alone")
     return table
 
 
@@ -139,7 +137,9 @@ def _newest(metadata: Path) -> Path:
     if hint.is_file():
         said = hint.read_text(encoding="utf-8", errors="replace").strip()
         if not said.isdecimal() or int(said) not in versions:
-            raise DataError(f"{hint} says {said!r}, and there is no such metadata", hint="name the metadata file to read")
+            raise DataError(
+                f"{hint} says {said!r}, and there is no such metadata", hint="name the metadata file to read"
+            )
         newest = int(said)
     if len(versions[newest]) > 1:
         names = " and ".join(sorted(file.name for file in versions[newest]))

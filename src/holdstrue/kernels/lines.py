@@ -8,11 +8,16 @@ from numpy.typing import NDArray
 from holdstrue.kernels.jit import kernel
 
 PLAIN, ODD, NOT_OBJECTS, DEEP = range(4)
-"""What a text is: one object a line; the same with a word that is not JSON's (NaN); something else; nested too deeply."""
+"""What a text is: one object a line; the same with a word that is not JSON (NaN); something else; too deep."""
 
-_LINE_END, _SPACE, _TAB, _RETURN = 10, 32, 9, 13
-_QUOTE, _BACKSLASH, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = 34, 92, 123, 125, 91, 93
-_I, _N = 73, 78
+_OTHER, _LINE_END, _BLANK, _QUOTE, _BACKSLASH, _OPEN, _OPEN_LIST, _CLOSE, _ODD = range(9)
+
+_KIND = np.zeros(256, dtype=np.uint8)
+for _kind, _letters in (
+    (_LINE_END, b"\n"), (_BLANK, b" \t\r"), (_QUOTE, b'"'), (_BACKSLASH, b"\\"), (_OPEN, b"{"), (_OPEN_LIST, b"["),
+    (_CLOSE, b"}]"), (_ODD, b"IN"),
+):  # fmt: skip
+    _KIND[list(_letters)] = _kind
 
 
 @kernel
@@ -36,40 +41,40 @@ def shape_of_lines(text: NDArray[np.uint8], deepest: int) -> tuple[int, int]:
     depth = 0
     closed = quoted = escaped = False
     for at in range(text.size):
-        byte = text[at]
+        kind = _KIND[text[at]]
         if quoted:
             if escaped:
                 escaped = False
-            elif byte == _BACKSLASH:
+            elif kind == _BACKSLASH:
                 escaped = True
-            elif byte == _QUOTE:
+            elif kind == _QUOTE:
                 quoted = False
-            if byte != _LINE_END:
+            if kind != _LINE_END:
                 continue
             # a line ends whatever is open in it, so that the next one is judged by itself
             quoted = escaped = False
             depth = max(depth, 1)
-        if byte == _LINE_END:
+        if kind == _BLANK:
+            continue
+        if kind == _LINE_END:
             if depth > 0 and verdict < NOT_OBJECTS:
                 verdict, place = NOT_OBJECTS, at
             depth = 0
             closed = False
-        elif byte == _SPACE or byte == _TAB or byte == _RETURN:
             continue
-        else:
-            if depth == 0 and (closed or byte != _OPEN) and verdict < NOT_OBJECTS:
-                verdict, place = NOT_OBJECTS, at
-            if byte == _QUOTE:
-                quoted = True
-            elif byte == _OPEN or byte == _OPEN_LIST:
-                depth += 1
-                if depth > deepest:
-                    return DEEP, at
-            elif byte == _CLOSE or byte == _CLOSE_LIST:
-                depth = max(0, depth - 1)
-                closed = depth == 0
-            elif (byte == _I or byte == _N) and verdict < ODD:
-                verdict, place = ODD, at
+        if depth == 0 and (closed or kind != _OPEN) and verdict < NOT_OBJECTS:
+            verdict, place = NOT_OBJECTS, at
+        if kind == _QUOTE:
+            quoted = True
+        elif kind in (_OPEN, _OPEN_LIST):
+            depth += 1
+            if depth > deepest:
+                return DEEP, at
+        elif kind == _CLOSE:
+            depth = max(0, depth - 1)
+            closed = depth == 0
+        elif kind == _ODD and verdict < ODD:
+            verdict, place = ODD, at
     if (depth > 0 or quoted) and verdict < NOT_OBJECTS:
         verdict, place = NOT_OBJECTS, text.size
     return verdict, place

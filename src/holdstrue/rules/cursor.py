@@ -160,7 +160,9 @@ class Cursor:
                 if self._is_word(token, ")") and len(outer) > 1:
                     outer.pop()
             if outer[-1] + nots > _DEEPEST:
-                self.fail("brackets or nots are nested too deeply", at=token, hint=f"at most {_DEEPEST} levels are read")
+                self.fail(
+                    "brackets or nots are nested too deeply", at=token, hint=f"at most {_DEEPEST} levels are read"
+                )
 
     def _typed(self, kind: Token, literal: Token) -> Scalar:
         try:
@@ -170,10 +172,9 @@ class Cursor:
                 return dt.datetime.fromisoformat(literal.value)
             if kind.word == "float":
                 return float(literal.value)
-            found = Decimal(literal.value)
-            if found.is_snan() or len(literal.value) > _MOST_DIGITS:  # a NaN that raises wherever it is compared
-                raise ValueError(literal.value)
-            return found
+            # one NaN of decimals raises wherever it is compared
+            small = len(literal.value) <= _MOST_DIGITS and not Decimal(literal.value).is_snan()
+            return Decimal(literal.value if small else "")
         except (ValueError, InvalidOperation):
             self.fail(
                 f"{brief(literal.value)} is not a {kind.word}",

@@ -171,7 +171,8 @@ def _roles(text: str, operands: list[Operand], declared: tuple[str, ...]) -> dic
             text=text,
             start=bare.start,
             end=bare.end,
-            hint=f"write {named[0]}.{bare.name} for the column, '{bare.name}' in single quotes for text: {quoted[:200]}",
+            hint=f"write {named[0]}.{bare.name} for the column, '{bare.name}' in single quotes for text: "
+            f"{quoted[:200]}",
         )
     if len(named) > 2:
         third = next(operand for operand in operands if operand.variable == named[2])

@@ -207,7 +207,9 @@ def _load_yaml(text: str, file: str) -> RuleSet:
         raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint="rules:\n  - rule: zip -> city")
     for field in content:
         if field not in _TOP:
-            raise RuleError(f"{_at(file)}unknown field {brief(field)}", hint=f"the top of a rule file has {', '.join(_TOP)}")
+            raise RuleError(
+                f"{_at(file)}unknown field {brief(field)}", hint=f"the top of a rule file has {', '.join(_TOP)}"
+            )
     rules: list[Rule] = []
     named: set[int] = set()
     for number, item in enumerate(content["rules"], start=1):
@@ -227,7 +229,9 @@ def _key(content: Mapping[str, Any], file: str) -> tuple[str, ...]:
     key = content.get("key", [])
     columns = [key] if isinstance(key, str) else key
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or columns == [""]:
-        raise RuleError(f"{_at(file)}key {brief(key)}", hint="key is a column or a list of them: key: [area_code, phone]")
+        raise RuleError(
+            f"{_at(file)}key {brief(key)}", hint="key is a column or a list of them: key: [area_code, phone]"
+        )
     if len(set(columns)) < len(columns):
         raise RuleError(f"{_at(file)}key {key!r} names a column twice")
     return tuple(columns)

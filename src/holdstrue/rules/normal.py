@@ -205,7 +205,8 @@ def _normal_dc(body: DC, source: Source | None) -> DC:
         raise RuleError("a denial constraint without comparisons", hint=DENIAL)
     if len(body.predicates) > MOST_COMPARISONS:
         raise RuleError(
-            f"a denial constraint of {len(body.predicates):,} comparisons", hint=f"at most {MOST_COMPARISONS:,} are read"
+            f"a denial constraint of {len(body.predicates):,} comparisons",
+            hint=f"at most {MOST_COMPARISONS:,} are read",
         )
     if not Order(body.predicates).possible:
         raise _contradiction(body.predicates, source)

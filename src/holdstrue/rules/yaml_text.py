@@ -18,7 +18,9 @@ MOST = 100_000
 """Values of a text with every alias written out. Without a bound, nine aliases of nine aliases ... fill any memory."""
 
 _PREFIX = "tag:yaml.org,2002:"
-_TAGS = frozenset(_PREFIX + name for name in ("str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge"))
+_TAGS = frozenset(
+    _PREFIX + name for name in ("str", "int", "float", "bool", "null", "timestamp", "seq", "map", "merge")
+)
 _HINT = "put a rule's text in quotes where it holds ': ' or starts with [ ! ` & or {"
 _QUOTES = "put it in quotes if it is text"
 
@@ -64,8 +66,10 @@ class _Loader(yaml.SafeLoader):
         self.depth += 1
         try:
             if self.depth > DEEPEST:
-                mark = self.peek_event().start_mark
-                raise yaml.MarkedYAMLError(problem=f"more than {DEEPEST} lists or fields inside each other", problem_mark=mark)
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.MarkedYAMLError(
+                    problem=f"more than {DEEPEST} lists or fields inside each other", problem_mark=mark
+                )
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1

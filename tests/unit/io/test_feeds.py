@@ -168,9 +168,7 @@ def test_a_column_of_the_table_is_data() -> None:
 def test_words_that_are_no_operations() -> None:
     table = pa.table({"id": [1, 2], "op": ["d", "hip replacement"]})
     assert said(read_changes(table, key=["id"])) == [("insert", 1, "d"), ("insert", 2, "hip replacement")]
-    with refuses(
-        "row 2 of the table: unknown operation 'hip replacement' in column 'op'", "insert, i, c, create"
-    ):
+    with refuses("row 2 of the table: unknown operation 'hip replacement' in column 'op'", "insert, i, c, create"):
         read_changes(table, key=["id"], schema=SCHEMA)
     with refuses("row 2 of the table: unknown operation"):
         read_changes(table, key=["id"], feed="ops", op_column="op")
@@ -355,13 +353,9 @@ def test_delta_insert_and_delete_in_one_commit_is_an_update() -> None:
 
 def test_delta_troubles() -> None:
     good = log([("insert", 1, 1, "a"), ("insert", 2, 2, "a")])
-    with refuses(
-        "has no column '_commit_version', so it is not a changelog of Delta Lake", "keep _change_type"
-    ):
+    with refuses("has no column '_commit_version', so it is not a changelog of Delta Lake", "keep _change_type"):
         read_changes(good.drop_columns(["_commit_version"]), key=["id"])
-    with refuses(
-        "row 2 of the table: unknown change type 'merge' in column '_change_type'", "update_preimage"
-    ):
+    with refuses("row 2 of the table: unknown change type 'merge' in column '_change_type'", "update_preimage"):
         read_changes(log([("insert", 1, 1, "a"), ("merge", 1, 1, "a")]), key=["id"])
     with refuses("row 1 of the table: no value in key column 'id'"):
         read_changes(log([("insert", 2, 1, "a"), ("insert", 1, None, "a")][::-1]), key=["id"])

@@ -91,7 +91,7 @@ def test_an_array_that_is_none(text: bytes, tmp_path: Path) -> None:
 
 
 def test_half_a_character_in_an_array(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="record 2 of .* half a character"):
+    with pytest.raises(DataError, match=r"record 2 of .* half a character"):
         read_table(write(tmp_path, b'[{"id":"a"},{"id":"\\ud800"}]'))
 
 
@@ -115,7 +115,7 @@ def test_the_process_lives_on(tmp_path: Path) -> None:
 
 
 def test_records_in_memory_mix_no_truth_with_numbers() -> None:
-    with pytest.raises(DataError, match="record 2: column 'id' holds True, but record 1 holds 0.5"):
+    with pytest.raises(DataError, match=r"record 2: column 'id' holds True, but record 1 holds 0\.5"):
         read_table([{"id": 0.5}, {"id": True}])
     with pytest.raises(DataError, match=r"record 3: column 'id' holds 0\.5, but record 2 holds 9007199254740993"):
         holdstrue.check([{"id": 5}, {"id": 2**53 + 1}, {"id": 0.5}], "key(id)")

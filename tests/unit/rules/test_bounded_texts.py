@@ -53,9 +53,16 @@ def test_yaml_is_bounded(text: str, said: str, tmp_path: Path) -> None:
 
 
 def test_anchors_that_people_use() -> None:
-    text = "rules:\n- &base {rule: key(a), severity: warn}\n- {<<: *base, rule: key(b)}\n- <<: [*base, {where: c = 1}]\n  rule: key(d)\n"
+    text = (
+        "rules:\n- &base {rule: key(a), severity: warn}\n- {<<: *base, rule: key(b)}\n"
+        "- <<: [*base, {where: c = 1}]\n  rule: key(d)\n"
+    )
     rules = load_rules(text).rules
-    assert [(rule.text, rule.severity) for rule in rules] == [("key(a)", "warn"), ("key(b)", "warn"), ("key(d)", "warn")]
+    assert [(rule.text, rule.severity) for rule in rules] == [
+        ("key(a)", "warn"),
+        ("key(b)", "warn"),
+        ("key(d)", "warn"),
+    ]
     assert rules[2].where is not None
 
 
@@ -112,7 +119,9 @@ def test_rule_text_is_bounded(rule: str, said: str) -> None:
     assert len(str(caught.value)) < 2000
 
 
-@pytest.mark.parametrize("where", ["(" * 5000 + "a = 1" + ")" * 5000, "not " * 5000 + "a = 1", "not (" * 60 + "a = 1" + ")" * 60])
+@pytest.mark.parametrize(
+    "where", ["(" * 5000 + "a = 1" + ")" * 5000, "not " * 5000 + "a = 1", "not (" * 60 + "a = 1" + ")" * 60]
+)
 def test_filters_are_bounded_in_depth(where: str) -> None:
     with pytest.raises(RuleError, match="nested too deeply"):
         load_rules([{"rule": "key(a)", "where": where}])

@@ -83,13 +83,9 @@ Support = Annotated[
 ]
 Confidence = Annotated[
     float,
-    typer.Option(
-        min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH
-    ),
+    typer.Option(min=0.0, max=1.0, metavar="C", help="Share of them that must follow it.", rich_help_panel=_SEARCH),
 ]
-Threads = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)
-]
+Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)]
 
 
 @guarded
