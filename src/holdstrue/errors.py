@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
+
+_WIDEST = 500
+"""Characters of a line that are shown of a text: some lines of a terminal."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
 
 class HoldstrueError(Exception):
     """Base of every error raised on purpose.
@@ -65,11 +73,26 @@ class StateError(HoldstrueError):
     """A state directory that is missing, damaged, in use or of another format."""
 
 
+def brief(value: object) -> str:
+    """A value as a message shows it, cut where it is long.
+
+    >>> brief("zip"), brief([[["a", "b"], 2], *range(100)])
+    ("'zip'", "[[['a', 'b'], 2], 0, 1, 2, 3, 4, ...]")
+    """
+    return _SHORT.repr(value)
+
+
 def underline(text: str, start: int, end: int | None = None) -> str:
-    """Show the line of `text` that holds `start`, with the characters from `start` to `end` marked below it."""
+    """Show the line of `text` that holds `start`, with the characters from `start` to `end` marked below it.
+
+    Of a very long line only the surroundings are shown.
+    """
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line = text[line_start:] if line_end < 0 else text[line_start:line_end]
     offset = start - line_start
+    if len(line) > _WIDEST:
+        cut = max(0, offset - _WIDEST // 3)
+        line, offset = line[cut : cut + _WIDEST], offset - cut
     width = max(1, min(len(line) - offset, (start + 1 if end is None else end) - start))
     return f"  {line}\n  {' ' * offset}{'^' * width}"

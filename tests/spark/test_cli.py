@@ -459,3 +459,25 @@ def test_data_frames_of_text_are_parsed_as_declared(spark: SparkSession, tmp_pat
     assert delta.counts[rule].added == 2
     assert any("'extra'" in note for note in delta.notes)
     assert monitor.violations().count() == 3
+
+
+def test_a_table_of_delta_lake_is_refused_by_name_where_spark_cannot_read_it(tmp_path: Path) -> None:
+    table, state = tmp_path / "delta", tmp_path / "state"
+    (table / "_delta_log").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1], "zip": ["a"]}), table / "part-0.parquet")
+    first = write(tmp_path / "first.csv", "id,zip\n1,a\n")
+    assert run("init", state, "--rule", "key(zip)", "--key", "id", "--data", first).exit_code == 0
+    for args in (
+        ("check", table, "--rule", "key(zip)"), ("discover", table), ("apply", state, table),
+        ("init", tmp_path / "new", "--rule", "key(zip)", "--key", "id", "--data", table),
+    ):  # fmt: skip
+        result = run(*args, *SPARK)
+        assert result.exit_code == 2, (args, result.output)
+        assert "a table of Delta Lake" in result.stderr, (args, result.stderr)
+
+
+def test_a_state_is_no_url(tmp_path: Path) -> None:
+    people = write(tmp_path / "people.csv", PEOPLE)
+    result = run("init", "s3://bucket/state", "--rule", "key(zip)", "--key", "id", "--data", people, *SPARK)
+    assert result.exit_code == 2
+    assert "a state cannot be kept at s3://" in result.stderr

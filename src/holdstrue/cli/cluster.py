@@ -7,7 +7,6 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
@@ -150,7 +149,8 @@ class Cluster:
         from holdstrue.plan.compile import main_table
         from holdstrue.rules.types import types_of_table
 
-        Store(state).vacant()
+        store = Store(state)
+        store.vacant()
         spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.files import frame_of
@@ -162,7 +162,7 @@ class Cluster:
             declared = types_of_table(rules.types, name, main, whole)
             watched = kept_names(rules, main, whole, name)
             frames[name] = frame_of(spark, paths, None, read, types=declared, watched=watched, notes=notes)
-        final = Path(state).absolute()
+        final = store.path.absolute()
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             notes.add(*Monitor(spark, made, rules, keys, data=frames or None, index=index).notes)
@@ -186,12 +186,14 @@ class Cluster:
         from holdstrue.io.read import paths_of
 
         require_tables_known(state, tuple(files))
+        for given in files.values():
+            refuse_lake(given)
         paths = {name: paths_of(list(given)) for name, given in files.items()}
         spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.stream import in_file
 
-        monitor = Monitor(spark, Path(state).absolute())
+        monitor = Monitor(spark, state)
         changes = {name: monitor.files(path.absolute() for path in own) for name, own in paths.items()}
         try:
             return monitor.apply(
@@ -200,6 +202,18 @@ class Cluster:
         except ChangeError as error:
             every = [path for own in paths.values() for path in own]
             raise (in_file(error, str(every[0])) if len(every) == 1 else error) from error
+
+
+def refuse_lake(source: Sequence[str]) -> None:
+    """Refuse a table where change files are expected."""
+    from holdstrue.io.lakehouse import NAMES, lake_table
+
+    table = lake_table(list(source))
+    if table is not None:
+        raise DataError(
+            f"{table} is a table of {NAMES[table.format]}, not a file of changes",
+            hint="follow its change log with: holdstrue watch STATE table:NAME; or leave out --engine spark",
+        )
 
 
 def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = True) -> None:
@@ -230,9 +244,12 @@ def _require(
     declared: Mapping[str, Mapping[str, Declared]],
 ) -> None:
     """Refuse what the first files show to be wrong, before Spark is started for it."""
+    from holdstrue.io.lakehouse import lake_table
     from holdstrue.io.read import schema_of
     from holdstrue.plan.bind import require_columns
 
+    if any(lake_table(list(paths)) for paths in files.values()):
+        return  # its own library may be in Spark only
     schemas = {name: schema_of(list(paths), types=declared[name], **read) for name, paths in files.items()}
     require_columns(rules, main, schemas)
     names = schemas[main].names

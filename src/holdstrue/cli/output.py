@@ -12,6 +12,7 @@ from typing import Self, TextIO
 
 from holdstrue.cli.failures import tell
 from holdstrue.errors import HoldstrueError
+from holdstrue.location import local_path
 
 
 class Output:
@@ -26,7 +27,7 @@ class Output:
     """
 
     def __init__(self, path: str | None, format: str) -> None:  # noqa: A002
-        self._path = None if path in (None, "-") else Path(path or "").resolve()
+        self._path = None if path in (None, "-") else Path(local_path(path or "", "output")).resolve()
         self._text = format == "text"
         self._file: TextIO | None = None
         self._temporary: Path | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdstrue.errors import HoldstrueError, RuleError
+from holdstrue.location import local_path
 from holdstrue.rules import RuleSet, load_rules
 from holdstrue.rules.entry import located
 
@@ -31,6 +32,7 @@ def rules_of(
 
 def rules_in(file: str, columns: Names) -> RuleSet:
     """The rules of a file, of a pipe, or of standard input (`-`); JSON asks for the names of the columns."""
+    file = local_path(file, "rules")
     if file != "-" and (Path(file).is_file() or Path(file).is_dir() or not Path(file).exists()):
         return load_rules(Path(file), columns=columns() if _is_json(file) else None)
     # What a pipe gives can be read once only, so its text is loaded in place of its path.

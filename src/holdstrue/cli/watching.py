@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
+from holdstrue.cli.cluster import refuse_lake
 from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.options import LineFormat
 from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.location import local_path
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -131,9 +133,10 @@ def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
         return ChangingTable(text.removeprefix(TABLE), since)
     if since is not None:
         raise HoldstrueError("--since is about tables", hint=f"files are all read once; tables are {TABLE}NAME")
-    path = Path(text)
+    path = Path(local_path(text))
     if not path.is_dir():
         raise DataError(f"there is no directory {text!r}", hint=f"give a directory of change files, or {TABLE}NAME")
+    refuse_lake([text])
     return Folder(path.resolve(), read)
 
 

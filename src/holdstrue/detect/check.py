@@ -15,6 +15,7 @@ from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.report import Report
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.read import read_table, schema_of
+from holdstrue.io.validity import validated
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
@@ -86,7 +87,7 @@ def check(
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
         types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
-            source.select(columns)
+            validated(source.select(columns), "the table")
             if isinstance(source, pa.Table) and not types_read
             else read_table(source, columns=columns, types=types_read, notes=notes, **read)
         )
@@ -114,6 +115,4 @@ def _are_tables(data: Any) -> bool:
 
 
 def _schema(source: Any, read: Mapping[str, Any], declared: Mapping[str, Declared]) -> pa.Schema:
-    if isinstance(source, pa.Table) and not declared:
-        return source.schema
     return schema_of(source, types=declared, **read)

@@ -28,6 +28,7 @@ from holdstrue.detect.views import Group, Views, known_rule, numbers_of
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds import read_changes
 from holdstrue.io.store import Store
+from holdstrue.io.validity import validated
 from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
@@ -207,6 +208,8 @@ class Monitor:
             engine = self._working_engine()
             incoming = {}
             for name, part in read_parts.items():
+                if name not in self._seen:
+                    continue
                 digest = partial(engine.key_digest, name, key=self._keys[name])
                 incoming[name] = resolve(part, engine.tables[name].rows, self._keys[name], digest, on_conflict)
             prepared = engine.prepare(incoming)
@@ -250,7 +253,9 @@ class Monitor:
         seen = self._seen.get(table)
         needed = kept_names(self.rules, self._main, self._keys, table)
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
-            return Changes.append(part)
+            # columns that no rule reads are not looked at
+            kept = self._working_engine().tables[table].rows.schema.names
+            return Changes.append(validated(part, "the table", kept))
         extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
         return read_changes(
             part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, needed=needed, **read
@@ -261,6 +266,9 @@ class Monitor:
         learned = dict(self._seen)
         for name, part in parts.items():
             schema, known = part.rows.schema, self._seen.get(name)
+            if known is None and not len(part) and all(pa.types.is_null(field.type) for field in schema):
+                # the header of a file without rows, or less: which columns there are, the first rows will say
+                continue
             if known is None:
                 learned[name] = pa.schema([plain_field(field) for field in schema])
             elif not schema.equals(known):
@@ -279,6 +287,8 @@ class Monitor:
             self._seen = learned
             if self._durable is not None:
                 self._durable.stale = True
+        if self._engine is None:
+            self._engine = self._new_engine({})
 
     def _is_new(self, table: str, column: str) -> bool:
         """Whether nothing was known of a column so far."""

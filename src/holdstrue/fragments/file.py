@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import HoldstrueError, brief
 from holdstrue.fragments.model import Site
 from holdstrue.fragments.optimise import BEAM
 from holdstrue.fragments.planning import HOWS, How
 from holdstrue.fragments.relation import Relation
+from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
+from holdstrue.rules.yaml_text import read_yaml
 
 _TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "recall")
 _SITE = ("name", "columns", "where", "source", "state", "encoding", "format", "delimiter", "null_values")
@@ -54,14 +56,14 @@ class Declaration:
 
 def load_declaration(path: str | os.PathLike[str]) -> Declaration:
     """Read a file; what is wrong in it is named with its place."""
-    file = Path(path)
+    file = Path(local_path(path, "rules"))
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise HoldstrueError(f"no file {str(file)!r}", hint=f"looked in {Path.cwd()}") from None
+        raise HoldstrueError(f"no file {str(file)!r}", hint=nearby_hint(file)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise HoldstrueError(f"cannot read {str(file)!r}: {error}") from None
-    content = _yaml(text, str(file))
+    content = read_yaml(text, str(file), HoldstrueError)
     if not isinstance(content, dict):
         raise HoldstrueError(f"{file}: expected fields {', '.join(_TOP)}", hint="see holdstrue fragments --help")
     _refuse_unknown(content, _TOP, str(file))
@@ -82,43 +84,16 @@ def load_declaration(path: str | os.PathLike[str]) -> Declaration:
     )
 
 
-def _yaml(text: str, file: str) -> Any:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Refuses a field given twice: YAML would silently keep the last."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            seen = set()
-            for name, _ in node.value:
-                if name.value in seen:
-                    raise HoldstrueError(
-                        f"{file}: line {name.start_mark.line + 1}: field {name.value!r} is given twice",
-                        hint="keep one of the two",
-                    )
-                seen.add(name.value)
-            return dict(super().construct_mapping(node, deep))
-
-    try:
-        return Loader(text).get_single_data()
-    except yaml.MarkedYAMLError as error:
-        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
-        hint = "put text in quotes where it holds ': ' or starts with [ ! ` & or {"
-        raise HoldstrueError(f"{file}: {line}this is not YAML: {error.problem}", hint=hint) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise HoldstrueError(f"{file}: this is not YAML: {error}") from None
-
-
 def _refuse_unknown(fields: Mapping[Any, Any], known: Sequence[str], place: str) -> None:
     for name in fields:
         if name not in known:
-            raise HoldstrueError(f"{place}: unknown field {name!r}", hint=f"the fields are {', '.join(known)}")
+            raise HoldstrueError(f"{place}: unknown field {brief(name)}", hint=f"the fields are {', '.join(known)}")
 
 
 def _rules(content: Mapping[str, Any], file: Path) -> RuleSet:
     given = content.get("rules")
     if isinstance(given, str):
-        rules = load_rules(file.parent / given)
+        rules = load_rules(file.parent / local_path(given, "rules"))
     elif isinstance(given, list) and given:
         rules = load_rules(given)
     else:
@@ -129,45 +104,48 @@ def _rules(content: Mapping[str, Any], file: Path) -> RuleSet:
 
 def _site(item: Any, place: str, folder: Path, content: Mapping[str, Any]) -> Site:
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
-        raise HoldstrueError(f"{place}: expected a site with a name, got {item!r}", hint="- name: S1")
+        raise HoldstrueError(f"{place}: expected a site with a name, got {brief(item)}", hint="- name: S1")
     place = f"{place} ({item['name']})"
     _refuse_unknown(item, _SITE, place)
     columns = None if "columns" not in item else _names(item["columns"], f"{place}: columns")
     texts = {name: item.get(name) for name in ("where", "source", "state")}
     for name, value in texts.items():
         if value is not None and not isinstance(value, str):
-            raise HoldstrueError(f"{place}: {name} {value!r} is not text", hint="put it in quotes")
+            raise HoldstrueError(f"{place}: {name} {brief(value)} is not text", hint="put it in quotes")
     own, base = texts["state"], content.get("state")
     if base is not None and not isinstance(base, str):
-        raise HoldstrueError(f"state {base!r} is not a directory's name", hint="state: state")
-    state = folder / own if own is not None else None if base is None else folder / base / item["name"]
-    source = None if texts["source"] is None else str(folder / texts["source"])
+        raise HoldstrueError(f"state {brief(base)} is not a directory's name", hint="state: state")
     read = {name: item[name] for name in _READ if name in item}
     try:
+        kept = base if own is None else own
+        state = None if kept is None else folder / local_path(kept, "state")
+        if state is not None and own is None:
+            state /= item["name"]
+        source = None if texts["source"] is None else str(folder / local_path(texts["source"]))
         site = Site(item["name"], columns, texts["where"], source, state, read)
         _ = site.condition
     except HoldstrueError as error:
-        raise HoldstrueError(f"{place}: {error}") from None
+        raise HoldstrueError(f"{place}: {error.message}", hint=error.hint) from None
     return site
 
 
 def _names(value: Any, place: str) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise HoldstrueError(f"{place} {value!r}", hint="a column or a list of them: [street, zip]")
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a column or a list of them: [street, zip]")
     return tuple(names)
 
 
 def _number(value: Any, place: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise HoldstrueError(f"{place} {value!r}", hint="a number from 1 on")
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a number from 1 on")
     return value
 
 
 def _one_of(value: Any, known: Sequence[Any], place: str) -> Any:
     if value not in known:
         raise HoldstrueError(
-            f"{place} {value!r}",
+            f"{place} {brief(value)}",
             hint=f"one of {', '.join(str(word).lower() if isinstance(word, bool) else word for word in known)}",
         )
     return value

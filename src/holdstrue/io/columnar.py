@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from holdstrue.errors import DataError
 from holdstrue.io.files import Options
+from holdstrue.io.validity import require_text
 
-_CORRUPT = (pa.ArrowException, OSError, EOFError)
+# Arrow's own message may hold a name that is no UTF-8, and then fails to be one
+_CORRUPT = (pa.ArrowException, OSError, EOFError, UnicodeError)
 
 
 def read_parquet(path: Path, options: Options) -> pa.Table:
@@ -24,6 +26,7 @@ def read_parquet(path: Path, options: Options) -> pa.Table:
 
     def read() -> pa.Table:
         with pq.ParquetFile(os.fspath(path)) as file:
+            require_text(file.schema_arrow, str(path))
             names = options.selected(file.schema_arrow.names, str(path))
             table = file.read(columns=names)
             return table.select(names)
@@ -45,6 +48,7 @@ def read_arrow(path: Path, options: Options) -> pa.Table:
         # Not memory-mapped: a file replaced while its table is in use would end the process.
         with pa.OSFile(os.fspath(path)) as file:
             table = _open_ipc(file).read_all()
+        require_text(table.schema, str(path))
         return table.select(options.selected(table.column_names, str(path)))
 
     return _guarded(read, path, "Arrow")

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError
+from holdstrue.io.lakehouse import refuse_inside
+from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.types import Declared
 
 _FORMATS = {
@@ -81,7 +83,7 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
 
     A directory stands for the data files directly in it; names that start with `_` or `.` are not data.
     """
-    text = os.fspath(source)
+    text = local_path(source)
     path = Path(text)
     if path.is_dir():
         return _files_of_directory(path)
@@ -94,10 +96,12 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
         )
     if glob.has_magic(text):
         found = sorted(Path(name) for name in glob.glob(text, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
+        for folder in {file.parent for file in found}:
+            refuse_inside(folder / "*")
         if found:
             return found
         raise DataError(f"no file matches {text!r}", hint="check the pattern and the current directory")
-    raise DataError(f"there is no file {text!r}", hint=_nearby_hint(path))
+    raise DataError(f"there is no file {text!r}", hint=nearby_hint(path))
 
 
 def format_of(path: Path, override: str | None = None) -> str:
@@ -203,12 +207,3 @@ def _files_of_directory(path: Path) -> list[Path]:
 def _is_data(path: Path) -> bool:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSIONS]
     return bool(suffixes) and suffixes[-1] in _FORMATS
-
-
-def _nearby_hint(path: Path) -> str:
-    try:
-        names = [file.name for file in path.parent.iterdir()]
-    except OSError:
-        return f"there is no directory {str(path.parent)!r}"
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {str(path.parent / near[0])!r}?" if near else "check the path"

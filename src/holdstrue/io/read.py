@@ -19,7 +19,9 @@ from holdstrue.io.doubts import doubts
 from holdstrue.io.exact import EXACT_BELOW
 from holdstrue.io.files import Options, expand, format_of, one_format
 from holdstrue.io.fit import fit_column, kind, plain_table
+from holdstrue.io.lakehouse import LakeTable, lake_table
 from holdstrue.io.records import records_table
+from holdstrue.io.validity import require_text, validated
 from holdstrue.rules.types import Declared
 
 _UNTYPED = frozenset({"csv", "tsv"})
@@ -51,7 +53,8 @@ def read_table(
     Parameters
     ----------
     source
-        A path, a glob pattern or a directory; a list of paths; a pyarrow Table, RecordBatch,
+        A path, a glob pattern or a directory (of a Delta Lake or Iceberg table where the library is
+        installed); a list of paths; a pyarrow Table, RecordBatch,
         RecordBatchReader or Dataset; anything with the Arrow C interface (pandas, polars, DuckDB);
         a dict of columns or a list of dicts.
     columns
@@ -120,10 +123,13 @@ def schema_of(
     options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
+    elif lake := lake_table(source):
+        schema = lake.schema()
     elif paths := paths_of(source):
         schema = _file_schema(paths[0], options.untyped(), format_of(paths[0], format))
     else:
         schema = load(source, replace(options, types={}), format).table.schema
+    require_text(schema, _called(source))
     plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
     require_known(declared, plain.names, "the data")
     fields = [pa.field(f.name, (arrow_type(declared[f.name]) if f.name in declared else None) or f.type) for f in plain]
@@ -169,22 +175,31 @@ def _note_doubts(loaded: Loaded, options: Options) -> None:
 
 
 def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
-    """The table that an object in memory holds; its declared columns are left as they are."""
-    table, kind = _table_of(source, options)
+    """The table that an object in memory or a lakehouse holds; its declared columns are left as they are."""
+    lake = lake_table(source)
+    table, kind = _table_of(source, options) if lake is None else _table_of_lake(lake, options)
     name = name or kind
     places = Places((Source(name, table.num_rows),))
+    require_text(table.schema, name)
     names = options.selected(table.column_names, name)
     wanted = table if options.columns is None else table.select(names)
-    return Loaded(_fitted(plain_table(wanted), options, places), places)
+    # before dictionaries are decoded, which follows their indices
+    return Loaded(_fitted(plain_table(validated(wanted, name)), options, places), places)
 
 
 def paths_of(source: Any) -> list[Path]:
-    """The files that a source names; none where it is an object in memory."""
+    """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
+    if lake_table(source) is not None:
+        return []
     if isinstance(source, str | os.PathLike):
         return expand(source)
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
         return [path for item in source for path in expand(item)]
     return []
+
+
+def _called(source: Any) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else "the table"
 
 
 def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
@@ -209,6 +224,12 @@ def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
     except (pa.ArrowException, TypeError, ValueError) as error:
         detail = str(error).splitlines()[0]
         raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
+
+
+def _table_of_lake(lake: LakeTable, options: Options) -> tuple[pa.Table, str]:
+    if options.columns is not None:
+        options.selected(lake.schema().names, str(lake))
+    return lake.read(options.columns), str(lake)
 
 
 def _table_of_frame(source: Any) -> pa.Table:
@@ -304,7 +325,7 @@ def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
         from holdstrue.io.delimited import read_csv
 
         return read_csv(path, _delimited(options.untyped(), format_))
-    return _fitted(plain_table(table), options, Places((Source(str(path), table.num_rows),)))
+    return _fitted(plain_table(validated(table, str(path))), options, Places((Source(str(path), table.num_rows),)))
 
 
 def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:

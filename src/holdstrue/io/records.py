@@ -79,7 +79,7 @@ def _typed(
 ) -> Any:
     """Values as a known type; a column of several Python types is converted value by value."""
     try:
-        array = pa.array(values)
+        array = _array(values)
     except _REFUSED:
         parts = [
             fit_column(_alone(value), type_, name=name, place=lambda _, i=i: place(i), error=error)  # type: ignore[misc]
@@ -92,7 +92,7 @@ def _typed(
 def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: type[DataError]) -> Any:
     """Values as the type they suggest; whole numbers beyond 64 bits as decimals, which stay exact."""
     try:
-        return pa.array(values)
+        return _array(values)
     except _REFUSED:
         pass
     if all(value is None or type(value) is int for value in values):
@@ -104,20 +104,39 @@ def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: 
                 f"{place(row)}: column {name!r} holds {values[row]}, which has over 38 digits",
                 hint="give it as text",
             ) from None
-    first = next(i for i, value in enumerate(values) if value is not None)
-    row = next((i for i in range(first + 1, len(values)) if not _together(values[first], values[i])), first)
+    row = _first_refused(values)
+    other = next((i for i in range(row) if not _together([values[i], values[row]])), None)
+    if other is None:
+        raise error(f"{place(row)}: column {name!r} holds {values[row]!r}", hint="no type of Arrow has such a value")
     raise error(
-        f"{place(row)}: column {name!r} holds {values[row]!r}, but {place(first)} holds {values[first]!r}",
+        f"{place(row)}: column {name!r} holds {values[row]!r}, but {place(other)} holds {values[other]!r}",
         hint="give the column one type",
     )
 
 
-def _together(one: Any, other: Any) -> bool:
+def _first_refused(values: list[Any]) -> int:
+    """The first value that does not go together with those before it, by halving."""
+    low, high = 0, len(values)  # the first `low` go together, the first `high` do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _together(values[:middle]) else (low, middle)
+    return low
+
+
+def _together(values: list[Any]) -> bool:
     try:
-        pa.array([one, other])
+        _array(values)
     except _REFUSED:
         return False
     return True
+
+
+def _array(values: list[Any]) -> Any:
+    """Values as Arrow takes them, except that it takes true for 1.0 beside floats (and refuses it beside integers)."""
+    array = pa.array(values)
+    if pa.types.is_floating(array.type) and any(isinstance(value, bool) for value in values):
+        raise pa.ArrowInvalid("true and false are not numbers")
+    return array
 
 
 def _alone(value: Any) -> Any:

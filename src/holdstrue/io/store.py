@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
+from holdstrue.location import local_path
 
 FORMAT = 2
 KEPT_MANIFESTS = 2
@@ -86,7 +87,7 @@ class Store:
     """Files and manifests of one state directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(local_path(path, "state"))
         self._lock: int | None = None
         self._verifying: list[Future[None]] = []
         self._pool: ThreadPoolExecutor | None = None

@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
-from holdstrue.errors import RuleError
+from holdstrue.errors import RuleError, brief
 from holdstrue.rules.model import Constant, Op, Scalar, number_as_written
 from holdstrue.rules.tokens import Token, tokenize
 
@@ -15,8 +15,12 @@ DENIAL = "a denial constraint lists what must never hold together"
 _OPERATORS = {str(op): op for op in Op}
 _HINT = "names with spaces or other unusual characters go in backticks, `like this`"
 
-# Far beyond any real rule, and far from Python's own limit on recursion.
+LONGEST = 1_000_000
+"""Characters of a rule: a pattern tableau of some ten thousand rows."""
+
+# Far beyond any real rule, and far from Python's own limit on recursion and on the digits of a number.
 _DEEPEST = 100
+_MOST_DIGITS = 1000
 
 # The types that are named before a literal, each with an example of one.
 _TYPED = {"date": "2024-01-31", "timestamp": "2024-01-31 12:30:00", "decimal": "1.50", "float": "inf"}
@@ -26,10 +30,12 @@ class Cursor:
     """Reads tokens from left to right; every complaint underlines its place in `text`."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > LONGEST:
+            raise RuleError(f"a rule of {len(text):,} characters", hint=f"at most {LONGEST:,} are read")
         self.text = text
         self._tokens = tokenize(text)
         self._at = 0
-        self._check_depth()
+        self._check_bounds()
 
     def peek(self, ahead: int = 0) -> Token:
         """The token `ahead` of the current one, without taking it."""
@@ -138,13 +144,25 @@ class Cursor:
             return Constant(token.word == "true")
         return Constant(self._typed(token, self.take()))
 
-    def _check_depth(self) -> None:
-        depth = 0
+    def _check_bounds(self) -> None:
+        """Refuse what is nested too deeply, or a number that nobody wrote."""
+        nots, outer = 0, [0]  # nots in a row, and levels outside of each open bracket
         for token in self._tokens:
-            if token.kind in ("symbol", "name"):
-                depth += (token.word in ("(", "not")) - (token.word == ")")
-            if depth > _DEEPEST:
-                self.fail("brackets or nots are nested too deeply", at=token)
+            if token.kind == "number" and len(token.value) > _MOST_DIGITS:
+                self.fail(f"a number of {len(token.value):,} characters", at=token, hint=f"at most {_MOST_DIGITS:,}")
+            if self._is_word(token, "not"):
+                nots += 1
+            elif self._is_word(token, "("):
+                outer.append(outer[-1] + nots + 1)
+                nots = 0
+            else:
+                nots = 0
+                if self._is_word(token, ")") and len(outer) > 1:
+                    outer.pop()
+            if outer[-1] + nots > _DEEPEST:
+                self.fail(
+                    "brackets or nots are nested too deeply", at=token, hint=f"at most {_DEEPEST} levels are read"
+                )
 
     def _typed(self, kind: Token, literal: Token) -> Scalar:
         try:
@@ -152,10 +170,14 @@ class Cursor:
                 return dt.date.fromisoformat(literal.value)
             if kind.word == "timestamp":
                 return dt.datetime.fromisoformat(literal.value)
-            return Decimal(literal.value) if kind.word == "decimal" else float(literal.value)
+            if kind.word == "float":
+                return float(literal.value)
+            # one NaN of decimals raises wherever it is compared
+            small = len(literal.value) <= _MOST_DIGITS and not Decimal(literal.value).is_snan()
+            return Decimal(literal.value if small else "")
         except (ValueError, InvalidOperation):
             self.fail(
-                f"{literal.value!r} is not a {kind.word}",
+                f"{brief(literal.value)} is not a {kind.word}",
                 at=literal,
                 hint=f"for example {kind.word} '{_TYPED[kind.word]}'",
             )

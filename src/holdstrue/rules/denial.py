@@ -9,6 +9,7 @@ from holdstrue.errors import RuleError
 from holdstrue.rules.cursor import DENIAL, Cursor
 from holdstrue.rules.model import DC, Body, Column, Constant, Op, Predicate, Var
 from holdstrue.rules.text import predicate_text
+from holdstrue.rules.tokens import quote
 
 Spans = tuple[tuple[str, int, int], ...]
 
@@ -153,6 +154,9 @@ def _operand(cursor: Cursor, *, left: bool) -> Operand | Constant:
 def _joined_hint(cursor: Cursor) -> str:
     if cursor.sees("or"):
         return f"{DENIAL}; write one rule for each alternative of an or"
+    before, here = cursor.last, cursor.peek()
+    if before.kind in ("name", "number") and here.kind in ("name", "number"):
+        return f"text of several words goes in quotes: '{before.value} {here.value}'"
     return f"{DENIAL}, joined by and"
 
 
@@ -161,12 +165,14 @@ def _roles(text: str, operands: list[Operand], declared: tuple[str, ...]) -> dic
     named = [variable for variable in used if variable is not None]
     if None in used and named:
         bare = next(operand for operand in operands if operand.variable is None)
+        quoted = f"{text[: bare.start]}{quote(bare.name)}{text[bare.end :]}"
         raise RuleError(
             f"which row's {bare.name!r}?",
             text=text,
             start=bare.start,
             end=bare.end,
-            hint=f"write {named[0]}.{bare.name} for the column, '{bare.name}' in single quotes for text",
+            hint=f"write {named[0]}.{bare.name} for the column, '{bare.name}' in single quotes for text: "
+            f"{quoted[:200]}",
         )
     if len(named) > 2:
         third = next(operand for operand in operands if operand.variable == named[2])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from holdstrue.errors import RuleError, underline
+from holdstrue.errors import RuleError, brief, underline
 from holdstrue.rules.model import Rule, Severity, Tolerance
 from holdstrue.rules.parser import parse_rule
 
@@ -24,7 +24,7 @@ def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
     """
     for field in entry:
         if field not in FIELDS:
-            raise RuleError(f"{place}: unknown field {field!r}", hint=f"a rule has {', '.join(FIELDS)}")
+            raise RuleError(f"{place}: unknown field {brief(field)}", hint=f"a rule has {', '.join(FIELDS)}")
     name = text_field(entry, "name", place)
     if name is not None:
         place = f"{place} ({name})"
@@ -33,7 +33,7 @@ def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
         raise RuleError(f"{place}: no rule text", hint="write it as rule: 'zip -> city'")
     severity = entry.get("severity", "error")
     if severity not in ("error", "warn"):
-        raise RuleError(f"{place}: severity {severity!r}", hint="severity is error or warn")
+        raise RuleError(f"{place}: severity {brief(severity)}", hint="severity is error or warn")
     allowed: Severity = severity
     description, where, table = (text_field(entry, field, place) for field in ("description", "where", "table"))
     try:
@@ -57,7 +57,7 @@ def text_field(entry: Mapping[Any, Any], field: str, place: str) -> str | None:
         raise RuleError(f"{place}: where is empty", hint="leave it out, or write a condition: where: state = 'CA'")
     if field in entry and (not isinstance(value, str) or not value.strip()):
         note = "" if value is None or isinstance(value, str) else "; put it in quotes to keep YAML from reading it"
-        raise RuleError(f"{place}: {field} must be text, got {value!r}", hint=f"write {field}: some text{note}")
+        raise RuleError(f"{place}: {field} must be text, got {brief(value)}", hint=f"write {field}: some text{note}")
     return value
 
 
@@ -82,7 +82,7 @@ def parse_tolerance(value: object) -> Tolerance | None:
     elif isinstance(value, float) and 0 <= value < 1:
         return Tolerance(share=Decimal(repr(value)))
     raise RuleError(
-        f"tolerance {value!r}", hint="a count of rows such as 5, or a share such as 0.01 or 1% (at most 100%)"
+        f"tolerance {brief(value)}", hint="a count of rows such as 5, or a share such as 0.01 or 1% (at most 100%)"
     )
 
 

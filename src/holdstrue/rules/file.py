@@ -10,7 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from holdstrue.errors import RuleError
+from holdstrue.errors import RuleError, brief
+from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.entry import located, rule_from_entry, text_field
 from holdstrue.rules.model import Rule, RuleSet, Tolerance
 from holdstrue.rules.normal import normalise
@@ -21,8 +22,12 @@ from holdstrue.rules.weever import parse_weever
 
 RuleSource: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Iterable[str | Rule | Mapping[str, Any]]"
 
+LONGEST_FILE = 16 << 20
+"""Characters of a rule file: a hundred thousand rules, one a line. YAML, which is slower to read, has its own bound."""
+
 _TOP = ("rules", "table", "key", "nulls", "types")
-_NAMED = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([^:='"`()\[\]#]+?))\s*:=""")
+_QUOTED_NAME = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)')\s*:=""")
+_NO_NAME = re.compile(r"""[:='"`()\[\]#]""")
 _YAML = re.compile(r"\s*(?:#.*\n\s*)*(?:rules|table|key|nulls|types)\s*:(?!=)")
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*(?:\[\s*\{|\{))')
 _PATH = re.compile(
@@ -57,7 +62,7 @@ def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> R
     if isinstance(source, str):
         return _load_text_or_path(source, columns)
     if isinstance(source, os.PathLike):
-        return _load_file(Path(source), columns)
+        return _load_file(Path(local_path(source, "rules")), columns)
     if not isinstance(source, Iterable):
         raise RuleError(f"rules cannot be read from {source!r}", hint="give a file, rule texts or rules")
     rules = []
@@ -122,6 +127,7 @@ def _tolerance_entry(tolerance: Tolerance) -> int | float | str:
 
 def _load_text_or_path(source: str, columns: Sequence[str] | None) -> RuleSet:
     if "\n" not in source:
+        source = local_path(source, "rules")
         if _is_file(source):
             return _load_file(Path(source), columns)
         if _PATH.fullmatch(source.strip()):
@@ -140,7 +146,7 @@ def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise RuleError(f"no rule file {str(path)!r}", hint=f"looked in {Path.cwd()}") from None
+        raise RuleError(f"no rule file {str(path)!r}", hint=nearby_hint(path)) from None
     except UnicodeDecodeError as error:
         raise RuleError(f"{path} is not UTF-8: {error.reason} at byte {error.start}", hint="save it as UTF-8") from None
     except OSError as error:
@@ -149,6 +155,11 @@ def _load_file(path: Path, columns: Sequence[str] | None) -> RuleSet:
 
 
 def _load_text(text: str, file: str, suffix: str, columns: Sequence[str] | None) -> RuleSet:
+    if len(text) > LONGEST_FILE:
+        raise RuleError(
+            f"{_at(file)}{len(text):,} characters are more than a rule file may have ({LONGEST_FILE:,})",
+            hint="is it a rule file? if so, split it",
+        )
     if suffix in (".yaml", ".yml") or _YAML.match(text):
         return _load_yaml(text, file)
     if suffix == ".json" or _JSON.match(text):
@@ -183,28 +194,34 @@ def _load_lines(text: str, file: str) -> RuleSet:
 
 
 def _split_name(line: str) -> tuple[str | None, str]:
-    match = _NAMED.match(line)
-    if match is None:
+    quoted = _QUOTED_NAME.match(line)
+    if quoted is not None:
+        return (quoted[1] or quoted[2]).strip(), line[quoted.end() :].strip()
+    name, mark, rule = line.partition(":=")
+    if not mark or not name.strip() or _NO_NAME.search(name):
         return None, line.strip()
-    name = next(group for group in match.groups() if group is not None)
-    return name.strip(), line[match.end() :].strip()
+    return name.strip(), rule.strip()
 
 
 def _load_yaml(text: str, file: str) -> RuleSet:
-    content = _yaml_content(text, file)
+    from holdstrue.rules.yaml_text import read_yaml
+
+    content = read_yaml(text, file)
     if isinstance(content, list):
         content = {"rules": content}
     if not isinstance(content, dict) or not isinstance(content.get("rules"), list) or not content["rules"]:
         raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint="rules:\n  - rule: zip -> city")
     for field in content:
         if field not in _TOP:
-            raise RuleError(f"{_at(file)}unknown field {field!r}", hint=f"the top of a rule file has {', '.join(_TOP)}")
+            raise RuleError(
+                f"{_at(file)}unknown field {brief(field)}", hint=f"the top of a rule file has {', '.join(_TOP)}"
+            )
     rules: list[Rule] = []
     named: set[int] = set()
     for number, item in enumerate(content["rules"], start=1):
         if not isinstance(item, str | dict):
             raise RuleError(
-                f"{_at(file)}rule {number}: expected a rule, got {item!r}",
+                f"{_at(file)}rule {number}: expected a rule, got {brief(item)}",
                 hint="write - rule: 'text', and put texts that start with [ or ! in quotes",
             )
         rules.append(_load_item(item, f"{_at(file)}rule {number}"))
@@ -215,54 +232,13 @@ def _load_yaml(text: str, file: str) -> RuleSet:
     return RuleSet(_unique(rules, file, named), table, key, nulls, types)
 
 
-def _yaml_content(text: str, file: str) -> Any:
-    import yaml
-
-    try:
-        _check_fields(yaml.compose(text, Loader=yaml.SafeLoader), file, text)
-        return yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = "" if mark is None else f"line {mark.line + 1}: "
-        raise RuleError(
-            f"{_at(file)}{line}this is not YAML: {error.problem}",
-            text=None if mark is None else text,
-            start=0 if mark is None else min(mark.index, len(text)),
-            hint="put a rule's text in quotes where it holds ': ' or starts with [ ! ` & or {",
-        ) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise RuleError(f"{_at(file)}this is not YAML: {error}") from None
-
-
-def _check_fields(node: Any, file: str, text: str) -> None:
-    """Refuse a field given twice: YAML would silently keep the last."""
-    import yaml
-
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for field, value in node.value:
-            if field.value in seen if isinstance(field, yaml.ScalarNode) else False:
-                mark = field.start_mark
-                raise RuleError(
-                    f"{_at(file)}line {mark.line + 1}: field {field.value!r} is given twice",
-                    text=text,
-                    start=mark.index,
-                    end=field.end_mark.index,
-                    hint="keep one of the two",
-                )
-            if isinstance(field, yaml.ScalarNode):
-                seen.add(field.value)
-            _check_fields(value, file, text)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _check_fields(item, file, text)
-
-
 def _key(content: Mapping[str, Any], file: str) -> tuple[str, ...]:
     key = content.get("key", [])
     columns = [key] if isinstance(key, str) else key
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or columns == [""]:
-        raise RuleError(f"{_at(file)}key {key!r}", hint="key is a column or a list of them: key: [area_code, phone]")
+        raise RuleError(
+            f"{_at(file)}key {brief(key)}", hint="key is a column or a list of them: key: [area_code, phone]"
+        )
     if len(set(columns)) < len(columns):
         raise RuleError(f"{_at(file)}key {key!r} names a column twice")
     return tuple(columns)
@@ -275,7 +251,7 @@ def _nulls(content: Mapping[str, Any], file: str) -> Literal["unknown", "equal"]
         case "equal":
             return "equal"
         case other:
-            raise RuleError(f"{_at(file)}nulls {other!r}", hint="nulls is unknown or equal")
+            raise RuleError(f"{_at(file)}nulls {brief(other)}", hint="nulls is unknown or equal")
 
 
 def _types(content: Mapping[str, Any], file: str) -> Types:
@@ -314,6 +290,7 @@ def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tupl
     `named` are the rules whose names people gave; by default those that differ from the text.
     """
     seen: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     unique = []
     for i, rule in enumerate(rules):
         given = i in named if named is not None else rule.name != text_of(rule.body)
@@ -322,9 +299,11 @@ def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tupl
                 f"{_at(file)}two rules are called {rule.name!r}: numbers {seen[rule.name] + 1} and {i + 1}",
                 hint="give each rule its own name",
             )
-        name, number = rule.name, 2
+        name = rule.name
         while name in seen:
-            name, number = f"{rule.name} #{number}", number + 1
+            # counted on from the last of this name, so that many equal rules take time for each once
+            numbers[rule.name] = numbers.get(rule.name, 1) + 1
+            name = f"{rule.name} #{numbers[rule.name]}"
         seen[name] = i
         unique.append(rule if name == rule.name else replace(rule, name=name))
     return tuple(unique)

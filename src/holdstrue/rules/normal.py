@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from holdstrue.errors import RuleError
 from holdstrue.rules.cursor import DENIAL
@@ -24,8 +25,13 @@ from holdstrue.rules.model import (
     Source,
     columns_of,
 )
-from holdstrue.rules.order import Order, same_constant
+from holdstrue.rules.order import Order, family, identity
 from holdstrue.rules.text import constant_text, pattern_text, predicate_text
+
+MOST_COMPARISONS = 1000
+"""Comparisons of one denial constraint; those that people write or that are found have up to a few dozen."""
+
+_MOST_BLAMED = 100
 
 # An operator is the set of outcomes it allows: conjunction is intersection.
 _OUTCOMES = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: "=>"}
@@ -121,8 +127,7 @@ def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
     patterns = [
         Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right)) for pattern in body.tableau
     ]
-    distinct = list({pattern_text(pattern): pattern for pattern in patterns}.values())
-    kept = [p for p in distinct if not any(p is not q and _covers(q, p) for q in distinct)]
+    kept = _not_covered(list({pattern_text(pattern): pattern for pattern in patterns}.values()))
     if len(kept) == 1 and all(cell is None for cell in kept[0].lhs + kept[0].rhs):
         return FD(lhs, rhs)
     return CFD(lhs, rhs, tuple(sorted(kept, key=pattern_text)))
@@ -154,12 +159,33 @@ def _repeats(body: CFD, pattern: Pattern, i: int) -> bool:
     return wanted is None or (given is not None and constant_text(wanted) == constant_text(given))
 
 
-def _covers(general: Pattern, special: Pattern) -> bool:
-    """Whether every violation of `special` is one of `general`: it matches more rows and asks the same."""
-    return pattern_text(Pattern((), general.rhs)) == pattern_text(Pattern((), special.rhs)) and all(
-        wide is None or (narrow is not None and constant_text(wide) == constant_text(narrow))
-        for wide, narrow in zip(general.lhs, special.lhs, strict=True)
-    )
+def _not_covered(patterns: list[Pattern]) -> list[Pattern]:
+    """The patterns of which no other one has every violation: none that matches more rows and asks the same.
+
+    Complexity: O(n m) for n patterns with m different sets of places that hold a constant.
+    """
+    known: dict[tuple[str, tuple[int, ...]], set[tuple[str, ...]]] = {}
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    said = []
+    for pattern in patterns:
+        cells = [None if cell is None else constant_text(cell) for cell in pattern.lhs]
+        asked = pattern_text(Pattern((), pattern.rhs))
+        shape = tuple(i for i, cell in enumerate(cells) if cell is not None)
+        known.setdefault((asked, shape), set()).add(_at(cells, shape))
+        shapes.setdefault(asked, set()).add(shape)
+        said.append((pattern, cells, asked, shape))
+    return [
+        pattern
+        for pattern, cells, asked, shape in said
+        if not any(
+            wider != shape and set(wider) <= set(shape) and _at(cells, wider) in known[asked, wider]
+            for wider in shapes[asked]
+        )
+    ]
+
+
+def _at(cells: list[str | None], places: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(str(cells[i]) for i in places)
 
 
 def _normal_inclusion(body: Inclusion, source: Source | None) -> Inclusion:
@@ -177,6 +203,11 @@ def _normal_inclusion(body: Inclusion, source: Source | None) -> Inclusion:
 def _normal_dc(body: DC, source: Source | None) -> DC:
     if not body.predicates:
         raise RuleError("a denial constraint without comparisons", hint=DENIAL)
+    if len(body.predicates) > MOST_COMPARISONS:
+        raise RuleError(
+            f"a denial constraint of {len(body.predicates):,} comparisons",
+            hint=f"at most {MOST_COMPARISONS:,} are read",
+        )
     if not Order(body.predicates).possible:
         raise _contradiction(body.predicates, source)
     oriented = [_oriented(predicate) for predicate in _on_t(body.predicates)]
@@ -229,30 +260,60 @@ def _oriented(predicate: Predicate) -> Predicate:
 
 
 def _merged(predicates: list[Predicate]) -> list[Predicate]:
-    """One comparison for each pair of sides, and no bound that a tighter one makes idle."""
-    groups: list[tuple[Predicate, frozenset[str]]] = []
+    """One comparison for each pair of sides, and no bound that a tighter one makes idle. Complexity: O(n)."""
+    groups: dict[tuple[Hashable, Hashable], tuple[Predicate, frozenset[str]]] = {}
     for predicate in predicates:
         outcomes = frozenset(_OUTCOMES[predicate.op])
-        for i, (known, allowed) in enumerate(groups):
-            if known.left == predicate.left and _same_side(known.right, predicate.right):
-                groups[i] = (known, allowed & outcomes)
-                break
-        else:
-            groups.append((predicate, outcomes))
-    merged = [replace(predicate, op=_OPERATORS[outcomes]) for predicate, outcomes in groups]
-    for predicate in list(merged):
-        if isinstance(predicate.right, Constant):
-            others = [p for p in merged if p is not predicate]
-            bounds = [p for p in others if p.left == predicate.left and isinstance(p.right, Constant)]
-            merged = others if Order(bounds).entails(predicate) else merged
-    return merged
-
-
-def _same_side(one: Column | Constant, other: Column | Constant) -> bool:
-    if isinstance(one, Constant) and isinstance(other, Constant):
+        right = predicate.right
         # on a column of text 1.50 is not 1.5
-        return same_constant(one, other) and one.written == other.written
-    return isinstance(one, Column) and one == other
+        written = right.written if isinstance(right, Constant) else None
+        sides = (identity(predicate.left), (identity(right), written))
+        known, allowed = groups.get(sides, (predicate, outcomes))
+        groups[sides] = (known, allowed & outcomes)
+    merged = [replace(predicate, op=_OPERATORS[outcomes]) for predicate, outcomes in groups.values()]
+    bounds = _bounds(merged)
+    return [predicate for predicate in merged if not _is_idle(predicate, bounds)]
+
+
+@dataclass
+class _Bounds:
+    """The constants nearest to a column from above and below, of one family of constants that compare."""
+
+    high: Any = None
+    low: Any = None
+
+
+def _bounds(predicates: Iterable[Predicate]) -> dict[tuple[Column, str], _Bounds]:
+    found: dict[tuple[Column, str], _Bounds] = {}
+    for predicate in predicates:
+        if not isinstance(predicate.right, Constant):
+            continue
+        value = predicate.right.value
+        known = found.setdefault((predicate.left, family(value)), _Bounds())
+        if predicate.op in (Op.LT, Op.LE, Op.EQ) and (known.high is None or value < known.high):
+            known.high = value
+        if predicate.op in (Op.GT, Op.GE, Op.EQ) and (known.low is None or value > known.low):
+            known.low = value
+    return found
+
+
+def _is_idle(predicate: Predicate, bounds: Mapping[tuple[Column, str], _Bounds]) -> bool:
+    """Whether a bound of the same column says more; at the same constant there is one comparison only."""
+    if not isinstance(predicate.right, Constant) or family(predicate.right.value) == "nan":
+        return False
+    value: Any = predicate.right.value
+    known = bounds[predicate.left, family(value)]
+    below = known.high is not None and known.high < value
+    above = known.low is not None and known.low > value
+    match predicate.op:
+        case Op.LT | Op.LE:
+            return below
+        case Op.GT | Op.GE:
+            return above
+        case Op.NE:
+            return below or above
+        case _:
+            return False
 
 
 def _place(predicate: Predicate) -> tuple[bool, int, str]:
@@ -263,11 +324,12 @@ def _place(predicate: Predicate) -> tuple[bool, int, str]:
 
 def _contradiction(predicates: tuple[Predicate, ...], source: Source | None) -> RuleError:
     core = list(predicates)
-    for predicate in predicates:
+    # each is left out once, which is quadratic: of very many, all are blamed
+    for predicate in predicates if len(predicates) <= _MOST_BLAMED else ():
         rest = [p for p in core if p is not predicate]
         if rest and not Order(rest).possible:
             core = rest
-    listed = " and ".join(map(predicate_text, core))
+    listed = " and ".join(map(predicate_text, core[:_MOST_BLAMED]))
     verb = "hold together" if len(core) > 1 else "hold"
     return _reject(
         source,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
-from typing import TypeAlias
+from functools import cached_property
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from holdstrue.rules.model import Column, Constant, Op, Predicate, Scalar
 
@@ -40,11 +43,12 @@ def same_constant(left: Constant, right: Constant) -> bool:
 
 
 def _comparable(left: Scalar, right: Scalar) -> bool:
-    families = (_family(left), _family(right))
+    families = (family(left), family(right))
     return families[0] == families[1] and "nan" not in families
 
 
-def _family(value: Scalar) -> str:
+def family(value: Scalar) -> str:
+    """Constants of one family have an order; those of the family `nan` have none."""
     match value:
         case bool():
             return "bool"
@@ -62,11 +66,23 @@ def _family(value: Scalar) -> str:
             return "date"
 
 
+def identity(term: Term) -> Hashable:
+    """What two terms share when they are one: a NaN is itself, 1 and 1.0 are one number."""
+    if isinstance(term, Column):
+        return term
+    kind = family(term.value)
+    return (kind, repr(term.value), type(term.value)) if kind == "nan" else (kind, term.value)
+
+
 class Order:
     """The closure of a conjunction, for asking whether it can hold and what follows from it.
 
     All comparisons of the conjunction are taken to be true, hence every column they read to be known:
-    what follows is never about a NULL. Runtime complexity: O(n^3) to build for n columns and constants.
+    what follows is never about a NULL. Columns and constants are the nodes of a graph, `at most` its edges, some of
+    them strict; nodes on a cycle are equal. What is at most and unequal is below.
+
+    Runtime complexity: O(n log n) to build for n comparisons, and O(n^2 / 64) words for the first question about
+    what follows.
 
     Examples
     --------
@@ -80,37 +96,39 @@ class Order:
     """
 
     def __init__(self, predicates: Iterable[Predicate]) -> None:
-        self._terms: list[Term] = []
-        self._below: list[list[int]] = []
-        self._unequal: set[tuple[int, int]] = set()
+        self._nodes: dict[Hashable, int] = {}
+        self._constants: list[tuple[int, Constant]] = []
+        self._at_most: list[tuple[int, int, bool]] = []
+        """Pairs of nodes of which the first is at most the second, or below it."""
+        self._unequal: list[tuple[int, int]] = []
         for predicate in predicates:
-            self._assume(self._index(predicate.left), predicate.op, self._index(predicate.right))
-        self._close()
+            self._assume(self._node(predicate.left), predicate.op, self._node(predicate.right))
+        self._order_constants()
 
-    @property
+    @cached_property
     def possible(self) -> bool:
         """Whether some values make the whole conjunction true."""
-        nodes = range(len(self._terms))
-        return all(self._below[i][i] != _BELOW for i in nodes) and not any(self._same(i, j) for i, j in self._unequal)
+        part = self._parts
+        return all(part[i] != part[j] for i, j in self._unequal) and not any(
+            strict and part[i] == part[j] for i, j, strict in self._at_most
+        )
 
     def entails(self, predicate: Predicate) -> bool:
         """Whether `predicate` is true whenever the conjunction is (and so never unknown)."""
-        left = self._find(predicate.left)
+        left = self._nodes.get(identity(predicate.left))
         if left is None:
             return False
         if isinstance(predicate.right, Constant):
             return self._entails_constant(left, predicate.op, predicate.right)
-        right = self._find(predicate.right)
+        right = self._nodes.get(identity(predicate.right))
         if right is None:
             return False
-        down, up = self._below[left][right], self._below[right][left]
+        down, up = self._strength(left, right), self._strength(right, left)
         match predicate.op:
             case Op.EQ:
                 return bool(down and up)
             case Op.NE:
-                return _BELOW in (down, up) or any(
-                    self._same(left, i) and self._same(right, j) for i, j in self._unequal
-                )
+                return _BELOW in (down, up) or self._differ(left, right)
             case Op.LT:
                 return down == _BELOW
             case Op.LE:
@@ -124,18 +142,17 @@ class Order:
         # The constant need not occur in the conjunction: any constant that does may stand between.
         strength: dict[bool, int] = {False: 0, True: 0}  # keyed by "upwards": left below the constant
         unequal = False
-        for i, term in enumerate(self._terms):
-            if not isinstance(term, Constant):
-                continue
+        for i, term in self._constants:
             sign = 0 if same_constant(term, constant) else compare(term.value, constant.value)
             if sign is None:
                 continue
-            if sign <= 0 and self._below[left][i]:
-                strength[True] = max(strength[True], _BELOW if sign < 0 else self._below[left][i])
-            if sign >= 0 and self._below[i][left]:
-                strength[False] = max(strength[False], _BELOW if sign > 0 else self._below[i][left])
+            down, up = self._strength(left, i), self._strength(i, left)
+            if sign <= 0 and down:
+                strength[True] = max(strength[True], _BELOW if sign < 0 else down)
+            if sign >= 0 and up:
+                strength[False] = max(strength[False], _BELOW if sign > 0 else up)
             if sign == 0:
-                unequal = unequal or any(self._same(left, j) and self._same(i, k) for j, k in self._unequal)
+                unequal = unequal or self._differ(left, i)
         match op:
             case Op.EQ:
                 return bool(strength[True] and strength[False])
@@ -146,62 +163,114 @@ class Order:
             case Op.GT | Op.GE:
                 return strength[False] >= (_BELOW if op is Op.GT else _AT_MOST)
 
-    def _same(self, i: int, j: int) -> bool:
-        return bool(self._below[i][j] and self._below[j][i])
+    # --- the graph -----------------------------------------------------------------------------
 
-    def _find(self, term: Term) -> int | None:
-        for i, known in enumerate(self._terms):
-            if isinstance(term, Constant):
-                if isinstance(known, Constant) and same_constant(term, known):
-                    return i
-            elif term == known:
-                return i
-        return None
-
-    def _index(self, term: Term) -> int:
-        found = self._find(term)
-        if found is not None:
-            return found
-        new = len(self._terms)
-        for row in self._below:
-            row.append(0)
-        self._terms.append(term)
-        self._below.append([0] * new + [_AT_MOST])
-        if isinstance(term, Constant):
-            for i, known in enumerate(self._terms[:new]):
-                sign = compare(known.value, term.value) if isinstance(known, Constant) else None
-                if sign is not None:
-                    low, high = (i, new) if sign < 0 else (new, i)
-                    self._below[low][high] = _BELOW
-        return new
+    def _node(self, term: Term) -> int:
+        new = len(self._nodes)
+        node = self._nodes.setdefault(identity(term), new)
+        if node == new and isinstance(term, Constant):
+            self._constants.append((node, term))
+        return node
 
     def _assume(self, left: int, op: Op, right: int) -> None:
         if op is Op.NE:
-            self._unequal |= {(left, right), (right, left)}
+            self._unequal.append((left, right))
         if op in (Op.EQ, Op.LE, Op.LT):
-            self._below[left][right] = max(self._below[left][right], _BELOW if op is Op.LT else _AT_MOST)
+            self._at_most.append((left, right, op is Op.LT))
         if op in (Op.EQ, Op.GE, Op.GT):
-            self._below[right][left] = max(self._below[right][left], _BELOW if op is Op.GT else _AT_MOST)
+            self._at_most.append((right, left, op is Op.GT))
 
-    def _close(self) -> None:
-        nodes = range(len(self._terms))
-        below = self._below
-        while True:
-            for k in nodes:
-                for i in nodes:
-                    if below[i][k]:
-                        for j in nodes:
-                            if below[k][j]:
-                                below[i][j] = max(below[i][j], below[i][k], below[k][j])
-            # At most and unequal is below; that may start new chains.
-            sharper = [
-                (p, q)
-                for i, j in self._unequal
-                for p in nodes
-                for q in nodes
-                if below[p][q] == _AT_MOST and self._same(i, p) and self._same(j, q) and not self._same(p, q)
-            ]
-            if not sharper:
-                return
-            for p, q in sharper:
-                below[p][q] = _BELOW
+    def _order_constants(self) -> None:
+        """Constants that compare, from the least to the greatest."""
+        families: dict[str, list[tuple[Any, int]]] = {}
+        for node, constant in self._constants:
+            kind = family(constant.value)
+            if kind != "nan":
+                families.setdefault(kind, []).append((constant.value, node))
+        for members in families.values():
+            members.sort(key=itemgetter(0))
+            self._at_most += [(low, high, True) for (_, low), (_, high) in pairwise(members)]
+
+    @cached_property
+    def _parts(self) -> list[int]:
+        """Of each node the number of its part: nodes that are at most each other. Later parts reach earlier ones."""
+        return strong_parts(len(self._nodes), [(i, j) for i, j, _ in self._at_most])
+
+    @cached_property
+    def _closure(self) -> tuple[list[int], list[int], set[tuple[int, int]]]:
+        """By part the set (as bits) of parts it is at most, and of those it is below; and parts that are unequal."""
+        part = self._parts
+        count = max(part, default=-1) + 1
+        after: list[set[tuple[int, bool]]] = [set() for _ in range(count)]
+        for i, j, strict in self._at_most:
+            if part[i] != part[j] or strict:
+                after[part[i]].add((part[j], strict))
+        unequal = {(part[i], part[j]) for i, j in self._unequal}
+        unequal |= {(j, i) for i, j in unequal}
+        others: list[list[int]] = [[] for _ in range(count)]
+        for i, j in unequal:
+            others[i].append(j)
+        reach, below = [0] * count, [0] * count
+        for i in range(count):  # what a part reaches has a smaller number
+            reach[i] = 1 << i
+            for j, _ in after[i]:
+                reach[i] |= reach[j]
+            for j, strict in after[i]:
+                below[i] |= reach[j] if strict else below[j]
+            for j in others[i]:
+                below[i] |= reach[j] if reach[i] >> j & 1 else 0
+        return reach, below, unequal
+
+    def _strength(self, low: int, high: int) -> int:
+        """How surely a node is at most another: not, at most, or below."""
+        reach, below, _ = self._closure
+        i, j = self._parts[low], self._parts[high]
+        return _BELOW if below[i] >> j & 1 else _AT_MOST if reach[i] >> j & 1 else 0
+
+    def _differ(self, one: int, other: int) -> bool:
+        return (self._parts[one], self._parts[other]) in self._closure[2]
+
+
+def strong_parts(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """The number of each node's strongly connected part; a part that reaches another has the greater number.
+
+    Tarjan's algorithm without recursion. Runtime complexity: O(nodes + edges).
+
+    Examples
+    --------
+    >>> strong_parts(4, [(0, 1), (1, 0), (1, 2), (3, 3)])
+    [1, 1, 0, 2]
+    """
+    after: list[list[int]] = [[] for _ in range(count)]
+    for i, j in edges:
+        after[i].append(j)
+    part, met, lowest = [-1] * count, [-1] * count, [0] * count
+    parts = clock = 0
+    open_nodes: list[int] = []
+    for root in range(count):
+        if met[root] >= 0:
+            continue
+        path = [(root, iter(after[root]))]
+        met[root] = lowest[root] = clock
+        clock += 1
+        open_nodes.append(root)
+        while path:
+            node, rest = path[-1]
+            for following in rest:
+                if met[following] < 0:
+                    met[following] = lowest[following] = clock
+                    clock += 1
+                    open_nodes.append(following)
+                    path.append((following, iter(after[following])))
+                    break
+                if part[following] < 0:
+                    lowest[node] = min(lowest[node], met[following])
+            else:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
+                if lowest[node] == met[node]:
+                    while part[node] < 0:
+                        part[open_nodes.pop()] = parts
+                    parts += 1
+    return part

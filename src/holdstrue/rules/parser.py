@@ -9,6 +9,7 @@ from holdstrue.errors import RuleError
 from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.cursor import DENIAL, Cursor
 from holdstrue.rules.denial import Parsed, parse_denial
+from holdstrue.rules.hints import rewritten
 from holdstrue.rules.holoclean import looks_like_holoclean, parse_holoclean
 from holdstrue.rules.hydra import looks_like_hydra, parse_hydra
 from holdstrue.rules.model import (
@@ -30,6 +31,7 @@ from holdstrue.rules.text import condition_text, text_of
 from holdstrue.rules.tokens import Token
 
 _FORMS = "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
+_COMPARES = re.compile(r"[=<>≠≤≥]|\b(?:in|between)\b", re.IGNORECASE)
 _CELL = "write _ for any value, and text in 'quotes'"
 
 
@@ -97,11 +99,13 @@ def parse_body(text: str) -> Parsed:
         return parse_denial(cursor)
     if cursor.holds("->"):
         return _parse_dependency(cursor)
-    if cursor.holds("in"):
+    meant = rewritten(text)
+    if cursor.holds("in") and meant is None:
         return _parse_inclusion(cursor)
-    if re.search(r"[=<>≠≤≥]", text):
-        cursor.fail("expected not(...) around comparisons", at=cursor.peek(), hint=f"{DENIAL}: not(t.a < 0)")
-    return cursor.fail("this is not a rule", at=cursor.peek(), hint=_FORMS)
+    if _COMPARES.search(text):
+        hint = f"{DENIAL}: write {meant or 'not(t.a < 0)'}"
+        cursor.fail("expected not(...) around comparisons", at=cursor.peek(), hint=hint)
+    return cursor.fail("this is not a rule", at=cursor.peek(), hint=_FORMS if meant is None else f"write {meant}")
 
 
 def _spans(tokens: list[Token]) -> tuple[tuple[str, int, int], ...]:

@@ -36,6 +36,8 @@ def parse_weever(text: str, columns: Sequence[str]) -> RuleSet:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise RuleError(f"this is not JSON: {error.msg}", text=text, start=error.pos) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise RuleError(f"this JSON is no rule file: {error}", hint=_SHAPE) from None
     key: tuple[str, ...] = ()
     if isinstance(content, dict):
         if "constraints" not in content:

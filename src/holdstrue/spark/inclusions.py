@@ -34,6 +34,7 @@ from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.io.feeds.target import match_words
 from holdstrue.io.store import RunFile, Store
+from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.spark.wire import ROWS, SUMMARY, Message, failure, pack, raised, receive, say, send, to_tasks
 
@@ -176,7 +177,7 @@ class Inclusions:
     def __init__(self, spark: SparkSession, path: str | os.PathLike[str], *, tasks: int | None = None) -> None:
         from holdstrue.spark.runner import SparkRunner
 
-        self.path = os.path.abspath(path)  # noqa: PTH100
+        self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
         fixed = Store(self.path).manifest().get("fixed", {})

@@ -24,6 +24,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.io.feeds.reading import FEEDS
 from holdstrue.io.feeds.target import Target
 from holdstrue.io.store import Store
+from holdstrue.location import local_path
 from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.layout import Layout
 from holdstrue.rules.file import dump_rules, load_rules
@@ -113,7 +114,7 @@ class Sharded:
     ) -> None:
         self._runner = runner
         # tasks run in other directories than the driver
-        self.path = os.path.abspath(path)  # noqa: PTH100
+        self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
         self._shape = shape or Shape()
         if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
             if rules is None:

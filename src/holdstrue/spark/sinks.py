@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -67,8 +66,9 @@ class Parquet:
     def __call__(self, batch: Batch) -> None:
         """Write one batch over whatever an earlier attempt wrote of it."""
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in batch.delta.batch)
-        place = PurePosixPath(os.fspath(self.path)) / f"batch={name}"
-        batch.frame().drop("batch").write.mode("overwrite").parquet(str(place))
+        # Spark writes it, so that a URL may be given; a path made of it would lose one of its slashes
+        place = f"{os.fspath(self.path).rstrip('/')}/batch={name}"
+        batch.frame().drop("batch").write.mode("overwrite").parquet(place)
 
 
 @dataclass(frozen=True)

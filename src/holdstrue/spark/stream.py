@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from holdstrue.errors import ChangeError, HoldstrueError
+from holdstrue.location import local_path
 from holdstrue.spark.monitor import Monitor
 from holdstrue.spark.scatter import PATH, SOMEWHERE
 from holdstrue.spark.sinks import Batch, Sink
@@ -101,7 +102,9 @@ def start_stream(
     """Start the query that feeds a monitor."""
     if not changes.isStreaming:
         raise HoldstrueError("the changes are not a stream", hint="read them with spark.readStream, or use apply")
-    place = Path(checkpoint) if checkpoint is not None else Path(monitor.path) / "streams" / name
+    # beside what Spark keeps there, files are written that say how the stream stands
+    own = None if checkpoint is None else Path(local_path(checkpoint, "state"))
+    place = own or Path(monitor.path) / "streams" / name
     batches = Batches(monitor.path, str(place), stream_name(place, name), table, tuple(sinks), dict(options))
 
     def each(frame: DataFrame, number: int) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import holdstrue
 from holdstrue.data.changes import OP_NAMES, Changes
 from holdstrue.errors import ChangeError
 from holdstrue.io.feeds import diff_tables, read_changes
@@ -168,9 +169,7 @@ def test_a_column_of_the_table_is_data() -> None:
 def test_words_that_are_no_operations() -> None:
     table = pa.table({"id": [1, 2], "op": ["d", "hip replacement"]})
     assert said(read_changes(table, key=["id"])) == [("insert", 1, "d"), ("insert", 2, "hip replacement")]
-    with refuses(
-        "row 2 of the table: unknown operation 'hip replacement' in column 'op'", "insert, i, c, create"
-    ):
+    with refuses("row 2 of the table: unknown operation 'hip replacement' in column 'op'", "insert, i, c, create"):
         read_changes(table, key=["id"], schema=SCHEMA)
     with refuses("row 2 of the table: unknown operation"):
         read_changes(table, key=["id"], feed="ops", op_column="op")
@@ -355,13 +354,9 @@ def test_delta_insert_and_delete_in_one_commit_is_an_update() -> None:
 
 def test_delta_troubles() -> None:
     good = log([("insert", 1, 1, "a"), ("insert", 2, 2, "a")])
-    with refuses(
-        "has no column '_commit_version', so it is not a changelog of Delta Lake", "keep _change_type"
-    ):
+    with refuses("has no column '_commit_version', so it is not a changelog of Delta Lake", "keep _change_type"):
         read_changes(good.drop_columns(["_commit_version"]), key=["id"])
-    with refuses(
-        "row 2 of the table: unknown change type 'merge' in column '_change_type'", "update_preimage"
-    ):
+    with refuses("row 2 of the table: unknown change type 'merge' in column '_change_type'", "update_preimage"):
         read_changes(log([("insert", 1, 1, "a"), ("merge", 1, 1, "a")]), key=["id"])
     with refuses("row 1 of the table: no value in key column 'id'"):
         read_changes(log([("insert", 2, 1, "a"), ("insert", 1, None, "a")][::-1]), key=["id"])
@@ -455,3 +450,29 @@ def test_debezium_needs_a_mark_of_debezium(tmp_path: Path) -> None:
     for source in (rows, pa.table({"id": [1], "zip": ["a"]})):
         with refuses("not a feed of Debezium", "append"):
             read_changes(source, key=["id"], feed="debezium")
+
+
+@pytest.mark.parametrize("name", ["op", "_op", "operation"])
+def test_without_rows_an_operation_column_is_told_by_its_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text(f"id,zip,{name}\n")
+    assert read_changes(path, key=["id"]).rows.column_names == ["id", "zip"]
+
+
+def test_a_first_batch_without_rows_does_not_make_deletes_inserts(tmp_path: Path) -> None:
+    for name, rows in (("empty", ""), ("first", "1,10,insert\n2,11,insert\n"), ("second", "1,10,delete\n")):
+        (tmp_path / f"{name}.csv").write_text("id,zip,op\n" + rows)
+    monitor = holdstrue.Monitor("key(zip)", key="id")
+    for name in ("empty", "first", "second"):
+        monitor.apply(tmp_path / f"{name}.csv")
+    assert monitor.rows == {"data": 1}
+
+
+def test_a_first_batch_without_rows_does_not_say_which_columns_there_are(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("id,zip\n")
+    (tmp_path / "empty.jsonl").write_text("")
+    for name in ("empty.csv", "empty.jsonl"):
+        monitor = holdstrue.Monitor("zip -> city", key="id")
+        monitor.apply(tmp_path / name)
+        delta = monitor.apply(pa.table({"id": [1, 2], "zip": [1, 1], "city": ["a", "b"], "op": ["i", "i"]}))
+        assert delta.counts["zip -> city"].added == 1

@@ -36,6 +36,7 @@ from holdstrue.cli.options import (
 from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
+from holdstrue.location import local_path
 
 if TYPE_CHECKING:
     from holdstrue.discovery.discovery import Discovery
@@ -199,7 +200,7 @@ def discover(
 
 def _sources(data: list[str], key: list[str] | None) -> tuple[Any, Any]:
     """The tables by name, and their keys."""
-    named = [("=" in entry and not Path(entry).exists()) for entry in data]
+    named = [("=" in entry and not Path(local_path(entry)).exists()) for entry in data]
     if not any(named):
         if key is not None and len(key) > 1:
             raise HoldstrueError("--key is given twice for one table", hint="separate columns by commas")

@@ -31,6 +31,7 @@ from holdstrue.cli.options import (
 from holdstrue.cli.output import Output
 from holdstrue.cli.watching import Folder, Stop, Teller, follow, source_of
 from holdstrue.errors import HoldstrueError
+from holdstrue.location import local_path
 
 
 @guarded
@@ -80,7 +81,7 @@ def watch(
         )
     origin = source_of(source, since, reading(encoding, delimiter, null_value, input_format) | units_of(unit))
     require_tables_known(state, [] if table is None else [table], columns=isinstance(origin, Folder))
-    place = Path(state).resolve()
+    place = Path(local_path(state, "state")).resolve()
     name = origin.name if table is None else f"{origin.name}-{table}"
     stop = Stop()
     with stop.on_signals():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdstrue.data.changes import Source
-from holdstrue.io.jsonlines import as_lines, read_bytes, read_objects, unit_of
+from holdstrue.io.jsonlines import as_lines, once, read_bytes, read_objects, unit_of
 
 
 class Event(NamedTuple):
@@ -67,7 +67,7 @@ class Events:
         start = 0
         for source, part in zip(self.sources, self.parts, strict=True):
             if isinstance(part, bytes):
-                values = read_objects(part, source.name, _Parser())
+                values = read_objects(part, source.name, source.unit, _Parser())
             else:
                 values = ((i, Event.of(value)) for i, value in enumerate(part))
             for position, event in values:
@@ -86,13 +86,12 @@ class _Parser:
     _TAIL = re.compile(r"\s*\}\s*\Z")
 
     def __init__(self) -> None:
-        self._decoder = json.JSONDecoder(parse_float=Decimal)
+        self._decoder = json.JSONDecoder(object_pairs_hook=once, parse_float=Decimal)
         self._beginning: str | None = None
         """The text of the last line up to its payload."""
         self._schema: Any = None
 
-    def __call__(self, line: bytes) -> Event:
-        text = line.decode()
+    def __call__(self, text: str) -> Event:
         if self._beginning is None or not text.startswith(self._beginning):
             self._begin(text)
         if self._beginning is not None:

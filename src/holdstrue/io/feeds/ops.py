@@ -23,7 +23,7 @@ def find_op_column(table: pa.Table, target: Target) -> str | None:
     """The column that holds the operations, if there is one.
 
     A column of the table itself is data. Where the table is not known, or other columns may be
-    there, a column counts only if all its values are operations.
+    there, a column counts only if all its values are operations: without rows, by its name.
     """
     present = table.column_names
     for name in OP_COLUMNS:
@@ -32,7 +32,7 @@ def find_op_column(table: pa.Table, target: Target) -> str | None:
         if target.schema is not None and target.extra == "error":
             return name
         codes = match_words(table.column(name), WORDS)
-        if codes is not None and len(codes) and codes.min() >= 0:
+        if codes is not None and codes.min(initial=0) >= 0:
             return name
     return None
 

@@ -163,7 +163,7 @@ def _opened(
             known = replace(known, rows=rows)
             return Opened("debezium", target, known.rows, Places(events.sources), known=known)
     # Text takes its types while it is read; others when it is known which columns are the rows'.
-    untyped = isinstance(source, list | tuple) if not paths else formats <= {"csv", "tsv", "json"}
+    untyped = formats <= {"csv", "tsv", "json"} if paths else _are_records(source)
     forced = target.without(op_column or "").schema if untyped else None
     types = options.types if untyped else {}
     loaded = load(paths or source, replace(options, schema=forced, types=types), given)
@@ -197,9 +197,11 @@ def _events(source: Any, paths: list[Path], formats: set[str], encoding: str) ->
     """The source as JSON values, or None where it is not JSON."""
     if paths:
         return Events.of_files(paths, encoding) if formats == {"json"} else None
-    if isinstance(source, list | tuple) and all(isinstance(value, Mapping | None) for value in source):
-        return Events.of_records(source)
-    return None
+    return Events.of_records(source) if _are_records(source) else None
+
+
+def _are_records(source: Any) -> bool:
+    return isinstance(source, list | tuple) and all(isinstance(value, Mapping | None) for value in source)
 
 
 def _is_debezium(first: Any, target: Target) -> bool:

@@ -1,0 +1,159 @@
+"""Where a path or a URL points: to this machine's file system, or to a place that is refused by name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
+
+What = Literal["data", "state", "rules", "output"]
+
+_ERRORS: dict[What, type[HoldstrueError]] = {
+    "data": DataError, "state": StateError, "rules": RuleError, "output": HoldstrueError,
+}  # fmt: skip
+
+# `jdbc:postgresql://` too. A single slash is what pathlib makes of two: that counts for well-known names only, since
+# a folder may be called `a:`. One letter is a drive of Windows.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+(?::[A-Za-z][A-Za-z0-9+.\-]*)*):(//?)")
+
+_STORES = frozenset(
+    [
+        "s3",
+        "s3a",
+        "s3n",
+        "gs",
+        "gcs",
+        "abfs",
+        "abfss",
+        "adl",
+        "az",
+        "azure",
+        "wasb",
+        "wasbs",
+        "r2",
+        "oss",
+        "cos",
+        "hdfs",
+        "viewfs",
+        "webhdfs",
+        "swift",
+        "dbfs",
+    ]
+)
+_WEB = frozenset(["http", "https", "ftp", "ftps", "sftp", "scp", "ssh"])
+_DATABASES = frozenset(
+    [
+        "postgresql",
+        "postgres",
+        "mysql",
+        "mariadb",
+        "sqlite",
+        "duckdb",
+        "oracle",
+        "mssql",
+        "sqlserver",
+        "snowflake",
+        "bigquery",
+        "redshift",
+        "trino",
+        "presto",
+        "clickhouse",
+        "mongodb",
+        "jdbc",
+        "odbc",
+        "db2",
+        "databricks",
+    ]
+)
+
+
+def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
+    """The path on this machine that a path or a `file:` URL stands for; any other URL is refused by name.
+
+    Parameters
+    ----------
+    what
+        What would be read or written there, which decides the hint and the kind of error.
+
+    Examples
+    --------
+    >>> local_path("tax.csv"), local_path("file:///data/a%20b.csv"), local_path("c:/tax.csv")
+    ('tax.csv', '/data/a b.csv', 'c:/tax.csv')
+    >>> local_path("s3://bucket/state", "state")
+    Traceback (most recent call last):
+    holdstrue.errors.StateError: 's3://bucket/state' is not on this machine: a state cannot be kept at s3://
+    hint: give a directory on this machine or on a file system mounted here
+    """
+    text = os.fspath(source)
+    found = _URL.match(text)
+    if found is None:
+        return text
+    scheme = found[1].lower()
+    if scheme == "file":
+        return _file(text, what)
+    family = scheme.split(":")[0].split("+")[0]
+    known = family in _STORES | _WEB | _DATABASES
+    if found[2] == "/" and not known:
+        return text
+    if found[2] == "/":  # a pathlib.Path of a URL
+        text = text.replace(":/", "://", 1)
+    # an error goes to logs and screens
+    text = re.sub(r"://([^/@:]*):[^/@]*@", r"://\1:***@", text)
+    verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
+            "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
+    raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
+
+
+def nearby_hint(path: Path) -> str:
+    """What a path that does not exist may have meant."""
+    try:
+        names = [file.name for file in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return f"there is no directory {str(path.parent)!r}"
+    near = difflib.get_close_matches(path.name, names, n=1)
+    if near:
+        return f"did you mean {str(path.parent / near[0])!r}?"
+    return f"check the path; it is looked for in {str(path.parent.absolute())!r}"
+
+
+def _file(text: str, what: What) -> str:
+    """The path of a `file:` URL, in the forms that browsers, Java and Spark write."""
+    parts = urlsplit(text)
+    if parts.netloc not in ("", "localhost"):
+        raise _ERRORS[what](
+            f"{text!r} names the machine {parts.netloc!r}",
+            hint=f"a path of this machine is file:///path or {parts.path}",
+        )
+    # what follows ? or # is part of a file's name: `data#1.csv`
+    path = text.split(":", 1)[1]
+    if path.startswith("//"):
+        path = path[2:].removeprefix("localhost")
+    return unquote(path)
+
+
+def _hint(text: str, family: str, what: What) -> str:
+    if what == "state":
+        return "give a directory on this machine or on a file system mounted here"
+    if what == "output":
+        return "write to a file on this machine and copy it there"
+    if family in _WEB:
+        name = text.rstrip("/").rsplit("/", 1)[-1].split("?")[0] or "file"
+        return f"download it first (curl -L -o {name} '{text}') and give the file: {name}"
+    if what == "rules":
+        return "copy the file to this machine and give its path"
+    if family in _DATABASES:
+        return (
+            "export the table to Parquet or CSV and give the file, or read it and pass the data frame: "
+            "holdstrue.check(pandas.read_sql(query, connection), rules); on Spark: spark.read.jdbc(...)"
+        )
+    if family in _STORES:
+        return (
+            "copy it to this machine and give the path, or pass a pyarrow dataset: "
+            f"holdstrue.check(pyarrow.dataset.dataset({text!r}), rules); on Spark pass a data frame"
+        )
+    return "copy it to this machine and give the path"

@@ -1,0 +1,97 @@
+"""Paths, `file:` URLs and the URLs that are refused by name, for data, states, rules and outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdstrue
+from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
+from holdstrue.io.store import Store
+from holdstrue.location import What, local_path
+from unit.cli.runs import run, write
+
+REMOTE = (
+    "s3://bucket/x", "s3a://b/x", "https://example.org/t.csv", "http://h/t.csv", "gs://b/x", "abfss://c@a.dfs/x",
+    "hdfs://n/x", "postgresql://h/db", "jdbc:postgresql://h/db", "mysql+pymysql://h/db", "unheard-of://x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("url", REMOTE)
+def test_a_url_is_refused_by_name(url: str) -> None:
+    kinds: dict[What, type[HoldstrueError]] = {
+        "data": DataError, "state": StateError, "rules": RuleError, "output": HoldstrueError
+    }  # fmt: skip
+    for what, kind in kinds.items():
+        with pytest.raises(kind) as caught:
+            local_path(url, what)
+        assert url in caught.value.message
+        assert caught.value.hint
+
+
+def test_pathlib_takes_a_slash_away() -> None:
+    with pytest.raises(StateError, match="s3://bucket/x"):
+        local_path(Path("s3://bucket/x"), "state")
+
+
+def test_a_password_is_not_shown() -> None:
+    with pytest.raises(DataError) as caught:
+        local_path("postgresql://me:secret@host/db")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a:b/c.csv", "x.csv", "a:/b.csv", "./s3:/x", "C:/t.csv", "table:NAME", "-", "*.csv"])
+def test_paths_stay_paths(text: str) -> None:
+    assert local_path(text) == text
+
+
+def test_file_urls(tmp_path: Path) -> None:
+    file = write(tmp_path / "my #1 data.csv", "id,zip\n1,10\n2,10\n")
+    for url in (file.as_uri(), f"file:{file}", f"file://localhost{file}"):
+        assert holdstrue.check(url, "key(zip)").total == 1
+    with pytest.raises(DataError, match="other"):
+        local_path("file://other/x.csv")
+    state = tmp_path / "state"
+    holdstrue.Monitor.create(state.as_uri(), "key(zip)", key="id").close()
+    assert Store(state).manifest()["version"] == 0
+
+
+def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = write(tmp_path / "t.csv", "id,zip\n1,10\n")
+    site = write(tmp_path / "sites.yaml", "key: id\nrules: [id -> zip]\nsites: [{name: S, source: 's3://b/x.csv'}]\n")
+    kept = write(
+        tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: s3://b\nsites: [{name: S, source: t.csv}]\n"
+    )
+    rule = ("--rule", "key(zip)")
+    for args in (
+        ("check", "s3://b/x.csv", *rule), ("check", data, "--rules", "https://h/r.yaml"),
+        ("check", data, "--rule", "a in b.c", "--table", "b=gs://b/x"), ("check", data, *rule, "-o", "s3://b/out"),
+        ("init", "s3://b/state", *rule, "--key", "id"), ("init", "state", *rule, "--key", "id", "--data", "https://h/t"),
+        ("init", "s3://b/state", *rule, "--key", "id", "--engine", "spark"),
+        ("apply", "s3://b/state", data), ("status", "gs://b/state"), ("violations", "hdfs://b/state"),
+        ("explain", "s3://b/x.csv", *rule), ("discover", "https://h/t?a=b"), ("discover", data, "--state", "s3://b"),
+        ("discover", "a=s3://b/x.csv", "--kind", "ind"), ("watch", "s3://b/state", tmp_path),
+        ("fragments", "plan", site), ("fragments", "init", kept), ("fragments", "plan", "https://h/f.yaml"),
+    ):  # fmt: skip
+        result = run(*args)
+        assert result.exit_code == 2, (args, result.output)
+        assert "is not on this machine" in result.stderr, (args, result.stderr)
+        assert "hint: " in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.yaml", "sites.yaml", "t.csv"]
+
+
+def test_a_name_with_a_typo(tmp_path: Path) -> None:
+    data, rules = write(tmp_path / "people.csv", "id\n1\n"), write(tmp_path / "rules.yaml", "rules: [key(id)]\n")
+    for args in (
+        ("check", tmp_path / "poeple.csv", "--rules", rules),
+        ("check", data, "--rules", tmp_path / "rule.yaml"),
+    ):
+        result = run(*args)
+        assert result.exit_code == 2
+        assert "did you mean" in result.stderr
+    with pytest.raises(DataError, match=r"did you mean '.*people\.csv'"):
+        holdstrue.check(tmp_path / "poeple.csv", "key(id)")
+    with pytest.raises(RuleError, match=r"did you mean '.*rules\.yaml'"):
+        holdstrue.check(data, str(tmp_path / "rulez.yaml"))
