@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import Monitor
-from holdstrue.spark.sharded import Shape, Sharded
+from holdstrue.spark.running import Shape
+from holdstrue.spark.sharded import Sharded
 from laws.shards import Loops
 from laws.test_detection import found
 from laws.test_shards import listed

@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdstrue.data.changes import Changes
+from holdstrue.data.coding import encode, key_digest
+from holdstrue.data.labels import Labels
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.engine import Detector, Engine, Incoming
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.runs import Keys, Runs, size_of
+from holdstrue.index.numbering import U64
 from holdstrue.io.store import Joint, Store
 from holdstrue.plan.compile import Plan
 
@@ -134,6 +137,20 @@ class Shard:
         """All violations of a check by slot, chunk by chunk."""
         chunks: Iterator[I32] = self.engine.detectors[check].violations()
         return chunks
+
+    def groups(self, check: int) -> tuple[U64, U64]:
+        """Digests of the violating groups of a check, which depend on the values alone."""
+        detector = self.engine.detectors[check]
+        if not isinstance(detector, GroupDetector):
+            raise TypeError(f"no groups in {detector.check!r}")
+        own = detector.check
+        values = self.engine.tables[own.table].rows.take(detector.representatives(), own.lhs)
+        coded = [
+            encode(values.column(name), self.plan.domain(own.table, name), name=name, labels=Labels())
+            for name in own.lhs
+        ]
+        hi, lo, _ = key_digest(coded, values.num_rows, nulls_equal=own.nulls_equal)
+        return hi, lo
 
     def blocks(self, table: str, slots: I32, count: int) -> I32:
         """The block of each row, by its key."""

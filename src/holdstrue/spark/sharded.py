@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,62 +32,16 @@ from holdstrue.spark.job import Job
 from holdstrue.spark.ledger import Ledger, Settled
 from holdstrue.spark.lists import ADDED, kept_references, settled
 from holdstrue.spark.reading import Listing, Reload
+from holdstrue.spark.running import Frame, Runner, Shape
 from holdstrue.spark.scatter import PATH, Scatter, types_in
-from holdstrue.spark.standing import explain_layout, layout_of, scattered_rows, sharding
-from holdstrue.spark.wire import Message
-from holdstrue.spark.work import Routes
+from holdstrue.spark.standing import explain_layout, layout_of, sharding, told_apart
+from holdstrue.spark.work import MOST, Routes
 
 LIMIT = 100_000
 """Violations a batch lists at most unless told otherwise, in each shard and check. Counts are never cut."""
 
 ROWS_A_SHARD = 2_000_000
 """Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
-
-HOT_FROM = 2_000_000
-"""From so many rows on a first batch is sampled for hot keys; below, one shard holds any key easily."""
-
-Stage: TypeAlias = Any
-Frame: TypeAlias = Any
-
-
-class Runner(Protocol):
-    """Where stages run. A stage turns record batches into record batches and can be sent to another process."""
-
-    def schema(self, frame: Frame) -> pa.Schema:
-        """Columns and types of a data frame."""
-
-    def select(self, frame: Frame, columns: Sequence[str]) -> Frame:
-        """Some columns."""
-
-    def gathered(self, frame: Frame) -> Frame:
-        """The same rows, in their order, in one partition."""
-
-    def count(self, frame: Frame) -> int:
-        """How many rows there are."""
-
-    def sample(self, frame: Frame, rows: int, of: int) -> pa.Table:
-        """About so many rows, out of so many."""
-
-    def tasks(self) -> int:
-        """How many tasks run at a time."""
-
-    def run(
-        self, sources: Sequence[tuple[Frame | None, Stage]], stages: Sequence[Stage], tasks: int
-    ) -> Iterator[Message]:
-        """Send each frame (None: the numbers of the tasks) through its stage, then all messages through the stages."""
-
-    def distinct(self, stage: Stage, tasks: int) -> dict[int, int]:
-        """Run a stage over the tasks and count the distinct rows that it gives, by their first column."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How a state is to be laid out where its own numbers are not yet fixed."""
-
-    shards: int | None = None
-    blocks: int | None = None
-    tasks: int | None = None
-    hot_from: int = HOT_FROM
 
 
 class Sharded:
@@ -166,7 +120,7 @@ class Sharded:
             if not first:
                 durable, state = self._suited(durable, state, layout)
             state = replace(state, schemas=learned)
-            job = self._job(durable, layout, 2**31 - 1 if limit is None else limit, on_conflict)
+            job = self._job(durable, layout, MOST if limit is None else limit, on_conflict)
             return self._run(durable, state, job, batch, frames, feeds, read or {}, first=first, few=few)
         finally:
             durable.close()
@@ -288,8 +242,6 @@ class Sharded:
         tasks = self._tasks()
         shards = self._shape.shards or max(tasks, -(-rows // ROWS_A_SHARD))
         blocks = self._shape.blocks or blocks_for(tasks, rows)
-        if blocks == 2:
-            raise HoldstrueError("blocks is 2", hint="1 for no grid, 3 or more: two blocks make one cell of all rows")
         layout = Layout.of(plan, state.keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
@@ -377,8 +329,8 @@ class Sharded:
         if found is None:
             return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.rules}
         _, ledger, job = found
-        distinct = scattered_rows(self._runner.distinct, ledger, job)
-        return {rule.name: ledger.counts(i, distinct.get(i)) for i, rule in enumerate(self.rules)}
+        distinct = told_apart(self._runner.distinct, ledger, job)
+        return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(self.rules)}
 
     def history(self) -> list[Batched]:
         """What each batch did to each rule, oldest first."""
