@@ -104,3 +104,19 @@ def test_missing_references_that_only_moved_take_no_room_in_a_list(tmp_path: Pat
     assert (delta.counts[rule].added, delta.counts[rule].removed) == (4, 0)
     assert len(delta.added) == min(limit, 4)
     assert all(v.t >= 10 for v in delta.added)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 9])
+def test_a_state_laid_out_anew_for_fewer_tasks_keeps_all_rows(tmp_path: Path, shards: int) -> None:
+    """One shard of a home and one of a route are work for two tasks, where five have read."""
+    rows = pa.table({"id": range(50), "a": [i % 5 for i in range(50)]})
+    shape = Shape(shards=7, blocks=1, tasks=5)
+    monitor = Sharded(Loops(5), tmp_path / "state", ["key(a)"], key="id", shape=shape)
+    monitor.apply([rows])
+    before = monitor.counts()
+    monitor.rebalance(shards=shards, blocks=1)
+    assert monitor.rows == {"data": 50}
+    assert monitor.counts() == before
+    with Monitor.open(tmp_path / "state", read_only=True) as one:
+        assert one.rows == {"data": 50}
+        assert one.counts() == before

@@ -63,7 +63,8 @@ class Reload:
             return
         with Worker(self.before) as worker:
             for number in range(homes or self.before.layout.shards):
-                if number % self.before.tasks in tasks:
+                # as many tasks run as the new layout has, which may be fewer than the old one had
+                if number % self.job.tasks in tasks:
                     for name, table in worker.take(number).engine.tables.items():
                         yield name, table.rows.take(table.rows.living_slots())
 
