@@ -76,19 +76,24 @@ OTHERS = [
 WHERE = ["c = 1", "c > 0 or d is null", "p != 'x'", "a != b"]
 
 STEPS = ["shift", "swap", "rewrite", "shift", "insert", "delete"]
-KINDS = (SELF_INCLUSIONS, INCLUSIONS, ACROSS, WIDE, OTHERS)
-# rules of one kind share routes, rules of several do not
-rule_texts = st.one_of(
-    *(st.lists(st.sampled_from(kind), min_size=2, max_size=4, unique=True) for kind in (*KINDS, WIDE, ACROSS)),
-    st.tuples(*(st.sampled_from(kind) for kind in KINDS)).map(list),
-)
+KINDS = {
+    "within a table": SELF_INCLUSIONS,
+    "between tables": INCLUSIONS,
+    "across columns": ACROSS,
+    "wider than a route": WIDE,
+    "others": OTHERS,
+}
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> RuleSet:
-    """Rules of one kind or of several, some of them on some rows only."""
+def rules(draw: st.DrawFn, kind: str) -> RuleSet:
+    """Rules of one kind, which share routes, or one of each; some of them on some rows only."""
+    if kind == "mixed":
+        texts = [draw(st.sampled_from(some)) for some in KINDS.values()]
+    else:
+        texts = draw(st.lists(st.sampled_from(KINDS[kind]), min_size=1, max_size=4, unique=True))
     found = []
-    for number, text in enumerate(draw(rule_texts)):
+    for number, text in enumerate(texts):
         entry = {"name": f"r{number}", "rule": text}
         if not text.startswith("dep.") and draw(st.integers(0, 3)) == 3:
             entry["where"] = draw(st.sampled_from(WHERE))
@@ -96,18 +101,23 @@ def rules(draw: st.DrawFn) -> RuleSet:
     return RuleSet(tuple(found), table="emp", nulls=draw(st.sampled_from(["unknown", "equal"])))
 
 
-values = st.sampled_from([0, 1, 2, 3, 0, 1, 2, 0, 1, 7, None])
-texts = st.sampled_from(["x", "y", "zz", "x", "y", None])
-sizes = st.sampled_from([4, 9, 2, 6, 12, 3, 1, 0])
+sizes = st.sampled_from([8, 12, 4, 16, 2, 6, 1, 0])
 """How many rows a table starts with."""
+
+# few values make groups of many rows, many make rows that move alone
+numbers = st.sampled_from([(0, 1), (0,), (0, 1, 2), (0, 1, None), (0, 1, 2, 3, 7, None)])
+texts = st.sampled_from([("x", "y"), ("x",), ("x", "y", "zz", None)])
+Values = dict[str, st.SearchStrategy[Any]]
 
 
 @st.composite
-def row(draw: st.DrawFn, table: str, key: int) -> Row:
-    """A row with a key."""
-    fixed: Row = {"id": key, "part": key % 2} if table == "emp" else {"k": key}
-    changing = [column for column in SCHEMAS[table] if column.name not in FIXED[table]]
-    return fixed | {column.name: draw(values if column.type == pa.int64() else texts) for column in changing}
+def values(draw: st.DrawFn) -> Values:
+    """Of each column that may change the values it takes."""
+    columns = {column for schema in SCHEMAS.values() for column in schema}
+    return {
+        column.name: st.sampled_from(draw(numbers if column.type == pa.int64() else texts))
+        for column in sorted(columns, key=lambda column: str(column.name))
+    }
 
 
 @dataclass
@@ -115,8 +125,15 @@ class World:
     """The rows of both tables by key, and what is wrong with them."""
 
     rules: RuleSet
+    values: Values
     key: tuple[str, ...] = ("id",)
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {"emp": {}, "dep": {}})
+
+    def row(self, table: str, key: int) -> st.SearchStrategy[Row]:
+        """A row with this key."""
+        fixed: Row = {"id": key, "part": key % 2} if table == "emp" else {"k": key}
+        changing = {f.name: self.values[f.name] for f in SCHEMAS[table] if f.name not in FIXED[table]}
+        return st.fixed_dictionaries({name: st.just(value) for name, value in fixed.items()} | changing)
 
     @property
     def used(self) -> list[str]:
@@ -164,12 +181,12 @@ class World:
 @st.composite
 def batches(draw: st.DrawFn, world: World) -> Batch:
     """Changes of both tables: one value for another in all rows, rows rewritten, rows that come and go."""
-    return {table: draw(_changes(table, world.tables[table])) for table in draw(st.permutations(world.used))}
+    return {table: draw(_changes(world, table)) for table in draw(st.permutations(world.used))}
 
 
 @st.composite
-def _changes(draw: st.DrawFn, table: str, held: dict[int, Row]) -> list[tuple[str, Row]]:
-    now = dict(held)
+def _changes(draw: st.DrawFn, world: World, table: str) -> list[tuple[str, Row]]:
+    now = dict(world.tables[table])
     changes: list[tuple[str, Row]] = []
     for kind in draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4)):
         some = [key for key in sorted(now) if draw(st.integers(0, 3))]
@@ -182,12 +199,12 @@ def _changes(draw: st.DrawFn, table: str, held: dict[int, Row]) -> list[tuple[st
             one, two = draw(st.permutations(_numbers(table)))[:2]
             step = [("update", now[key] | {one: now[key][two], two: now[key][one]}) for key in some]
         elif kind == "rewrite":
-            step = [("update", draw(row(table, key))) for key in some[:4]]
+            step = [("update", draw(world.row(table, key))) for key in some[:4]]
         elif kind == "delete":
             step = [("delete", now[key]) for key in some[:2]]
         else:
-            vacant = [key for key in range(14) if key not in now]
-            step = [("insert", draw(row(table, key))) for key in vacant[: draw(st.integers(1, 4))]]
+            vacant = [key for key in range(20) if key not in now]
+            step = [("insert", draw(world.row(table, key))) for key in vacant[: draw(st.integers(1, 4))]]
         now = applied(table, now, step)
         changes += step
     return changes

@@ -30,13 +30,13 @@ from laws.test_detection import assert_counts, found, nonempty
 from laws.test_shards import listed
 
 # a batch of a state on disk costs more than one in memory
-MOST = max(60, settings().max_examples // 2)
+MOST = max(15, settings().max_examples // 6)
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=MOST)
 SHAPES = st.builds(
     Shape,
-    shards=st.sampled_from([1, 2, 3, 7]),
-    blocks=st.sampled_from([1, 2, 3, 4, 5]),
-    tasks=st.sampled_from([1, 2, 3, 5]),
+    shards=st.sampled_from([2, 3, 1, 5]),
+    blocks=st.sampled_from([3, 1, 2, 4]),
+    tasks=st.sampled_from([2, 3, 1]),
     hot_from=st.just(0),
 )
 LIMITS = st.sampled_from([None, None, 0, 1, 2, 5])
@@ -108,10 +108,11 @@ def turn(data: st.DataObject, path: Path, monitor: Sharded) -> Sharded:
     return monitor
 
 
+@pytest.mark.parametrize("kind", [*moving.KINDS, "mixed"])
 @SETTINGS
 @given(data=st.data())
-def test_rows_keep_changing_places(data: st.DataObject) -> None:
-    world = World(data.draw(moving.rules()), data.draw(KEYS))
+def test_rows_keep_changing_places(kind: str, data: st.DataObject) -> None:
+    world = World(data.draw(moving.rules(kind)), data.draw(moving.values()), data.draw(KEYS))
     options: dict[str, Any] = {"op_column": "_op", "feed": "ops"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
@@ -119,7 +120,7 @@ def test_rows_keep_changing_places(data: st.DataObject) -> None:
         one = Monitor(world.rules, key=world.keys)
         truth = world.truth()
         first = {
-            name: [("insert", data.draw(moving.row(name, key))) for key in range(data.draw(moving.sizes))]
+            name: [("insert", data.draw(world.row(name, key))) for key in range(data.draw(moving.sizes))]
             for name in world.used
         }
         for number in range(data.draw(st.sampled_from([3, 2, 4, 1]))):
@@ -158,20 +159,23 @@ def every(runner: Loops, checked: Checked) -> list[Any]:
     return [violation_of(row) for table in tables for row in table.to_pylist()]
 
 
+@pytest.mark.parametrize("kind", [*moving.KINDS, "mixed"])
 @SETTINGS
 @given(data=st.data())
-def test_a_check_of_tables_with_and_without_keys(data: st.DataObject) -> None:
-    world = World(data.draw(moving.rules()))
+def test_a_check_of_tables_with_and_without_keys(kind: str, data: st.DataObject) -> None:
+    world = World(data.draw(moving.rules(kind)), data.draw(moving.values()))
     for name in world.used:
         keys = range(data.draw(moving.sizes))
-        world.tables[name] = {key: data.draw(moving.row(name, key)) for key in keys}
+        world.tables[name] = {key: data.draw(world.row(name, key)) for key in keys}
     tables = {
         name: pa.Table.from_pylist(list(rows.values()), schema=moving.SCHEMAS[name])
         for name, rows in world.tables.items()
         if name in world.used
     }
     parts = {name: cut_somewhere(data, table) for name, table in tables.items()}
-    places = {name: [(at << 33) + i for at, p in enumerate(cut) for i in range(p.num_rows)] for name, cut in parts.items()}
+    places = {
+        name: [(at << 33) + i for at, p in enumerate(cut) for i in range(p.num_rows)] for name, cut in parts.items()
+    }
     key: tuple[str, ...] = data.draw(st.sampled_from([(), ("id",), ("id", "part")]))
     names = dict(places)
     if key:
@@ -195,14 +199,15 @@ def test_a_check_of_tables_with_and_without_keys(data: st.DataObject) -> None:
     assert found(every(runner, checked)) == nonempty(truth)
 
 
+@pytest.mark.parametrize("kind", [*moving.KINDS, "mixed"])
 @SETTINGS
 @given(data=st.data())
-def test_a_check_of_rows_that_share_a_key(data: st.DataObject) -> None:
+def test_a_check_of_rows_that_share_a_key(kind: str, data: st.DataObject) -> None:
     """Nothing says that rows are told apart by a key: equal rows count as often as they occur."""
-    world = World(data.draw(moving.rules()))
+    world = World(data.draw(moving.rules(kind)), data.draw(moving.values()))
     for name in world.used:
         keys = range(data.draw(moving.sizes))
-        world.tables[name] = {key: data.draw(moving.row(name, key)) for key in keys}
+        world.tables[name] = {key: data.draw(world.row(name, key)) for key in keys}
     rows = {name: list(held.values()) for name, held in world.tables.items() if name in world.used}
     rows["emp"] = [held | {"id": held["id"] % 3} for held in rows["emp"]]
     world.tables["emp"] = dict(enumerate(rows["emp"]))
