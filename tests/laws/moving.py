@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdstrue import RuleSet, load_rules
 from holdstrue.plan.compile import table_of
-from holdstrue.rules import CFD, FD, Key
+from holdstrue.rules import CFD, FD, Key, Rule
 from translate import expected
 
 Row = dict[str, Any]
@@ -92,7 +92,7 @@ def rules(draw: st.DrawFn, kind: str) -> RuleSet:
         texts = [draw(st.sampled_from(some)) for some in KINDS.values()]
     else:
         texts = draw(st.lists(st.sampled_from(KINDS[kind]), min_size=1, max_size=4, unique=True))
-    found = []
+    found: list[Rule] = []
     for number, text in enumerate(texts):
         entry = {"name": f"r{number}", "rule": text}
         if not text.startswith("dep.") and draw(st.integers(0, 3)) == 3:

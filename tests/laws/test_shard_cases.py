@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import Monitor
+from holdstrue.spark import pool
 from holdstrue.spark.running import Shape
 from holdstrue.spark.sharded import Sharded
 from laws.shards import Loops
@@ -120,3 +121,17 @@ def test_a_state_laid_out_anew_for_fewer_tasks_keeps_all_rows(tmp_path: Path, sh
     with Monitor.open(tmp_path / "state", read_only=True) as one:
         assert one.rows == {"data": 50}
         assert one.counts() == before
+
+
+def test_what_the_last_batch_did_outlives_a_new_layout(tmp_path: Path) -> None:
+    """Sinks that get a batch again after a crash find its lists, whatever was laid out anew in between."""
+    monitor = Sharded(Loops(2), tmp_path / "state", ["key(a)"], key="id", shape=Shape(shards=4, tasks=2))
+    monitor.apply([table("id a", *((i, i // 2) for i in range(8)))])
+    delta = monitor.apply([table("id a op", (0, 9, "update"), (1, 9, "update"), (2, 9, "update"))], **OPS)
+    monitor.rebalance(shards=3, blocks=1)
+    pool.empty()
+    assert monitor.last() == delta
+    with Monitor.open(tmp_path / "state") as one:
+        one.apply(table("id a op", (7, 0, "update")), **OPS)
+    monitor.rebalance(shards=2, blocks=1)
+    assert monitor.last() is None, "what one process did is listed nowhere"

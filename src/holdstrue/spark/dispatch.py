@@ -88,7 +88,7 @@ def dispatch(job: Job, table: str, turnover: Turnover) -> Iterator[Message]:
         unchanged = np.zeros(new_count, dtype=np.bool_)
         unchanged[updating] = same
         t_left, s_left = (
-            _left(new_count, updating, a[updating], b[replaced])
+            _left(new_count + old.num_rows, updating, a[updating], b[replaced])
             for a, b in ((new.t_place, before.t_place), (new.s_place, before.s_place))
         )
         shards = np.int64(len(layout.spots))
@@ -99,15 +99,14 @@ def dispatch(job: Job, table: str, turnover: Turnover) -> Iterator[Message]:
         if route.kind != "reference":
             # one who provides has no violations of its own that could move
             roles.append((s_left, new.as_s, before.as_s))
-        came, went = np.zeros(new.rows.size, dtype=np.bool_), np.zeros(before.rows.size, dtype=np.bool_)
-        old_left = np.zeros(old.num_rows, dtype=np.bool_)
-        for left, is_, was in roles:
-            # a row may leave a shard in one role and stay in the other
-            came |= left[new.rows] & (is_ | np.isin(new_at, old_at[was]))
-            old_left[replaced] = left[updating]
-            went |= old_left[before.rows] & was
-        comes = _sent(job, number, table, new_columns, new, sent, np.where(stays, UPDATE, INSERT), came)
-        goes = _sent(job, number, table, old_columns, before, gone, np.full(gone.size, DELETE), went)
+        # in the shards that a row leaves and in those that it enters, also where it stays in its other role
+        moving = np.concatenate(
+            [at[own & left[at // shards]] for left, is_, was in roles for at, own in ((new_at, is_), (old_at, was))]
+        )
+        ops = np.where(stays, UPDATE, INSERT)
+        comes = _sent(job, number, table, new_columns, new, sent, ops, np.isin(new_at, moving))
+        ops = np.full(gone.size, DELETE)
+        goes = _sent(job, number, table, old_columns, before, gone, ops, np.isin(old_at, moving))
         together = pa.concat_tables([goes, comes])
         yield from to_tasks(together, job.task_of(together.column(SHARD).to_numpy()), ROWS, number, table)
         if route.kind != "reference" and (t_left.any() or s_left.any()):

@@ -182,7 +182,7 @@ class Sharded:
         """What the last batch did, read back from the state; None where the last batch was not applied in shards."""
         durable, state = self._opened(read_only=True)
         try:
-            if durable.sharding is None or state.last_batch is None:
+            if durable.list_files is None or state.last_batch is None:
                 return None
             lines = [line for line in durable.history() if line.batch == state.last_batch]
             added, removed = delta_lists(durable.lists(), 2**62 if limit is None else limit)
@@ -268,7 +268,8 @@ class Sharded:
         after = ledger.after(heard)
         counts = {rule.name: after.counts(i) for i, rule in enumerate(state.rules)}
         state = replace(state, rows=after.rows(), counts=counts)
-        durable.commit_shards(state, sharding(layout), after.shards, [], [])
+        lists, kept = durable.list_files, durable.some_moved
+        durable.commit_shards(state, sharding(layout), after.shards, lists, [], kept=kept)
         return durable, state
 
     def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
