@@ -49,28 +49,51 @@ class Loops:
     def tasks(self) -> int:
         return self._tasks
 
+    def numbered(self, frame: list[pa.Table], name: str) -> list[pa.Table]:
+        return [
+            part.append_column(name, pa.array([(at << 33) + row for row in range(part.num_rows)], pa.int64()))
+            for at, part in enumerate(frame)
+        ]
+
     def run(self, sources: Sequence[tuple[Any, Any]], stages: Sequence[Any], tasks: int) -> Iterator[Message]:
-        messages: list[Message] = []
-        for frame, stage in sources:
-            parts = numbers(tasks) if frame is None else frame
-            for number, part in enumerate(parts):
-                with mock.patch.object(scatter, "partition", partial(int, number)):
-                    messages += receive(pickle.loads(pickle.dumps(stage))(part.to_batches()))
+        messages = self._sent(sources, tasks)
         for stage in stages:
-            by_task: dict[int, list[Message]] = {}
-            for message in messages:
-                by_task.setdefault(message.task, []).append(message)
-            messages = [
-                answer for own in by_task.values() for answer in receive(pickle.loads(pickle.dumps(stage))(send(own)))
-            ]
+            messages = [answer for own in by_task(messages) for answer in receive(copied(stage)(send(own)))]
         yield from messages
 
-    def distinct(self, stage: Any, tasks: int) -> dict[int, int]:
-        found = {row for part in numbers(tasks) for batch in stage(part.to_batches()) for row in _rows(batch)}
+    def _sent(self, sources: Sequence[tuple[Any, Any]], tasks: int) -> list[Message]:
+        messages: list[Message] = []
+        for frame, stage in sources:
+            for number, part in enumerate(numbers(tasks) if frame is None else frame):
+                with mock.patch.object(scatter, "partition", partial(int, number)):
+                    messages += receive(copied(stage)(part.to_batches()))
+        return messages
+
+    def read(self, stage: Any, tasks: int, sources: Sequence[tuple[Any, Any]] = ()) -> list[Any]:
+        """What a stage gives that reads the messages of the sources, or the numbers of the tasks."""
+        parts: Any = [list(send(own)) for own in by_task(self._sent(sources, tasks))]
+        parts = parts if sources else [part.to_batches() for part in numbers(tasks)]
+        return [answer for part in parts for answer in copied(stage)(part)]
+
+    def distinct(self, stage: Any, tasks: int, sources: Sequence[tuple[Any, Any]] = ()) -> dict[int, int]:
+        found = {row for batch in self.read(stage, tasks, sources) for row in _rows(batch)}
         counts: dict[int, int] = {}
         for rule, _, _ in found:
             counts[rule] = counts.get(rule, 0) + 1
         return counts
+
+
+def copied(stage: Any) -> Any:
+    """A stage as another process gets it."""
+    return pickle.loads(pickle.dumps(stage))
+
+
+def by_task(messages: list[Message]) -> list[list[Message]]:
+    """Messages, those of each task together."""
+    found: dict[int, list[Message]] = {}
+    for message in messages:
+        found.setdefault(message.task, []).append(message)
+    return list(found.values())
 
 
 def numbers(tasks: int) -> list[pa.Table]:

@@ -11,7 +11,8 @@ from holdstrue import HoldstrueError, Monitor
 from holdstrue.detect.durable import Durable
 from holdstrue.io.store import Store, files_of
 from holdstrue.spark import hot, pool
-from holdstrue.spark.sharded import Shape, Sharded
+from holdstrue.spark.running import Shape
+from holdstrue.spark.sharded import Sharded
 from laws.shards import Loops
 from laws.test_shards import listed
 

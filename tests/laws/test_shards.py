@@ -15,7 +15,8 @@ from holdstrue import Monitor, RuleSet
 from holdstrue.detect.delta import Violation
 from holdstrue.spark import hot, pool
 from holdstrue.spark.lists import ADDED
-from holdstrue.spark.sharded import Shape, Sharded, violation_of
+from holdstrue.spark.running import Shape
+from holdstrue.spark.sharded import Sharded, violation_of
 from holdstrue.spark.standing import standing_counts
 from laws import test_references as references
 from laws import worlds

@@ -25,7 +25,8 @@ import holdstrue
 from holdstrue.detect.durable import Durable, State
 from holdstrue.io import store
 from holdstrue.io.store import Store, files_of
-from holdstrue.spark.sharded import Shape, Sharded
+from holdstrue.spark.running import Shape
+from holdstrue.spark.sharded import Sharded
 from holdstrue.spark.warm import warm
 from holdstrue.spark.wire import Message
 from laws.shards import Loops

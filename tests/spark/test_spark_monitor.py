@@ -243,9 +243,11 @@ def test_a_place_without_a_state_is_refused(spark: SparkSession, tmp_path: Path)
         Monitor(spark, tmp_path / "other", RULES, key="id")
 
 
-def test_two_blocks_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(HoldstrueError, match="blocks is 2"):
-        Monitor(spark, tmp_path / "state", RULES, key="id", data=frame(spark, table(FIRST)), blocks=2)
+@pytest.mark.parametrize("name", ["shards", "blocks", "tasks"])
+def test_work_cut_into_no_parts_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    nothing: dict[str, Any] = {name: 0}
+    with pytest.raises(HoldstrueError, match=f"{name} is 0"):
+        Monitor(spark, tmp_path / "state", RULES, key="id", **nothing)
 
 
 def test_one_writer_at_a_time(spark: SparkSession, monitor: Monitor) -> None:

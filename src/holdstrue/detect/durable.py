@@ -208,12 +208,15 @@ class Durable:
         state: State,
         sharding: Mapping[str, Any],
         shards: Mapping[str, Any],
-        lists: Sequence[RunFile],
+        lists: Sequence[RunFile] | None,
         lines: list[Batched],
         *,
         kept: bool = False,
     ) -> None:
-        """Name the files that tasks wrote for a batch, and its lines of history, in one commit."""
+        """Name the files that tasks wrote for a batch, and its lines of history, in one commit.
+
+        Without `lists` the last batch was not applied in shards, so that what it did is listed nowhere.
+        """
         version = self.version + 1
         runs = self._runs()
         if self.sharding is None or len(runs.log) >= MOST_RUNS:
@@ -221,7 +224,9 @@ class Durable:
             runs = Runs({"history": self._store.write_tables("history", version, [self._whole_history(lines)])})
         elif lines:
             runs = replace(runs, log=(*runs.log, self._store.write_tables("batch", version, [history_table(lines)])))
-        more = {"sharding": sharding, "shards": shards, "delta": [file.to_dict() for file in lists], "kept": kept}
+        more = {"sharding": sharding, "shards": shards, "kept": kept}
+        if lists is not None:
+            more["delta"] = [file.to_dict() for file in lists]
         self._commit(version, state.to_dict() | runs.to_dict() | more, lines)
         if version % COLLECT_EVERY == 0:
             self._store.collect()
@@ -235,13 +240,14 @@ class Durable:
 
     def lists(self, files: Sequence[RunFile] | None = None) -> list[pa.Table]:
         """Lists of violations: those of the last batch unless others are named."""
-        wanted = [RunFile.of(data) for data in self._manifest.get("delta", ())] if files is None else files
+        wanted = self.list_files or [] if files is None else files
         return [table for file in wanted for table in self._store.read_tables(file)]
 
     @property
-    def list_files(self) -> list[str]:
-        """The names of the files that list the last batch's violations."""
-        return [data["name"] for data in self._manifest.get("delta", ())]
+    def list_files(self) -> list[RunFile] | None:
+        """The files that list the last batch's violations; None where it was not applied in shards."""
+        known = self._manifest.get("delta")
+        return None if known is None else [RunFile.of(data) for data in known]
 
     @property
     def some_moved(self) -> bool:

@@ -309,6 +309,11 @@ class GroupDetector:
         slots = np.sort(out[:size])
         return slots[self.degrees(slots) > 0] if self._several else slots
 
+    def representatives(self) -> I32:
+        """A violating row of each violating group. Complexity: O(groups + violating rows), vectorised."""
+        slots = self.violating()
+        return slots[np.unique(self._grouping.t_groups[slots], return_index=True)[1]]
+
     def size_bytes(self) -> int:
         """Memory held beside the grouping, which rules share."""
         arrays = (self._core, self._pairs, self._extra, self._kinds, self._values, self._row_kind)

@@ -226,6 +226,12 @@ class PairDetector:
         t_groups, _ = self._set.groups(self._number)
         return np.unique(t_groups[self.violating()]).astype(np.int32)
 
+    def representatives(self) -> I32:
+        """A violating row of each violating group. Complexity: O(slots), vectorised."""
+        t_groups, _ = self._set.groups(self._number)
+        slots = self.violating()
+        return slots[np.unique(t_groups[slots], return_index=True)[1]]
+
     def conflicting(self, group: int) -> list[I32]:
         """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
         t_groups, _ = self._set.groups(self._number)

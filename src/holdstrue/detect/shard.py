@@ -12,14 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdstrue.data.changes import Changes
+from holdstrue.data.coding import key_digest
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.engine import Detector, Engine, Incoming
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.runs import Keys, Runs, size_of
+from holdstrue.index.numbering import U64
 from holdstrue.io.store import Joint, Store
+from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.compile import Plan
+from holdstrue.plan.layout import Columns
 
 I32 = NDArray[np.int32]
 
@@ -134,6 +138,18 @@ class Shard:
         """All violations of a check by slot, chunk by chunk."""
         chunks: Iterator[I32] = self.engine.detectors[check].violations()
         return chunks
+
+    def groups(self, check: int) -> tuple[U64, U64]:
+        """Digests of the violating groups of a check, which depend on the values alone."""
+        detector = self.engine.detectors[check]
+        if not isinstance(detector, GroupDetector | PairDetector):
+            raise TypeError(f"no groups in {detector.check!r}")
+        own = detector.check
+        values = self.engine.tables[own.table].rows.take(detector.representatives(), own.lhs)
+        columns = Columns(values)
+        coded = [columns.coded(name, self.plan.domain(own.table, name)) for name in own.lhs]
+        hi, lo, _ = key_digest(coded, values.num_rows, self.plan.seed, nulls_equal=isinstance(own, GroupCheck) and own.nulls_equal)
+        return hi, lo
 
     def blocks(self, table: str, slots: I32, count: int) -> I32:
         """The block of each row, by its key."""

@@ -88,17 +88,25 @@ def dispatch(job: Job, table: str, turnover: Turnover) -> Iterator[Message]:
         unchanged = np.zeros(new_count, dtype=np.bool_)
         unchanged[updating] = same
         t_left, s_left = (
-            _left(new_count, updating, a[updating], b[replaced])
+            _left(new_count + old.num_rows, updating, a[updating], b[replaced])
             for a, b in ((new.t_place, before.t_place), (new.s_place, before.s_place))
         )
         shards = np.int64(len(layout.spots))
         new_at, old_at = new.rows * shards + new.shards, old_ids[before.rows] * shards + before.shards
         stays = np.isin(new_at, old_at)
         sent, gone = ~(stays & unchanged[new.rows]), ~np.isin(old_at, new_at)
-        comes = _sent(job, number, table, new_columns, new, sent, np.where(stays, UPDATE, INSERT), t_left)
-        old_left = np.zeros(old.num_rows, dtype=np.bool_)
-        old_left[replaced] = t_left[updating]
-        goes = _sent(job, number, table, old_columns, before, gone, np.full(gone.size, DELETE), old_left)
+        roles = [(t_left, new.as_t, before.as_t)]
+        if route.kind != "reference":
+            # one who provides has no violations of its own that could move
+            roles.append((s_left, new.as_s, before.as_s))
+        # in the shards that a row leaves and in those that it enters, also where it stays in its other role
+        moving = np.concatenate(
+            [at[own & left[at // shards]] for left, is_, was in roles for at, own in ((new_at, is_), (old_at, was))]
+        )
+        ops = np.where(stays, UPDATE, INSERT)
+        comes = _sent(job, number, table, new_columns, new, sent, ops, np.isin(new_at, moving))
+        ops = np.full(gone.size, DELETE)
+        goes = _sent(job, number, table, old_columns, before, gone, ops, np.isin(old_at, moving))
         together = pa.concat_tables([goes, comes])
         yield from to_tasks(together, job.task_of(together.column(SHARD).to_numpy()), ROWS, number, table)
         if route.kind != "reference" and (t_left.any() or s_left.any()):
@@ -112,8 +120,7 @@ def first_rows(job: Job, table: str, columns: Columns, blocks: I32) -> Iterator[
             found = entries(job.layout, number, table, columns, blocks)
             every = np.ones(found.rows.size, dtype=np.bool_)
             ops = np.full(found.rows.size, INSERT)
-            nobody = np.zeros(columns.values.num_rows, dtype=np.bool_)
-            sent = _sent(job, number, table, columns, found, every, ops, nobody)
+            sent = _sent(job, number, table, columns, found, every, ops)
             yield from to_tasks(sent, job.task_of(found.shards), ROWS, number, table)
 
 
@@ -172,19 +179,25 @@ def _same(layout: Layout, number: int, table: str, new: Columns, old: Columns, u
 
 
 def _sent(
-    job: Job, number: int, table: str, columns: Columns, found: Entries, chosen: Mask, ops: I64, left: Mask
+    job: Job,
+    number: int,
+    table: str,
+    columns: Columns,
+    found: Entries,
+    chosen: Mask,
+    ops: I64,
+    left: Mask | None = None,
 ) -> pa.Table:
-    """The chosen entries as rows that travel."""
+    """The chosen entries as rows that travel; `left` are those of rows that go from place to place."""
     rows = found.rows[chosen]
     travelling = job.layout.travel(number, table, columns)
     if rows.size != travelling.num_rows or not np.array_equal(rows, np.arange(rows.size)):
         travelling = travelling.take(pa.array(rows))
-    route = job.layout.routes[number]
-    if route.flagged:
+    if job.layout.routes[number].flagged:
         travelling = travelling.append_column(T_FLAG, pa.array(found.as_t[chosen]))
         travelling = travelling.append_column(S_FLAG, pa.array(found.as_s[chosen]))
-    if route.kind == "reference":
-        travelling = travelling.append_column(LEFT, pa.array(left[rows] & found.as_t[chosen]))
+    if left is not None:
+        travelling = travelling.append_column(LEFT, pa.array(left[chosen]))
     travelling = travelling.append_column(OP, pa.array(ops[chosen].astype(np.uint8)))
     return travelling.append_column(SHARD, pa.array(found.shards[chosen]))
 
@@ -218,10 +231,12 @@ def _moved(
     side_by_side = now
     for name in was.column_names:
         side_by_side = side_by_side.append_column(BEFORE + name, was.column(name))
-    side_by_side = side_by_side.append_column(T_BUCKET, pa.array(t[chosen]))
-    side_by_side = side_by_side.append_column(S_BUCKET, pa.array(s[chosen]))
-    t_task, s_task = (np.abs(bucket[chosen] % job.tasks).astype(np.int32) for bucket in (t, s))
-    as_t = np.flatnonzero(t[chosen] != -1)
-    yield from to_tasks(side_by_side.take(pa.array(as_t)), t_task[as_t], MOVED, number, table)
-    as_s = np.flatnonzero((s[chosen] != -1) & ((t[chosen] == -1) | (s_task != t_task)))
-    yield from to_tasks(side_by_side.take(pa.array(as_s)), s_task[as_s], MOVED, number, table)
+    t, s = t[chosen], s[chosen]
+    t_task, s_task = (np.abs(bucket % job.tasks).astype(np.int32) for bucket in (t, s))
+    for task, wanted in ((t_task, t != -1), (s_task, (s != -1) & ((t == -1) | (s_task != t_task)))):
+        at = np.flatnonzero(wanted)
+        sent = side_by_side.take(pa.array(at))
+        # two rows may meet in the tasks of both their buckets: a task knows only the buckets that are its own
+        for name, own, own_task in ((T_BUCKET, t, t_task), (S_BUCKET, s, s_task)):
+            sent = sent.append_column(name, pa.array(np.where(own_task == task, own, -1)[at]))
+        yield from to_tasks(sent, task[at], MOVED, number, table)

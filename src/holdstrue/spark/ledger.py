@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts, Step
 from holdstrue.io.store import RunFile
-from holdstrue.plan.checks import ReferenceCheck, RowCheck
+from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.layout import HOME, Layout
+from holdstrue.plan.routing import Route
 from holdstrue.spark.wire import SUMMARY, Message, raised
 
 ROWS, PAIRS, GROUPS = range(3)
@@ -39,6 +40,16 @@ class Settled:
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
     notes: tuple[str, ...] = ()
     """What there is to know about how the changes were read."""
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """What is counted by telling rows and groups apart, where several shards hold the same ones."""
+
+    rows: Mapping[int, int] = field(default_factory=dict)
+    """By rule its violating rows."""
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """By check its violating groups in hot places."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,10 @@ class Ledger:
         return found
 
     def tally(self, check: int) -> tuple[int, int, int]:
-        """Rows, pairs and groups of a check; rows count more than once where they are in several shards."""
+        """Rows, pairs and groups of a check; rows count more than once where they are in several shards.
+
+        The groups of a hot place are counted where it is one group, and left out where it is divided.
+        """
         total = [0, 0, 0]
         hot: dict[int, int] = {}
         for number, shard in self.shards.items():
@@ -113,20 +127,21 @@ class Ledger:
             total[PAIRS] += spot.weight * counts[PAIRS]
             if spot.hot < 0:
                 total[GROUPS] += counts[GROUPS]
-            elif counts[GROUPS]:
+            elif counts[GROUPS] and not self._finer(check):
                 hot[spot.hot] = hot.get(spot.hot, 0) + spot.weight * counts[PAIRS]
-        # a hot place is one group, whatever the number of its cells
+        # a place is in several cells
         total[GROUPS] += sum(pairs > 0 for pairs in hot.values())
         return total[ROWS], total[PAIRS], total[GROUPS]
 
-    def counts(self, rule: int, distinct_rows: int | None = None) -> RuleCounts:
-        """How a rule stands; `distinct_rows` where its rows are scattered."""
-        checks = self.checks_of(rule)
-        tallies = {check: self.tally(check) for check in checks}
-        rows = sum(tally[ROWS] for tally in tallies.values()) if distinct_rows is None else distinct_rows
+    def counts(self, rule: int, distinct: Distinct | None = None) -> RuleCounts:
+        """How a rule stands; rows and groups are right where `distinct` has those that are scattered and divided."""
+        known = distinct or Distinct()
+        tallies = {check: self.tally(check) for check in self.checks_of(rule)}
+        rows = known.rows.get(rule, sum(tally[ROWS] for tally in tallies.values()))
         pairs = sum(tally[PAIRS] for check, tally in tallies.items() if not self._single(check))
         single = sum(tally[ROWS] for check, tally in tallies.items() if self._single(check))
-        return RuleCounts(rows, pairs, sum(tally[GROUPS] for tally in tallies.values()), pairs + single)
+        groups = sum(tally[GROUPS] + known.groups.get(check, 0) for check, tally in tallies.items())
+        return RuleCounts(rows, pairs, groups, pairs + single)
 
     def steps(self, settled: Settled) -> dict[str, Step]:
         """What the batch did to each rule."""
@@ -147,15 +162,28 @@ class Ledger:
         checks = [check for check in self.checks_of(rule) if any(self.tally(check))]
         return len(checks) > 1 or any(self._spread(check) for check in checks)
 
+    def divided(self, check: int) -> bool:
+        """Whether a hot place holds several violating groups of the check, each of them in several cells."""
+        return self._finer(check) and self._hot(check)
+
+    def _finer(self, check: int) -> bool:
+        """Whether rows that agree on the check's columns agree on more than those that its route places them by."""
+        own = self.layout.plan.checks[check]
+        grouped = isinstance(own, GroupCheck | PairCheck) and own.grouped
+        return grouped and set(own.lhs) != set(self._route(check).t.columns)
+
     def _spread(self, check: int) -> bool:
-        if self._single(check):
-            return False
-        route = next(n for n, route in enumerate(self.layout.routes) if check in route.checks)
-        return self.layout.routes[route].kind == "cross" or any(
+        return not self._single(check) and (self._route(check).kind == "cross" or self._hot(check))
+
+    def _hot(self, check: int) -> bool:
+        return any(
             str(check) in shard["tallies"]
             for number, shard in self.shards.items()
             if self.layout.spots[int(number)].hot >= 0
         )
+
+    def _route(self, check: int) -> Route:
+        return next(route for route in self.layout.routes if check in route.checks)
 
     def _single(self, check: int) -> bool:
         return isinstance(self.layout.plan.checks[check], RowCheck | ReferenceCheck)

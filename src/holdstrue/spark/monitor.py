@@ -20,7 +20,8 @@ from holdstrue.rules.types import types_of_table
 from holdstrue.spark.lists import settled
 from holdstrue.spark.reading import Listing, tasks_in
 from holdstrue.spark.runner import SparkRunner, column
-from holdstrue.spark.sharded import HOT_FROM, LIMIT, Shape, Sharded
+from holdstrue.spark.running import HOT_FROM, Shape
+from holdstrue.spark.sharded import LIMIT, Sharded
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 
 if TYPE_CHECKING:

@@ -14,9 +14,11 @@ from holdstrue.detect.engine import Engine
 from holdstrue.detect.runs import Runs
 from holdstrue.detect.shard import Shard
 from holdstrue.errors import HoldstrueError
+from holdstrue.index.numbering import U64
 from holdstrue.io.store import Store
 from holdstrue.plan.layout import HOME, Columns, Layout
 from holdstrue.spark.job import Job
+from holdstrue.spark.ledger import Distinct, Ledger
 from holdstrue.spark.lists import ADDED, crossing, listing
 from holdstrue.spark.scatter import Scatter
 from holdstrue.spark.wire import Message, failure, send
@@ -61,7 +63,8 @@ class Reload:
             return
         with Worker(self.before) as worker:
             for number in range(homes or self.before.layout.shards):
-                if number % self.before.tasks in tasks:
+                # as many tasks run as the new layout has, which may be fewer than the old one had
+                if number % self.job.tasks in tasks:
                     for name, table in worker.take(number).engine.tables.items():
                         yield name, table.rows.take(table.rows.living_slots())
 
@@ -106,8 +109,6 @@ class Listing:
     def of_shard(self, number: int, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.Table]:
         """The violations that one shard is to list."""
         spot, layout = self.job.layout.spots[number], self.job.layout
-        if spot.hot >= 0 and spot.weight == 0:
-            return
         for at, check in enumerate(own):
             if check in self.checks:
                 table = layout.plan.checks[check].table
@@ -119,31 +120,52 @@ class Listing:
 
 @dataclass(frozen=True)
 class Violating:
-    """The rows that violate some rules: the number of the rule and the digest of the row's key."""
+    """Digests of the rows that violate some rules, and of the groups of some checks in hot places.
+
+    Each comes with a number: the rule's for a row, for a group the check's, after those of all rules.
+    """
 
     listing: Listing
     rules: Mapping[int, int]
-    """The rule of each check."""
+    """The rule of each check whose rows are asked for."""
+    groups: tuple[int, ...] = ()
+    """The checks whose groups are asked for."""
+
+    @staticmethod
+    def of(ledger: Ledger, job: Job) -> Violating:
+        """What the ledger cannot count: rows and groups that several shards hold."""
+        wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if ledger.scattered(i)]
+        rules = {check: i for i in wanted for check in ledger.checks_of(i)}
+        return Violating(Listing(job, tuple(rules)), rules, tuple(check for check in rules if ledger.divided(check)))
+
+    def counted(self, numbers: Mapping[int, int]) -> Distinct:
+        """How many distinct rows and groups there are, from how many distinct digests each number has."""
+        rows = {rule: numbers.get(rule, 0) for rule in self.rules.values()}
+        return Distinct(rows, {check: numbers.get(self._group_number(check), 0) for check in self.groups})
+
+    def _group_number(self, check: int) -> int:
+        return len(self.listing.job.layout.plan.rules.rules) + check
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Numbers of tasks in, (rule, hi, lo) out; a row may occur in several shards."""
-        for _, shard, own in self.listing.shards(tasks_in(batches)):
-            yield from self.of_shard(shard, own)
+        """Numbers of tasks in, (number, hi, lo) out; a row may occur in several shards."""
+        for number, shard, own in self.listing.shards(tasks_in(batches)):
+            yield from self.of_shard(number, shard, own)
 
-    def of_shard(self, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
-        """The violating rows of one shard."""
+    def of_shard(self, number: int, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        """The violating rows and groups of one shard."""
         layout = self.listing.job.layout
         for at, check in enumerate(own):
-            if check not in self.listing.checks:
+            if check not in self.rules:
                 continue
             table = layout.plan.checks[check].table
             slots = shard.engine.detectors[at].violating()
             values = shard.engine.tables[table].rows.take(slots, layout.keys[table])
             _, _, (hi, lo) = layout.home(table, Columns(values))
-            yield pa.record_batch(
-                {
-                    "rule": pa.array(np.full(slots.size, self.rules[check], dtype=np.int32)),
-                    "hi": pa.array(hi.view(np.int64)),
-                    "lo": pa.array(lo.view(np.int64)),
-                }
-            )
+            yield _digests(self.rules[check], hi, lo)
+            if check in self.groups and layout.spots[number].hot >= 0:
+                yield _digests(self._group_number(check), *shard.groups(at))
+
+
+def _digests(number: int, hi: U64, lo: U64) -> pa.RecordBatch:
+    numbers = pa.array(np.full(hi.size, number, dtype=np.int32))
+    return pa.record_batch({"rule": numbers, "hi": pa.array(hi.view(np.int64)), "lo": pa.array(lo.view(np.int64))})

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from holdstrue.rules.types import Declared
-from holdstrue.spark.sharded import Stage
+from holdstrue.spark.running import Sources, Stage
 from holdstrue.spark.wire import Message, receive
 
 # Spark would ask Java to parse these on every use if they were text
@@ -48,6 +48,10 @@ class SparkRunner:
         if list(columns) == frame.columns:
             return frame
         return frame.select(*(column(name) for name in columns))
+
+    def numbered(self, frame: DataFrame, name: str) -> DataFrame:
+        """The same rows with a column of their numbers, the last one: partition times 2^33 plus the place in it."""
+        return frame.withColumn(name, F.monotonically_increasing_id())
 
     def gathered(self, frame: DataFrame) -> DataFrame:
         """The same rows, in their order, in one partition."""
@@ -90,9 +94,7 @@ class SparkRunner:
             # some servers do not tell clients about their deployment
             return None
 
-    def run(
-        self, sources: Sequence[tuple[DataFrame | None, Stage]], stages: Sequence[Stage], tasks: int
-    ) -> Iterator[Message]:
+    def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages, in one job."""
         if not sources:
             return
@@ -103,7 +105,7 @@ class SparkRunner:
             messages = messages.mapInArrow(sendable(stage), MESSAGES)
         yield from receive(messages.toArrow().to_batches())
 
-    def messages(self, sources: Sequence[tuple[DataFrame | None, Stage]], tasks: int) -> DataFrame:
+    def messages(self, sources: Sources, tasks: int) -> DataFrame:
         """The messages that the stages of the sources send, each in the partition of its task."""
         sent: DataFrame | None = None
         for frame, stage in sources:
@@ -113,13 +115,10 @@ class SparkRunner:
             raise ValueError("no sources")
         return sent.repartitionById(tasks, F.col("task"))
 
-    def distinct(self, stage: Stage, tasks: int) -> dict[int, int]:
+    def distinct(self, stage: Stage, tasks: int, sources: Sources = ()) -> dict[int, int]:
         """Run a stage over the tasks and count the distinct rows that it gives, by their first column."""
-        return self.counted(self.numbers(tasks), stage)
-
-    def counted(self, frame: DataFrame, stage: Stage) -> dict[int, int]:
-        """The same over a data frame."""
-        rows = frame.mapInArrow(sendable(stage), DIGESTS)
+        messages = self.messages(sources, tasks) if sources else self.numbers(tasks)
+        rows = messages.mapInArrow(sendable(stage), DIGESTS)
         counts = rows.distinct().groupBy("rule").count().toArrow().to_pylist()
         return {int(row["rule"]): int(row["count"]) for row in counts}
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,65 +37,16 @@ from holdstrue.spark.job import Job
 from holdstrue.spark.ledger import Ledger, Settled
 from holdstrue.spark.lists import ADDED, kept_references, settled
 from holdstrue.spark.reading import Listing, Reload
+from holdstrue.spark.running import Frame, Runner, Shape
 from holdstrue.spark.scatter import PATH, Scatter, types_in
-from holdstrue.spark.standing import explain_layout, layout_of, scattered_rows, sharding
-from holdstrue.spark.wire import Message
-from holdstrue.spark.work import Routes
+from holdstrue.spark.standing import explain_layout, layout_of, sharding, told_apart
+from holdstrue.spark.work import MOST, Routes
 
 LIMIT = 100_000
 """Violations a batch lists at most unless told otherwise, in each shard and check. Counts are never cut."""
 
 ROWS_A_SHARD = 2_000_000
 """Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
-
-HOT_FROM = 2_000_000
-"""From so many rows on a first batch is sampled for hot keys; below, one shard holds any key easily."""
-
-Stage: TypeAlias = Any
-Frame: TypeAlias = Any
-
-
-class Runner(Protocol):
-    """Where stages run. A stage turns record batches into record batches and can be sent to another process."""
-
-    def schema(self, frame: Frame) -> pa.Schema:
-        """Columns and types of a data frame."""
-
-    def select(self, frame: Frame, columns: Sequence[str]) -> Frame:
-        """Some columns."""
-
-    def gathered(self, frame: Frame) -> Frame:
-        """The same rows, in their order, in one partition."""
-
-    def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
-        """The frame with its columns as declared; `known` are the types that earlier values decided."""
-
-    def count(self, frame: Frame) -> int:
-        """How many rows there are."""
-
-    def sample(self, frame: Frame, rows: int, of: int) -> pa.Table:
-        """About so many rows, out of so many."""
-
-    def tasks(self) -> int:
-        """How many tasks run at a time."""
-
-    def run(
-        self, sources: Sequence[tuple[Frame | None, Stage]], stages: Sequence[Stage], tasks: int
-    ) -> Iterator[Message]:
-        """Send each frame (None: the numbers of the tasks) through its stage, then all messages through the stages."""
-
-    def distinct(self, stage: Stage, tasks: int) -> dict[int, int]:
-        """Run a stage over the tasks and count the distinct rows that it gives, by their first column."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How a state is to be laid out where its own numbers are not yet fixed."""
-
-    shards: int | None = None
-    blocks: int | None = None
-    tasks: int | None = None
-    hot_from: int = HOT_FROM
 
 
 class Sharded:
@@ -187,7 +138,7 @@ class Sharded:
             if not first:
                 durable, state = self._suited(durable, state, layout)
             state = replace(state, schemas=learned)
-            job = self._job(durable, layout, 2**31 - 1 if limit is None else limit, on_conflict)
+            job = self._job(durable, layout, MOST if limit is None else limit, on_conflict)
             delta = self._run(durable, state, job, batch, frames, feeds, declared, read or {}, first=first, few=few)
             notes.add(*delta.notes)
             return replace(delta, notes=tuple(notes))
@@ -252,7 +203,7 @@ class Sharded:
         """What the last batch did, read back from the state; None where the last batch was not applied in shards."""
         durable, state = self._opened(read_only=True)
         try:
-            if durable.sharding is None or state.last_batch is None:
+            if durable.list_files is None or state.last_batch is None:
                 return None
             lines = [line for line in durable.history() if line.batch == state.last_batch]
             added, removed = delta_lists(durable.lists(), 2**62 if limit is None else limit)
@@ -321,8 +272,6 @@ class Sharded:
         tasks = self._tasks()
         shards = self._shape.shards or max(tasks, -(-rows // ROWS_A_SHARD))
         blocks = self._shape.blocks or blocks_for(tasks, rows)
-        if blocks == 2:
-            raise HoldstrueError("blocks is 2", hint="1 for no grid, 3 or more: two blocks make one cell of all rows")
         layout = Layout.of(plan, state.keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
@@ -349,7 +298,8 @@ class Sharded:
         after = ledger.after(heard)
         counts = {rule.name: after.counts(i) for i, rule in enumerate(state.rules)}
         state = replace(state, rows=after.rows(), counts=counts)
-        durable.commit_shards(state, sharding(layout), after.shards, [], [])
+        lists, kept = durable.list_files, durable.some_moved
+        durable.commit_shards(state, sharding(layout), after.shards, lists, [], kept=kept)
         return durable, state
 
     def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
@@ -410,8 +360,8 @@ class Sharded:
         if found is None:
             return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.rules}
         _, ledger, job = found
-        distinct = scattered_rows(self._runner.distinct, ledger, job)
-        return {rule.name: ledger.counts(i, distinct.get(i)) for i, rule in enumerate(self.rules)}
+        distinct = told_apart(self._runner.distinct, ledger, job)
+        return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(self.rules)}
 
     def history(self) -> list[Batched]:
         """What each batch did to each rule, oldest first."""

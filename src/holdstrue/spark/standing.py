@@ -12,10 +12,10 @@ from holdstrue.detect.durable import Durable
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.layout import Layout
 from holdstrue.spark.job import Job
-from holdstrue.spark.ledger import Ledger
-from holdstrue.spark.reading import Listing, Violating
+from holdstrue.spark.ledger import Distinct, Ledger
+from holdstrue.spark.reading import Violating
 
-Distinct: TypeAlias = Callable[[Any, int], dict[int, int]]
+Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
 """Runs a stage over so many tasks and counts the distinct rows that it gives, by their first column."""
 
 _DIGESTS = pa.schema({"rule": pa.int32(), "hi": pa.int64(), "lo": pa.int64()})
@@ -52,25 +52,22 @@ def standing_counts(path: str) -> dict[str, RuleCounts]:
         job = Job(layout, 1, 0, path, durable.version, "error")
     finally:
         durable.close()
-    distinct = scattered_rows(_counted_here, ledger, job)
-    return {rule.name: ledger.counts(i, distinct.get(i)) for i, rule in enumerate(state.rules)}
+    distinct = told_apart(_counted_here, ledger, job)
+    return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(state.rules)}
 
 
 def _counted_here(stage: Any, tasks: int) -> dict[int, int]:
-    """As `Distinct`, in this process: the digests lie in one table, 20 bytes a row."""
+    """As `Counting`, in this process: the digests lie in one table, 20 bytes a row."""
     numbers = pa.table({"task": pa.array(range(tasks), pa.int32())})
     found = pa.Table.from_batches(stage(numbers.to_batches()), _DIGESTS)
     rows = found.group_by(found.column_names).aggregate([]).group_by("rule").aggregate([([], "count_all")])
     return {int(row["rule"]): int(row["count_all"]) for row in rows.to_pylist()}
 
 
-def scattered_rows(distinct: Distinct, ledger: Ledger, job: Job) -> dict[int, int]:
-    """By rule the number of distinct violating rows, for rules whose rows several shards count."""
-    wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if ledger.scattered(i)]
-    if not wanted:
-        return {}
-    rules = {check: i for i in wanted for check in ledger.checks_of(i)}
-    return distinct(Violating(Listing(job, tuple(rules)), rules), job.tasks)
+def told_apart(counting: Counting, ledger: Ledger, job: Job) -> Distinct:
+    """What only telling rows and groups apart can count, for rules whose rows several shards hold."""
+    violating = Violating.of(ledger, job)
+    return violating.counted(counting(violating, job.tasks)) if violating.rules else Distinct()
 
 
 def explain_layout(ledger: Ledger) -> str:

@@ -9,16 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdstrue.data.changes import Changes
+from holdstrue.data.changes import DELETE, Changes
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.runs import Runs
 from holdstrue.detect.shard import Shard
 from holdstrue.errors import HoldstrueError
 from holdstrue.io.store import Joint, Store
-from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.layout import HOME, Layout, Spot
 from holdstrue.spark import pool
@@ -45,6 +45,9 @@ from holdstrue.spark.wire import (
 
 LISTED_MORE = 4
 """A cell of a grid lists so many times the limit, since it drops the pairs of rows of one block, about half of all."""
+
+MOST = 2**31 - 1
+"""What detectors list at most: slots are numbers of 32 bits."""
 
 
 class Worker:
@@ -84,12 +87,14 @@ class Worker:
             return Shard(plan, self.job.layout.keys)
         return pool.take(self._store, number, plan, self.job.layout.keys, Runs.of(known))
 
-    def applied(self, number: int, shard: Shard, incoming: Mapping[str, Incoming], checks: Sequence[int]) -> Message:
-        """Take a batch into a shard, write it, and say what came of it."""
+    def applied(
+        self, number: int, shard: Shard, incoming: Mapping[str, Incoming], checks: Sequence[int], spare: int = 0
+    ) -> Message:
+        """Take a batch into a shard, write it, and say what came of it; `spare` of what it lists may be taken off."""
         spot = self.job.layout.spots[number]
-        limit = min(self.job.limit * (LISTED_MORE if spot.crosses else 1), 2**31 - 1)
+        limit = min(self.job.limit * (LISTED_MORE if spot.crosses else 1) + spare, MOST)
         outcomes = shard.apply(incoming, limit)
-        self._list(number, shard, outcomes, checks)
+        self._list(number, shard, outcomes, checks, self.job.limit + spare)
         said: dict[str, Any] = {
             "shard": number,
             "rows": shard.living(),
@@ -113,11 +118,11 @@ class Worker:
             pool.put(self._store, number, shard)
         return say(SUMMARY, said)
 
-    def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int]) -> None:
+    def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int], most: int) -> None:
         spot, layout = self.job.layout.spots[number], self.job.layout
         for at, (check, outcome) in enumerate(zip(checks, outcomes, strict=True)):
             for change, slots in ((ADDED, outcome.added_list), (REMOVED, outcome.removed_list)):
-                own = crossing(shard, spot, layout.blocks, layout.plan.checks[check].table, slots)[: self.job.limit]
+                own = crossing(shard, spot, layout.blocks, layout.plan.checks[check].table, slots)[:most]
                 if own.shape[0]:
                     self._lists.append(listing(layout, check, change, *shard.named(at, own)))
 
@@ -188,28 +193,57 @@ class Routes:
             yield worker.applied(number, shard, first_batch(layout, number, parts), checks)
             return
         shard = worker.take(number)
-        changes, left = {}, {}
+        changes, moved = {}, None
         for table, rows in parts.items():
             schema = layout.plan.schemas[table] if route == HOME else layout.travelling(route)[table]
-            ops = rows.column(OP).to_numpy().astype(np.uint8)
-            changes[table] = Changes(rows.select(schema.names), ops)
-            if LEFT in rows.column_names:
-                left[table] = rows.filter(rows.column(LEFT)).select(schema.names)
+            changes[table] = Changes(rows.select(schema.names), rows.column(OP).to_numpy().astype(np.uint8))
+            if LEFT in rows.column_names and table == layout.routes[route].t.table:
+                moved = rows.filter(rows.column(LEFT))
         incoming = shard.resolve(changes)
-        movers = next((t for n in checks if isinstance(t := layout.plan.checks[n], ReferenceCheck)), None)
-        moved = None if movers is None else left.get(movers.table)
-        if movers is not None and moved is not None and moved.num_rows:
-            digest = shard.engine.key_digest(movers.table, moved, layout.keys[movers.table])
-            went = shard.engine.tables[movers.table].rows.find(*digest)
-            count = [worker.list_missing(shard, checks, went[went >= 0], LEFT_BEHIND)]
-            said = worker.applied(number, shard, incoming, checks)
-            came = shard.engine.tables[movers.table].rows.find(*digest)
-            count.append(worker.list_missing(shard, checks, came[came >= 0], ENTERED))
-            if any(count):
-                yield say(SUMMARY, {"moved": count})
-            yield said
-            return
-        yield worker.applied(number, shard, incoming, checks)
+        if moved is None or not moved.num_rows:
+            yield worker.applied(number, shard, incoming, checks)
+        elif layout.routes[route].kind == "reference":
+            yield from self._references(worker, number, shard, incoming, moved)
+        else:
+            spare = 0 if self.job.limit in (0, MOST) else most_kept(shard, layout, number, moved, self.job.limit)
+            yield worker.applied(number, shard, incoming, checks, spare)
+
+    def _references(
+        self, worker: Worker, number: int, shard: Shard, incoming: Mapping[str, Incoming], moved: pa.Table
+    ) -> Iterator[Message]:
+        """Apply a batch in which referring rows came or went, and list those whose reference was or is missing."""
+        layout, checks = self.job.layout, checks_at(self.job.layout, number)
+        table = layout.routes[layout.spots[number].route].t.table
+        digest = shard.engine.key_digest(table, moved, layout.keys[table])
+        went = shard.engine.tables[table].rows.find(*digest)
+        count = [worker.list_missing(shard, checks, went[went >= 0], LEFT_BEHIND)]
+        said = worker.applied(number, shard, incoming, checks, moved.num_rows if self.job.limit else 0)
+        came = shard.engine.tables[table].rows.find(*digest)
+        count.append(worker.list_missing(shard, checks, came[came >= 0], ENTERED))
+        if any(count):
+            yield say(SUMMARY, {"moved": count})
+        yield said
+
+
+def most_kept(shard: Shard, layout: Layout, number: int, moved: pa.Table, limit: int) -> int:
+    """How many violations of a check that a shard lists may turn out to be only moved: those of rows that moved.
+
+    Complexity: O(1) where these are few enough to be listed whatever they are, else O(n log n) of rows that moved.
+    """
+    pairs = moved.num_rows * (moved.num_rows - 1)
+    if pairs <= limit:
+        return pairs
+    table = layout.routes[layout.spots[number].route].t.table
+    rows = shard.engine.tables[table].rows
+    slots = rows.find(*shard.engine.key_digest(table, moved, layout.keys[table]))
+    before = rows.take(slots[slots >= 0])
+    after = moved.filter(pc.not_equal(moved.column(OP), DELETE))
+    most = 0
+    for image in (before, after):
+        alone = fresh(layout, number)
+        alone.apply(first_batch(layout, number, {table: image}), 0)
+        most = max(most, *(tally.pairs for tally in alone.tallies()))
+    return most
 
 
 def most_rows(spot: Spot) -> int:
