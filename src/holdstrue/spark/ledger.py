@@ -169,8 +169,9 @@ class Ledger:
     def _finer(self, check: int) -> bool:
         """Whether rows that agree on the check's columns agree on more than those that its route places them by."""
         own = self.layout.plan.checks[check]
-        grouped = isinstance(own, GroupCheck | PairCheck) and own.grouped
-        return grouped and set(own.lhs) != set(self._route(check).t.columns)
+        if not isinstance(own, GroupCheck | PairCheck) or not own.grouped:
+            return False
+        return set(own.lhs) != set(self._route(check).t.columns)
 
     def _spread(self, check: int) -> bool:
         return not self._single(check) and (self._route(check).kind == "cross" or self._hot(check))
