@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 import oracle
 from holdstrue import HoldstrueError, Monitor, check, discover, load_rules
 from holdstrue.fragments import Relation, Site
+from holdstrue.io.fit import plain_column
 from holdstrue.rules import DC, Key, Rule, RuleSet
+from holdstrue.spark.running import Shape
+from holdstrue.spark.sharded import Sharded
+from laws.shards import Loops
 from laws.test_detection import INDEXES, found
+from laws.test_shards import listed
 from laws.typed import KINDS, Column, Kind, column, compare, kinds, may_refuse_values
 from oracle_dependencies import minimal_dependencies
 from translate import as_tuple
@@ -238,3 +243,34 @@ def test_split_over_sites(data: st.DataObject) -> None:
     relation = Relation(sites, ["x -> y"], key="id")
     truth = oracle.violations(("fd", ["x"], ["y"]), rows_of(x, y))
     assert relation.load().added_keys("x -> y") == {row for pair in truth for row in pair}
+
+
+FEWER = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), max_examples=max(40, settings().max_examples // 3)
+)
+
+
+@FEWER
+@given(data=st.data())
+def test_in_shards(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Rows of two types spread over shards, in two batches: values that are equal meet, whatever their types."""
+    one, two = data.draw(kinds())
+    rows = data.draw(st.integers(1, 6))
+    x, y = data.draw(column(one, rows)), data.draw(column(two, rows))
+    text, where, body, holds, ordered = data.draw(rule(x, y))
+    note(f"{text} where {where}: x {one.type} {x.form} {x.raws}, y {two.type} {y.form} {y.raws}")
+    entry = {"name": "r", "rule": text} | ({} if where is None else {"where": where})
+    shape = Shape(shards=data.draw(st.sampled_from([1, 3])), blocks=data.draw(st.sampled_from([1, 2])), tasks=2)
+    # Spark has no dictionaries: its frames hold plain columns
+    table = pa.table([plain_column(part) for part in table_of(x, y).columns], names=["id", "x", "y"])
+    cut = data.draw(st.integers(1, rows))
+    meant = rows_of(x, y)
+    truth = oracle.violations(body, meant, where=holds) if compare(one, two) or not compares(text) else None
+    try:
+        monitor = Sharded(Loops(2), tmp_path_factory.mktemp("state") / "s", load_rules([entry]), key="id", shape=shape)
+        monitor.apply([table.slice(0, cut)], feed="append")
+        monitor.apply([table.slice(cut)], feed="append")
+    except HoldstrueError as error:
+        refused(error, text, one, two, ordered=ordered)
+        return
+    assert {(v.t,) if v.s is None else (v.t, v.s) for v in listed(monitor)} == truth

@@ -30,7 +30,7 @@ def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.cast(column.type.storage_type)
     if types.is_dictionary(column.type):
-        column = _decoded(column)
+        column = decoded(column)
     if types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if types.is_string_view(column.type):
@@ -46,11 +46,11 @@ def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def _decoded(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def decoded(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A dictionary-encoded column by its values (Arrow's cast does not know all value types)."""
     if isinstance(column, pa.Array):
         return plain(column.dictionary).take(column.indices)
-    parts = [_decoded(chunk) for chunk in column.chunks]
+    parts = [decoded(chunk) for chunk in column.chunks]
     return pa.chunked_array(parts, type=None if parts else plain(pa.array([], column.type.value_type)).type)
 
 

@@ -251,11 +251,11 @@ class Monitor:
         if isinstance(part, Changes):
             return part
         seen = self._seen.get(table)
-        needed = kept_names(self.rules, self._main, self._keys, table)
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
             # columns that no rule reads are not looked at
             kept = self._working_engine().tables[table].rows.schema.names
             return Changes.append(validated(part, "the table", kept))
+        needed = kept_names(self.rules, self._main, self._keys, table)
         extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
         return read_changes(
             part, key=self._keys[table], schema=seen, feed=feed, op_column=op_column, extra=extra, needed=needed, **read

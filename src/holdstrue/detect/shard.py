@@ -148,7 +148,8 @@ class Shard:
         values = self.engine.tables[own.table].rows.take(detector.representatives(), own.lhs)
         columns = Columns(values)
         coded = [columns.coded(name, self.plan.domain(own.table, name)) for name in own.lhs]
-        hi, lo, _ = key_digest(coded, values.num_rows, self.plan.seed, nulls_equal=isinstance(own, GroupCheck) and own.nulls_equal)
+        nulls_equal = isinstance(own, GroupCheck) and own.nulls_equal
+        hi, lo, _ = key_digest(coded, values.num_rows, self.plan.seed, nulls_equal=nulls_equal)
         return hi, lo
 
     def blocks(self, table: str, slots: I32, count: int) -> I32:

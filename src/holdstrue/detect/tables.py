@@ -59,6 +59,8 @@ def types_for_batch(
     A type given with a batch must be what is remembered of its column. It is remembered itself where nothing is
     known of the column yet; where values have told its type, it only says how this batch is written.
     """
+    if not given and not rules.types:
+        return rules, {table: {} for table in keys}
     known = {table: types_of_table(rules.types, table, main, keys) for table in keys}
     lasting: dict[str, str] = {}
     more = with_types(RuleSet(()), given).types

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.io.files import spelling_hint
-from holdstrue.io.fit import fit_column, is_text, kind, plain_column
+from holdstrue.io.fit import fit_column, is_text, plain_column
 from holdstrue.io.moments import parse_moments
 from holdstrue.rules.types import MOST_DIGITS, Declared
 
@@ -24,8 +25,8 @@ _FAILED = (pa.ArrowException, ValueError, OverflowError)
 _WHOLE = r"^[+-]?[0-9]+$"
 _DECIMAL = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _KINDS = {
-    "text": ("text",), "integer": ("int",), "number": ("float",), "decimal": ("decimal",), "boolean": ("bool",),
-    "date": ("date",), "time": ("time",), "timestamp": ("timestamp", "instant"),
+    "text": ("text",), "integer": ("integer",), "number": ("float",), "decimal": ("decimal",), "boolean": ("bool",),
+    "date": ("date",), "time": ("time",), "timestamp": ("timestamp", "zoned"),
 }  # fmt: skip
 _FIXED = {
     "text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
@@ -52,7 +53,7 @@ def agrees(declared: Declared, type_: pa.DataType) -> bool:
     >>> agrees(Declared.of("date(%d.%m.%Y)"), pa.date32()), agrees(Declared.of("text"), pa.int64())
     (True, False)
     """
-    return kind(type_) in _KINDS[declared.word]
+    return family_of(type_) in _KINDS[declared.word]
 
 
 def require_known(types: Iterable[str], names: Iterable[str], where: str) -> None:
@@ -144,7 +145,7 @@ def _typed(
     """Values that are not text: they agree, or are converted without loss."""
     if agrees(declared, column.type) and (wanted is None or declared.word != "decimal"):
         return column
-    if wanted is None and kind(column.type) == "int":  # plain decimal
+    if wanted is None and family_of(column.type) == "integer":  # plain decimal
         wide = pc.max(pc.binary_length(pc.utf8_ltrim(pc.cast(column, pa.string()), characters="-"))).as_py()
         wanted = pa.decimal128(FAST_DIGITS if wide <= FAST_DIGITS else MOST_DIGITS, 0)
     if wanted is None:

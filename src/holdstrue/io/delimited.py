@@ -12,17 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.io.dialect import refuse_wide_mark, resolved
 from holdstrue.io.exact import exact_numbers, needs_second_look
 from holdstrue.io.files import Options, open_bytes, open_text, undecodable, unknown_encoding
-from holdstrue.io.fit import fit_column, kind, misfit
+from holdstrue.io.fit import fit_column, misfit
 
 # Arrow names the place of a failed conversion only when one thread reads; the header is row 1.
 _PLACE = re.compile(r"In CSV column #(\d+): Row #(\d+):")
 
 # Kinds that Arrow's CSV reader converts by itself; others are read as text and converted after.
-_DIRECT = frozenset({"int", "float", "bool", "text", "bytes", "date", "time", "timestamp", "instant"})
+_DIRECT = frozenset({"integer", "float", "bool", "text", "bytes", "date", "time", "timestamp", "zoned"})
 
 
 def read_csv(path: Path, options: Options) -> pa.Table:
@@ -164,9 +165,9 @@ def _arrow_options(path: Path, options: Options, names: list[str], types: Mappin
 
 
 def _is_direct(type_: pa.DataType) -> bool:
-    if kind(type_) == "decimal":
+    if family_of(type_) == "decimal":
         return bool(pa.types.is_decimal128(type_))
-    return kind(type_) in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
+    return family_of(type_) in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
 
 
 def _settle(column: Any, name: str, path: Path, options: Options) -> Any:

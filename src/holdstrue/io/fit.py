@@ -9,20 +9,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.buffers import decoded
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 
 # What one kind of value may be read as. Numbers may change form where no digit is lost; text stands
 # for what JSON has no literal for. Text for a number and a number for text are changed types.
 _ALLOWED = frozenset({
-    ("int", "float"), ("int", "decimal"), ("float", "int"), ("float", "decimal"),
-    ("decimal", "int"), ("decimal", "float"),
-    ("text", "date"), ("text", "time"), ("text", "timestamp"), ("text", "instant"),
+    ("integer", "float"), ("integer", "decimal"), ("float", "integer"), ("float", "decimal"),
+    ("decimal", "integer"), ("decimal", "float"),
+    ("text", "date"), ("text", "time"), ("text", "timestamp"), ("text", "zoned"),
     ("text", "decimal"), ("text", "bytes"), ("bytes", "text"),
     ("date", "timestamp"), ("timestamp", "date"),
 })  # fmt: skip
 
 _EXPECTED = {
-    "int": "a whole number",
+    "integer": "a whole number",
     "float": "a number",
     "decimal": "a decimal number",
     "bool": "true or false",
@@ -31,39 +33,18 @@ _EXPECTED = {
     "date": "a date like 2024-01-31",
     "time": "a time like 13:45:00",
     "timestamp": "a date and time without zone like 2024-01-31 13:45:00",
-    "instant": "a date and time with zone like 2024-01-31T13:45:00Z",
+    "zoned": "a date and time with zone like 2024-01-31T13:45:00Z",
 }
-
-
-def kind(type_: pa.DataType) -> str:
-    """The family of a type: int, float, text, timestamp (without zone), instant (with zone), and so on.
-
-    >>> kind(pa.int16()), kind(pa.timestamp("us", "UTC")), kind(pa.list_(pa.int8()))
-    ('int', 'instant', 'other')
-    """
-    types = pa.types
-    if types.is_timestamp(type_):
-        return "timestamp" if type_.tz is None else "instant"
-    families = (
-        (types.is_integer, "int"), (types.is_floating, "float"), (types.is_decimal, "decimal"),
-        (types.is_boolean, "bool"), (types.is_null, "null"), (types.is_date, "date"), (types.is_time, "time"),
-        (is_text, "text"), (is_bytes, "bytes"),
-    )  # fmt: skip
-    return next((name for test, name in families if test(type_)), "other")
 
 
 def is_text(type_: pa.DataType) -> bool:
     """Whether values are unicode strings."""
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+    return family_of(type_) == "text"
 
 
 def is_bytes(type_: pa.DataType) -> bool:
     """Whether values are byte strings."""
-    types = pa.types
-    return bool(
-        types.is_binary(type_) or types.is_large_binary(type_) or types.is_binary_view(type_)
-        or types.is_fixed_size_binary(type_)
-    )  # fmt: skip
+    return family_of(type_) == "bytes"
 
 
 def expected(type_: pa.DataType) -> str:
@@ -72,7 +53,8 @@ def expected(type_: pa.DataType) -> str:
     >>> expected(pa.date32())
     'a date like 2024-01-31 (date32[day])'
     """
-    words = _EXPECTED.get(kind(type_))
+    family = family_of(type_)
+    words = None if family is None else _EXPECTED.get(family)
     return str(type_) if words is None else f"{words} ({type_})"
 
 
@@ -104,7 +86,7 @@ def fit_column(
         row = _first_failure(column, type_)
         value = column[row].as_py()
         hint = None
-        if (kind(column.type), kind(type_)) not in _ALLOWED and kind(column.type) != kind(type_):
+        if (family_of(column.type), family_of(type_)) not in _ALLOWED and family_of(column.type) != family_of(type_):
             hint = f"the column is {column.type} here and {type_} in the table"
         raise error(misfit(place(row), name, value, type_), hint=hint) from None
 
@@ -122,7 +104,7 @@ def plain_column(column: Any) -> Any:
     """
     type_ = column.type
     if pa.types.is_dictionary(type_):
-        return _decoded(column)
+        return plain_column(decoded(column))
     if pa.types.is_run_end_encoded(type_):
         return plain_column(pc.run_end_decode(column))
     if pa.types.is_string_view(type_):
@@ -165,14 +147,6 @@ _NOT_PLAIN = (pa.DictionaryType, pa.RunEndEncodedType, pa.BaseExtensionType)
 _FAILED = (pa.ArrowException, ValueError, OverflowError, TypeError)
 
 
-def _decoded(column: Any) -> Any:
-    """A dictionary-encoded column by its values (Arrow's cast does not know all value types)."""
-    if isinstance(column, pa.Array):
-        return plain_column(column.dictionary).take(column.indices)
-    chunks = [_decoded(chunk) for chunk in column.chunks]
-    return pa.chunked_array(chunks or [plain_column(pa.array([], column.type.value_type))])
-
-
 def _is_plain(type_: pa.DataType) -> bool:
     return not isinstance(type_, _NOT_PLAIN) and type_ not in (pa.string_view(), pa.binary_view())
 
@@ -189,7 +163,7 @@ def _convert(column: Any, type_: pa.DataType) -> Any:
     """Cast without losing anything, or raise one of `_FAILED`."""
     if pa.types.is_dictionary(column.type):
         column = plain_column(column)
-    have, want = kind(column.type), kind(type_)
+    have, want = family_of(column.type), family_of(type_)
     if have == "null" or column.null_count == len(column):
         return pa.nulls(len(column), type_) if isinstance(column, pa.Array) else pa.chunked_array(
             [pa.nulls(len(column), type_)], type=type_)  # fmt: skip
@@ -197,7 +171,7 @@ def _convert(column: Any, type_: pa.DataType) -> Any:
         raise ValueError(f"{have} is not {want}")
     if (have, want) == ("text", "time"):
         return _parse_times(column, type_)
-    if (have, want) == ("int", "decimal"):
+    if (have, want) == ("integer", "decimal"):
         # Arrow wants room for every int64 before it looks at the values; their digits fit or not.
         column = pc.cast(column, pa.string())
     fitted = pc.cast(column, type_)

@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.io.declared import arrow_type
 from holdstrue.io.exact import exact_numbers, needs_second_look
 from holdstrue.io.files import Options, open_bytes, undecodable, unknown_encoding
-from holdstrue.io.fit import fit_column, kind, parse_temporal
+from holdstrue.io.fit import fit_column, parse_temporal
 from holdstrue.io.records import records_table
 from holdstrue.kernels.lines import DEEP, PLAIN, shape_of_lines
 
 # Kinds that Arrow's JSON reader takes as they should be; dates it would take as numbers of days, and
 # of a timestamp it would drop the zone.
-_DIRECT = frozenset({"int", "float", "bool", "text", "decimal"})
+_DIRECT = frozenset({"integer", "float", "bool", "text", "decimal"})
 
 # Arrow parses block by block and a row must fit in one.
 _BLOCK = 1 << 22
@@ -234,7 +235,7 @@ def _arrow_table(data: bytes, options: Options, path: Path) -> pa.Table:
     wanted = [] if options.schema is None else [
         (f.name, f.type) for f in options.schema if options.type_of(f.name) is not None
     ]  # fmt: skip
-    table = _parse(data, [(name, t if kind(t) in _DIRECT else pa.string()) for name, t in wanted])
+    table = _parse(data, [(name, t if family_of(t) in _DIRECT else pa.string()) for name, t in wanted])
     types = dict(wanted)
     names, columns = [], []
     for name in table.column_names:

@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from holdstrue.data.changes import Places, Source
 from holdstrue.data.notes import Notes
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.io.declared import arrow_type, declared_table, require_known
 from holdstrue.io.doubts import doubts
 from holdstrue.io.exact import EXACT_BELOW
 from holdstrue.io.files import Options, expand, format_of, one_format
-from holdstrue.io.fit import fit_column, kind, plain_table
+from holdstrue.io.fit import fit_column, plain_table
 from holdstrue.io.lakehouse import LakeTable, lake_table
 from holdstrue.io.records import records_table
 from holdstrue.io.validity import require_text, validated
@@ -368,8 +369,8 @@ def _inexact_together(tables: list[pa.Table]) -> set[str]:
     found: dict[str, set[str]] = {}
     for table in tables:
         for field, column in zip(table.schema, table.columns, strict=True):
-            type_ = str(field.type) if pa.types.is_decimal(field.type) else kind(field.type)
-            found.setdefault(field.name, set()).add("wide int" if is_wide(column) else type_)
+            type_ = str(field.type) if pa.types.is_decimal(field.type) else str(family_of(field.type))
+            found.setdefault(field.name, set()).add("wide integer" if is_wide(column) else type_)
     return {name for name, types in found.items() if exact_kind(types)}
 
 
@@ -383,13 +384,13 @@ def is_wide(column: Any) -> bool:
 def exact_kind(types: Collection[str]) -> bool:
     """Whether kinds of numbers must become decimals to go together.
 
-    >>> exact_kind({"float", "int"}), exact_kind({"float", "wide int"}), exact_kind({"wide int"})
+    >>> exact_kind({"float", "integer"}), exact_kind({"float", "wide integer"}), exact_kind({"wide integer"})
     (False, True, False)
     """
     decimals = [type_ for type_ in types if type_.startswith("decimal")]
-    if not set(types) <= {*decimals, "int", "wide int", "float", "null"}:
+    if not set(types) <= {*decimals, "integer", "wide integer", "float", "null"}:
         return False  # beside anything else they are text
-    return len(decimals) > 1 or ("float" in types and (bool(decimals) or "wide int" in types))
+    return len(decimals) > 1 or ("float" in types and (bool(decimals) or "wide integer" in types))
 
 
 def _clash(tables: list[pa.Table]) -> str | None:

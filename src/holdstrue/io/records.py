@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
-from holdstrue.io.fit import fit_column, is_text, kind, parse_temporal
+from holdstrue.io.fit import fit_column, is_text, parse_temporal
 
 
 def records_table(
@@ -68,7 +69,7 @@ def values_column(
     error: type[DataError] = DataError,
 ) -> Any:
     """The values of one column of records, as a type or as what they suggest (see `records_table`)."""
-    if type_ is not None and kind(type_) != "null":
+    if type_ is not None and family_of(type_) != "null":
         return _typed(values, type_, name, place, error)
     array = _inferred(values, name, place, error)
     return parse_temporal(array) if temporal and is_text(array.type) else array

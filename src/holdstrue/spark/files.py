@@ -22,12 +22,12 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from holdstrue.data.notes import Notes
+from holdstrue.data.values import family_of
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.io.declared import require_known
 from holdstrue.io.dialect import resolved
 from holdstrue.io.doubts import Doubt, doubts
 from holdstrue.io.files import Options, one_format
-from holdstrue.io.fit import kind
 from holdstrue.io.lakehouse import NAMES, LakeTable, lake_table
 from holdstrue.io.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
 from holdstrue.rules.types import Declared
@@ -112,8 +112,8 @@ def _inexact(schemas: Iterable[pa.Schema]) -> set[str]:
     for schema in schemas:
         wide = _found_in(schema)["wide"]
         for field in schema:
-            type_ = str(field.type) if pa.types.is_decimal(field.type) else kind(field.type)
-            found.setdefault(field.name, set()).add("wide int" if field.name in wide else type_)
+            type_ = str(field.type) if pa.types.is_decimal(field.type) else str(family_of(field.type))
+            found.setdefault(field.name, set()).add("wide integer" if field.name in wide else type_)
     return {name for name, types in found.items() if exact_kind(types)}
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.values import family_of
 from holdstrue.io.feeds.connect import Field
 from holdstrue.io.feeds.values import (
     MOST_DIGITS,
@@ -41,7 +42,7 @@ from holdstrue.io.feeds.values import (
     unit_option,
     unscaled,
 )
-from holdstrue.io.fit import is_bytes, kind
+from holdstrue.io.fit import is_bytes
 
 _CONNECT = "org.apache.kafka.connect.data."
 _TIME = "io.debezium.time."
@@ -204,7 +205,7 @@ def times_of_day(cells: Cells, unit: str, said: str) -> Any:
 
 def _timestamps(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
     unit = _unit(field)
-    if wanted is not None and kind(wanted) == "instant" and cells.unit is None:
+    if wanted is not None and family_of(wanted) == "zoned" and cells.unit is None:
         cells.refuse_type(
             field,
             "which has no zone, but the table's column has one",
@@ -216,7 +217,7 @@ def _timestamps(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
 def since_epoch(cells: Cells, unit: str, wanted: pa.DataType | None, said: str) -> Any:
     """Numbers of units since 1970-01-01 as timestamps, in UTC where the table's column has a zone."""
     cells.check(is_whole, f"{unit} since 1970-01-01 ({said})")
-    zone = "UTC" if wanted is not None and kind(wanted) == "instant" else None
+    zone = "UTC" if wanted is not None and family_of(wanted) == "zoned" else None
     return pc.cast(pa.array(cells.values, pa.int64()), pa.timestamp(unit, zone))
 
 
@@ -236,7 +237,7 @@ def _zoned_timestamps(cells: Cells, field: Field, wanted: pa.DataType | None) ->
 
 def _iso_timestamps(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
     said = f"a date and time in UTC ({field})"
-    if wanted is not None and kind(wanted) == "instant":
+    if wanted is not None and family_of(wanted) == "zoned":
         return _parsed(cells, cells.values, "UTC", said)
     return _parsed(cells, _in_utc(cells.values), None, said)
 
@@ -246,7 +247,7 @@ def _iso_dates(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
 
 
 def _zoned_times(cells: Cells, field: Field, wanted: pa.DataType | None) -> Any:
-    if wanted is not None and kind(wanted) == "text":
+    if wanted is not None and family_of(wanted) == "text":
         return _literal(cells, Field("string", field.name), wanted)
     stamps = [None if value is None else f"1970-01-01T{value}" for value in _in_utc(cells.values)]
     parsed = _parsed(cells, stamps, None, f"a time in UTC ({field})")

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.values import family_of
 from holdstrue.errors import ChangeError
 from holdstrue.io.feeds.connect import Field
 from holdstrue.io.feeds.decoding import decode, durations, since_epoch, times_of_day
@@ -32,21 +33,15 @@ from holdstrue.io.feeds.values import (
     unit_option,
     unscaled,
 )
-from holdstrue.io.fit import kind
 from holdstrue.io.records import values_column
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SCHEMAS = "send the schema block with the events (value.converter.schemas.enable=true)"
 _WRITTEN = frozenset({
-    ("int", "date"), ("text", "bytes"), ("text", "float"),
-    ("text", "decimal"), ("float", "decimal"), ("other", "decimal"),
+    ("integer", "date"), ("text", "bytes"), ("text", "float"),
+    ("text", "decimal"), ("float", "decimal"), (None, "decimal"),
 })  # fmt: skip
-_TIMES = ("time", "timestamp", "instant", "duration")
-
-
-def family(type_: pa.DataType) -> str:
-    """The family of a type, durations among them."""
-    return "duration" if pa.types.is_duration(type_) else kind(type_)
+_TIMES = ("time", "timestamp", "zoned", "duration")
 
 
 def needs_reading(have: pa.DataType, wanted: pa.DataType) -> bool:
@@ -55,8 +50,8 @@ def needs_reading(have: pa.DataType, wanted: pa.DataType) -> bool:
     >>> needs_reading(pa.int32(), pa.date32()), needs_reading(pa.date32(), pa.date32())
     (True, False)
     """
-    held, needed = family(have), family(wanted)
-    return (held, needed) in _WRITTEN or (held == "int" and needed in _TIMES)
+    held, needed = family_of(have), family_of(wanted)
+    return (held, needed) in _WRITTEN or (held == "integer" and needed in _TIMES)
 
 
 def read_column(cells: Cells, wanted: pa.DataType | None) -> Any:
@@ -72,13 +67,13 @@ def read_column(cells: Cells, wanted: pa.DataType | None) -> Any:
     """
     if wanted is None or pa.types.is_null(wanted):
         return _inferred(cells)
-    if cells.unit is not None and family(wanted) not in _TIMES:
+    if cells.unit is not None and family_of(wanted) not in _TIMES:
         cells.refuse_column(f"a unit ({cells.unit}) was given, but the column is {wanted}", "units are for times")
     numbers = all(value is None or type(value) is int for value in cells.values)
-    match family(wanted):
+    match family_of(wanted):
         case "date" if numbers:
             return decode(cells, Field("int32", "io.debezium.time.Date"), wanted)
-        case "time" | "timestamp" | "instant" | "duration" as what if numbers and not _all_null(cells):
+        case "time" | "timestamp" | "zoned" | "duration" as what if numbers and not _all_null(cells):
             return _counted(cells, what, wanted)
         case "bytes" if all(value is None or type(value) in (str, bytes) for value in cells.values):
             found = [from_base64(value) for value in cells.values]

@@ -36,8 +36,8 @@ class Target:
     notes: Notes | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.schema is not None and any(plain_type(type_) != type_ for type_ in self.schema.types):
-            plain = pa.schema([field.with_type(plain_type(field.type)) for field in self.schema])
+        if self.schema is not None and any(read_type(type_) != type_ for type_ in self.schema.types):
+            plain = pa.schema([field.with_type(read_type(field.type)) for field in self.schema])
             object.__setattr__(self, "schema", plain)
 
     def has(self, name: str) -> bool:
@@ -149,14 +149,14 @@ class Target:
         return pa.table(columns, names=names)
 
 
-def plain_type(type_: pa.DataType) -> pa.DataType:
+def read_type(type_: pa.DataType) -> pa.DataType:
     """The type of a column when its values are laid out plainly, as they are read.
 
-    >>> plain_type(pa.dictionary(pa.int8(), pa.string_view()))
+    >>> read_type(pa.dictionary(pa.int8(), pa.string_view()))
     DataType(string)
     """
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
-        return plain_type(type_.value_type)
+        return read_type(type_.value_type)
     if pa.types.is_string_view(type_):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(type_) else type_
