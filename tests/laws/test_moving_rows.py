@@ -30,7 +30,7 @@ from laws.test_detection import assert_counts, found, nonempty
 from laws.test_shards import listed
 
 # a batch of a state on disk costs more than one in memory
-MOST = max(15, settings().max_examples // 6)
+MOST = max(10, settings().max_examples // 6)
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=MOST)
 SHAPES = st.builds(
     Shape,

@@ -33,8 +33,8 @@ def assert_nothing_changed(monitor: Sharded, delta: Any, rule: str, still_open: 
     assert (last.added, last.removed, last.open) == (0, 0, still_open)
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3])
-@pytest.mark.parametrize("shards", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("shards", [2, 5])
 def test_a_row_that_leaves_as_one_who_refers_and_stays_as_one_who_provides(
     tmp_path: Path, shards: int, tasks: int
 ) -> None:
@@ -48,8 +48,8 @@ def test_a_row_that_leaves_as_one_who_refers_and_stays_as_one_who_provides(
         assert_nothing_changed(monitor, delta, rule, 1)
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3, 4])
-@pytest.mark.parametrize("shards", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("tasks", [2, 3])
+@pytest.mark.parametrize("shards", [2, 4])
 def test_rows_that_meet_in_both_of_their_buckets(tmp_path: Path, shards: int, tasks: int) -> None:
     """Rows 1 and 2 break the rule in one order, before and after; on their way they meet twice."""
     rule = "not(t.a = s.b)"
