@@ -134,6 +134,7 @@ KINDS: tuple[Kind, ...] = (
     *(_float(width) for width in (16, 32, 64)),
     _decimal(32, 5, 2), _decimal(64, 12, 2), _decimal(64, 18, 0), _decimal(128, 12, 2), _decimal(128, 18, 9),
     _decimal(128, 20, 2), _decimal(128, 38, 18), _decimal(128, 38, 0), _decimal(128, 5, -2), _decimal(128, 20, -3),
+    _decimal(128, 9, 38), _decimal(64, 5, -18), _decimal(256, 9, -76),
     _decimal(256, 40, 10), _decimal(256, 76, 70), _decimal(256, 76, 0), _decimal(256, 12, 2),
     Kind(pa.bool_(), "bool", (True, False), Fraction, lambda v: "true" if v else "false"),
     Kind(pa.date32(), "date", DAYS, Fraction, lambda v: f"date '{dt.date(1970, 1, 1) + dt.timedelta(days=v)}'"),

@@ -21,8 +21,14 @@ TYPES = (
     pa.duration("us"), pa.string(), pa.binary(),
 )  # fmt: skip
 OWN = tuple(kind for kind in KINDS if kind.type in TYPES)
-PAIRS = [(pa.int64(), pa.float64()), (pa.int32(), pa.decimal128(12, 2)), (pa.int64(), pa.decimal128(38, 18)),
-         (pa.decimal128(12, 2), pa.decimal128(38, 18)), (pa.float32(), pa.int8()), (pa.int64(), pa.decimal128(38, 0))]  # fmt: skip
+PAIRS = [
+    (pa.int64(), pa.float64()),
+    (pa.float32(), pa.int8()),
+    (pa.int32(), pa.decimal128(12, 2)),
+    (pa.int64(), pa.decimal128(38, 0)),
+    (pa.int64(), pa.decimal128(38, 18)),
+    (pa.decimal128(12, 2), pa.decimal128(38, 18)),
+]
 
 
 def kind_of(data_type: pa.DataType) -> Kind:

@@ -8,7 +8,7 @@ makes them; what could only be compared approximately (decimals with floats) is 
 |---|---|---|---|
 | integer | int8 to int64, uint8 to uint64 | the same number | size |
 | float | float16, float32, float64 | the same number; NaN equals itself, -0.0 equals 0.0 | size, NaN last |
-| decimal | decimal32 to decimal256 of any scale | the same number, whatever the scales | size |
+| decimal | decimal32 to decimal256, scales up to their digits | the same number, whatever the scales | size |
 | bool | boolean | the same | false, true |
 | date | date32, date64 | the same day | time |
 | time | time32, time64 | the same time of day, whatever the units | time |
@@ -49,11 +49,14 @@ _TOGETHER: frozenset[frozenset[Family]] = frozenset(
 """Families that compare with each other."""
 
 _types = pa.types
+_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
+"""Of the largest decimals of a width."""
 _TESTS: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
     ("integer", _types.is_integer),
     ("text", lambda t: _types.is_string(t) or _types.is_large_string(t) or _types.is_string_view(t)),
     ("float", _types.is_floating),
-    ("decimal", _types.is_decimal),
+    # beyond, Arrow itself cannot print a value
+    ("decimal", lambda t: _types.is_decimal(t) and abs(t.scale) <= _DIGITS[t.bit_width]),
     ("bool", _types.is_boolean),
     ("date", _types.is_date),
     ("time", _types.is_time),

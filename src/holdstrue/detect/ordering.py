@@ -12,8 +12,7 @@ from holdstrue.data.looks import look_of
 from holdstrue.io.fit import is_text, plain_column
 from holdstrue.plan import bind
 from holdstrue.plan.compile import table_of
-from holdstrue.rules.model import DC, All, Column, Comparison, Condition, Not, Rule
-from holdstrue.rules.model import Any as Either
+from holdstrue.rules.model import DC, Column, Condition, Rule
 from holdstrue.rules.types import Declared
 
 SAMPLE = 10_000
@@ -35,8 +34,7 @@ def ordered_text(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Sche
             schema = schemas.get(table)
             if schema is None or column not in schema.names:
                 continue
-            type_ = schema.field(column).type
-            if is_text(type_.value_type if pa.types.is_dictionary(type_) else type_):
+            if is_text(schema.field(column).type):
                 found.setdefault((table, column), rule)
     return found
 
@@ -85,13 +83,8 @@ def _in_body(rule: Rule) -> Iterator[str]:
 
 
 def _in_condition(condition: Condition | None) -> Iterator[str]:
-    match condition:
-        case Comparison(column, op, right) if op.is_order:
-            yield column
-            if isinstance(right, str):
-                yield right
-        case Not(operand):
-            yield from _in_condition(operand)
-        case All(operands) | Either(operands):
-            for operand in operands:
-                yield from _in_condition(operand)
+    for comparison in bind.comparisons_of(condition):
+        if comparison.op.is_order:
+            yield comparison.column
+            if isinstance(comparison.right, str):
+                yield comparison.right

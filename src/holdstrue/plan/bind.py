@@ -62,7 +62,7 @@ def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
     shown = _as_filter(rule, rule.where)
     for column in condition_columns(rule.where):
         _need(shown, column, table, schema)
-    for comparison in _comparisons(rule.where):
+    for comparison in comparisons_of(rule.where):
         right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
         _bind_comparison(shown, schema, comparison.column, comparison.op, right)
 
@@ -125,15 +125,16 @@ def condition_columns(condition: Condition | None) -> Iterator[str]:
                 yield from condition_columns(operand)
 
 
-def _comparisons(condition: Condition | None) -> Iterator[Comparison]:
+def comparisons_of(condition: Condition | None) -> Iterator[Comparison]:
+    """The comparisons that a condition is made of."""
     match condition:
         case Comparison():
             yield condition
         case Not(operand):
-            yield from _comparisons(operand)
+            yield from comparisons_of(operand)
         case All(operands) | Any(operands):
             for operand in operands:
-                yield from _comparisons(operand)
+                yield from comparisons_of(operand)
 
 
 def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
@@ -152,9 +153,18 @@ def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
     if column not in schema.names:
         near = difflib.get_close_matches(column, schema.names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
+        if not near and _is_compared_with(rule, column):
+            hint = f"text stands in quotes: '{column}'; {hint}"
         raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
     if schema.names.count(column) > 1:
         raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
+
+
+def _is_compared_with(rule: Rule, name: str) -> bool:
+    """Whether a denial constraint has the name on the right of a comparison, where people forget the quotes of text."""
+    return isinstance(rule.body, DC) and any(
+        isinstance(p.right, Column) and p.right.name == name for p in rule.body.predicates
+    )
 
 
 def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:

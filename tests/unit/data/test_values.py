@@ -38,3 +38,9 @@ def test_what_compares_with_what() -> None:
 @pytest.mark.parametrize("types", [[pa.int8(), pa.float64(), pa.decimal128(5, 2)], [pa.int8(), pa.string()]])
 def test_three_do_not_compare_where_two_of_them_do_not(types: list[pa.DataType]) -> None:
     assert common_families(types) is None
+
+
+def test_decimals_that_arrow_cannot_print_do_not_compare() -> None:
+    assert family_of(pa.decimal128(9, 200)) is None
+    assert family_of(pa.decimal128(9, 39)) is None
+    assert family_of(pa.decimal128(9, 38)) == family_of(pa.decimal256(9, -76)) == "decimal"
