@@ -76,9 +76,7 @@ def cfd(
     found: set[tuple[int, ...]] = set()
     for left, right in patterns:
         matching = [
-            i
-            for i in numbers
-            if all(matches(rows[i][column], cell, nulls_equal) for column, cell in zip(lhs, left))
+            i for i in numbers if all(matches(rows[i][column], cell, nulls_equal) for column, cell in zip(lhs, left))
         ]
         for column, cell in zip(rhs, right):
             if cell is not None:

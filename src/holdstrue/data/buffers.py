@@ -5,6 +5,7 @@ Arrow's own `to_numpy` imports pandas wherever that is installed, which costs a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,12 +47,12 @@ def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def decoded(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A dictionary-encoded column by its values (Arrow's cast does not know all value types)."""
+def decoded(column: pa.ChunkedArray | pa.Array, laid_out: Callable[[Any], Any] = plain) -> Any:
+    """A dictionary-encoded column by its values, laid out plainly (Arrow's cast does not know all value types)."""
     if isinstance(column, pa.Array):
-        return plain(column.dictionary).take(column.indices)
-    parts = [decoded(chunk) for chunk in column.chunks]
-    return pa.chunked_array(parts, type=None if parts else plain(pa.array([], column.type.value_type)).type)
+        return laid_out(column.dictionary).take(column.indices)
+    chunks = column.chunks or [pa.array([], column.type)]
+    return pa.chunked_array([decoded(chunk, laid_out) for chunk in chunks])
 
 
 def lend(view: Array) -> Array:

@@ -99,9 +99,7 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
     return Coded(codes if valid is None else np.where(valid, codes, 0), valid, domain.seed)
 
 
-def key_digest(
-    columns: list[Coded], rows: int, seed: Seed, *, nulls_equal: bool = False
-) -> tuple[U64, U64, Mask]:
+def key_digest(columns: list[Coded], rows: int, seed: Seed, *, nulls_equal: bool = False) -> tuple[U64, U64, Mask]:
     """The 128-bit digest of each row's tuple of values, and which rows have one (no NULL in the tuple)."""
     hi, lo = np.empty(rows, dtype=np.uint64), np.empty(rows, dtype=np.uint64)
     start = seed.start

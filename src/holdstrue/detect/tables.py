@@ -80,9 +80,7 @@ def types_for_batch(
     return with_types(rules, lasting), known
 
 
-def plan_of(
-    rules: RuleSet, main: str, keys: Keys, index: IndexKind, kept: Mapping[str, pa.Schema], seed: Seed
-) -> Plan:
+def plan_of(rules: RuleSet, main: str, keys: Keys, index: IndexKind, kept: Mapping[str, pa.Schema], seed: Seed) -> Plan:
     """The plan for tables of these types; tables not seen yet have the columns that others imply."""
     everything = dict(kept)
     for name, columns in needed_columns(rules, main).items():

@@ -23,6 +23,11 @@ _WHOLE = r"^\s*[+-]?[0-9]{1,38}\s*$"
 _IN_FULL = r"^\s*[+-]?[0-9]+(\.[0-9]*)?\s*$"
 
 
+_LONGEST = 300
+"""Digits of a whole number up to which Python's float of it is finite."""
+_SHOWN = 60
+
+
 def needs_second_look(column: Any) -> bool:
     """Whether doubles may stand for numbers that they do not hold. Runtime complexity: O(n), one pass without text."""
     if isinstance(column, pa.ChunkedArray) and not len(column):
@@ -42,15 +47,18 @@ def exact_numbers(column: Any, text: Any, *, name: str, place: Callable[[int], s
         return pc.cast(pc.utf8_trim_whitespace(text), pa.decimal128(38, 0))
     large = pc.fill_null(pc.greater_equal(pc.abs(column), EXACT_BELOW), False)
     in_full = pc.fill_null(pc.match_substring_regex(text, _IN_FULL), False)
-    cells = text.filter(pc.and_(large, in_full))
-    if all(_is_double(cell) for cell in cells.to_pylist()):
+    suspects = pc.indices_nonzero(pc.and_(large, in_full)).to_pylist()
+    row = next((row for row in suspects if not _is_double(text[row].as_py())), None)
+    if row is None:
         return column
     try:
         return declared_column(text, Declared("decimal"), name=name, place=place)
     except DataError as error:
-        cell = next(cell for cell in cells.to_pylist() if not _is_double(cell))
+        cell = text[row].as_py()
+        shown = cell if len(cell) <= _SHOWN else f"{cell[:_SHOWN]}… ({len(cell)} characters)"
         raise DataError(
-            f"column {name!r} holds {cell}, which no double holds exactly; as a decimal: {error.message}",
+            f"{place(row)}: column {name!r} holds {shown}, which no double holds exactly; "
+            f"as a decimal: {error.message}",
             hint=f"declare --type {name}=text, or {name}=number where the last digits do not matter",
         ) from None
 
@@ -58,4 +66,6 @@ def exact_numbers(column: Any, text: Any, *, name: str, place: Callable[[int], s
 def _is_double(cell: str) -> bool:
     """Whether a double from 2^53 on, which has no fraction, is the very number that is written."""
     whole, _, fraction = cell.strip().partition(".")
+    if len(whole) > _LONGEST:
+        return False
     return not fraction.strip("0") and int(float(whole)) == int(whole)

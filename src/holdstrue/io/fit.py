@@ -104,7 +104,7 @@ def plain_column(column: Any) -> Any:
     """
     type_ = column.type
     if pa.types.is_dictionary(type_):
-        return plain_column(decoded(column))
+        return decoded(column, plain_column)
     if pa.types.is_run_end_encoded(type_):
         return plain_column(pc.run_end_decode(column))
     if pa.types.is_string_view(type_):

@@ -60,9 +60,9 @@ def read_json(path: Path, options: Options) -> pa.Table:
     if _shape(data, str(path), unit_of(raw)) != PLAIN:
         return _object_table(data, path, options, unit_of(raw))
     try:
-        table = _arrow_table(data, options, path)
+        table = _arrow_table(data, options, path, unit_of(raw))
     except pa.ArrowException:
-        table = _declared_numbers(data, options, path)
+        table = _declared_numbers(data, options, path, unit_of(raw))
     if table is None:
         # Arrow has one type a column and says little about where it fails: go object by object.
         return _object_table(data, path, options, unit_of(raw))
@@ -215,7 +215,7 @@ def _elements(text: str, decoder: json.JSONDecoder) -> Iterator[str]:
         raise json.JSONDecodeError("the array should go on with a comma, or end here", text, at)
 
 
-def _declared_numbers(data: bytes, options: Options, path: Path) -> pa.Table | None:
+def _declared_numbers(data: bytes, options: Options, path: Path, unit: str) -> pa.Table | None:
     """The table where declared columns hold numbers and booleans rather than text, as far as Arrow reads these."""
     direct = {
         name: type_
@@ -226,12 +226,12 @@ def _declared_numbers(data: bytes, options: Options, path: Path) -> pa.Table | N
         return None
     fields = [pa.field(f.name, direct.get(f.name, f.type)) for f in options.schema]
     try:
-        return _arrow_table(data, replace(options, schema=pa.schema(fields)), path)
+        return _arrow_table(data, replace(options, schema=pa.schema(fields)), path, unit)
     except pa.ArrowException:
         return None
 
 
-def _arrow_table(data: bytes, options: Options, path: Path) -> pa.Table:
+def _arrow_table(data: bytes, options: Options, path: Path, unit: str) -> pa.Table:
     wanted = [] if options.schema is None else [
         (f.name, f.type) for f in options.schema if options.type_of(f.name) is not None
     ]  # fmt: skip
@@ -249,7 +249,7 @@ def _arrow_table(data: bytes, options: Options, path: Path) -> pa.Table:
                 raise pa.ArrowInvalid(f"column {name!r} holds whole numbers that a float may not hold")
             column = _converted(column, types[name])
         else:
-            column = _settled(column, name, data, path)
+            column = _settled(column, name, data, path, unit)
         names.append(name)
         columns.append(column)
     return pa.table(columns, names=names)
@@ -262,7 +262,7 @@ def _converted(column: Any, type_: pa.DataType) -> Any:
         raise pa.ArrowInvalid(error.message) from None
 
 
-def _settled(column: Any, name: str, data: bytes, path: Path) -> Any:
+def _settled(column: Any, name: str, data: bytes, path: Path, unit: str) -> Any:
     """A column whose type Arrow inferred, read once more where the inference loses something."""
     if pa.types.is_timestamp(column.type):
         return parse_temporal(_parse(data, [(name, pa.string())], "ignore").column(name))
@@ -270,9 +270,8 @@ def _settled(column: Any, name: str, data: bytes, path: Path) -> Any:
         try:
             return _parse(data, [(name, pa.decimal128(38, 0))], "ignore").column(name)
         except pa.ArrowException:
-            found = list(read_objects(data, str(path), unit_of(data), as_tokens))
+            found = list(read_objects(data, str(path), unit, as_tokens))
             text = pa.chunked_array([pa.array([value.get(name) for _, value in found], pa.string())])
-            unit = unit_of(data)
             return exact_numbers(column, text, name=name, place=lambda i: f"{unit} {found[i][0] + 1} of {path}")
     return column
 

@@ -185,9 +185,7 @@ def _match(body: CFD, pattern: Pattern) -> Condition | None:
 def given_columns(lhs: tuple[str, ...], pattern: Pattern) -> tuple[Condition, ...]:
     """A row whose left side is not known matches no pattern, also where that leaves a column open."""
     return tuple(
-        IsNull(column, negated=True)
-        for column, constant in zip(lhs, pattern.lhs, strict=True)
-        if constant is None
+        IsNull(column, negated=True) for column, constant in zip(lhs, pattern.lhs, strict=True) if constant is None
     )
 
 

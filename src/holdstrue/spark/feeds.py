@@ -102,6 +102,8 @@ def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
     """The columns of the rows inside Debezium's events, as the first of them tell."""
     places = Places((Source("the changes", sample.num_rows),))
     return pa.schema([_plain(field) for field in debezium_table(sample, places, target).rows.schema])
+
+
 @dataclass(frozen=True)
 class FirstSeen:
     """Values of columns that a batch is the first to hold, as many as tell what they look like."""

@@ -79,9 +79,7 @@ def check(
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
     most = MOST if limit is None else limit
     found = from_scratch(runner, frames, ruleset, main, own, most, index, Shape(shards, blocks, tasks, hot_from))
-    return Report(
-        found.results, found.rows, limit, found.lists, found.ledger, found.source, runner, notes=found.notes
-    )
+    return Report(found.results, found.rows, limit, found.lists, found.ledger, found.source, runner, notes=found.notes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -84,4 +84,3 @@ def test_watch_refuses_what_it_cannot_watch(tmp_path: Path, people: Path, state:
     assert "Spark Connect" in refused("watch", state, tmp_path, "--master", "sc://host").stderr
     assert run("init", tmp_path / "new", "--rules", rules).exit_code == 0
     assert "columns of table 'people' are not known yet" in refused("watch", tmp_path / "new", tmp_path).stderr
-

@@ -144,9 +144,7 @@ CUSTOMERS = pa.table({"id": [7, 8, 9], "name": ["Ann", "Bob", "Cid"]})
 
 
 def followed() -> Discovery:
-    return discover(
-        {"orders": ORDERS, "customers": CUSTOMERS}, kinds="ind", key={"orders": "no", "customers": "id"}
-    )
+    return discover({"orders": ORDERS, "customers": CUSTOMERS}, kinds="ind", key={"orders": "no", "customers": "id"})
 
 
 def test_an_inclusion_dies_of_a_value_that_comes() -> None:
@@ -155,8 +153,10 @@ def test_an_inclusion_dies_of_a_value_that_comes() -> None:
 
 
 def test_an_inclusion_dies_of_a_value_that_goes() -> None:
-    gone = pa.table({"id": [8], "name": [None], "op": ["delete"]}, schema=pa.schema(
-        {"id": pa.int64(), "name": pa.string(), "op": pa.string()}))
+    gone = pa.table(
+        {"id": [8], "name": [None], "op": ["delete"]},
+        schema=pa.schema({"id": pa.int64(), "name": pa.string(), "op": pa.string()}),
+    )
     [ended] = followed().apply({"customers": gone}, feed="ops", op_column="op").died
     assert (ended.text, ended.values, ended.rows) == ("orders.customer in customers.id", (8,), (3,))
 

@@ -49,8 +49,7 @@ def partners(history: History, check: int, inside: set[int], probed: int, role: 
     for other in inside - {probed}:
         t, s = (probed, other) if role == T_ROLE else (other, probed)
         if roles[other] & (T_ROLE + S_ROLE - role) and all(
-            COMPARE[term.op](int(table.values[term.left][t]), int(table.values[term.right][s]))
-            for term in shape.terms
+            COMPARE[term.op](int(table.values[term.left][t]), int(table.values[term.right][s])) for term in shape.terms
         ):
             found.add(other)
     return found
@@ -96,9 +95,7 @@ def histories(draw: st.DrawFn) -> History:
     shapes = draw(st.lists(shape, min_size=1, max_size=4))
     restricted = draw(st.booleans())
     role = st.integers(0, 3) if restricted else st.just(3)
-    allowed = [
-        np.array(draw(st.lists(role, min_size=rows, max_size=rows)), dtype=np.uint8) for _ in shapes
-    ]
+    allowed = [np.array(draw(st.lists(role, min_size=rows, max_size=rows)), dtype=np.uint8) for _ in shapes]
     outside, inside = list(range(rows)), list[int]()
     batches = []
     for _ in range(draw(st.integers(1, 5))):

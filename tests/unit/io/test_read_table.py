@@ -93,9 +93,7 @@ def test_schema_on_objects_names_the_row() -> None:
     assert read_table(TABLE, schema=wanted).schema == wanted
     with fails("row 2 of the table: column 'id' holds 2.5, expected a whole number (int64)"):
         read_table(pa.table({"id": [1.0, 2.5]}), schema=pa.schema([("id", pa.int64())]))
-    with fails(
-        "row 1 of the table: column 'zip' holds 501, expected text (string)", "is int64 here and string"
-    ):
+    with fails("row 1 of the table: column 'zip' holds 501, expected text (string)", "is int64 here and string"):
         read_table(pa.table({"zip": [501]}), schema=pa.schema([("zip", pa.string())]))
 
 

@@ -64,9 +64,7 @@ def cfds(draw: st.DrawFn, sides: Any = some_names, values: Any = constants) -> C
 def inclusions(draw: st.DrawFn) -> Inclusion:
     """An inclusion of one to three columns."""
     pairs = draw(st.lists(st.tuples(names, names), min_size=1, max_size=3))
-    return Inclusion(
-        draw(st.none() | names), tuple(a for a, _ in pairs), draw(names), tuple(b for _, b in pairs)
-    )
+    return Inclusion(draw(st.none() | names), tuple(a for a, _ in pairs), draw(names), tuple(b for _, b in pairs))
 
 
 def named_t(body: Body) -> bool:

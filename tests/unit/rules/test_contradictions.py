@@ -8,9 +8,7 @@ from holdstrue.errors import RuleError
 from holdstrue.rules import parse_rule
 
 
-@pytest.mark.parametrize(
-    "text", ["[zip=10] -> [zip=11]", "[zip, state] -> [city] with (10, _ || 'A'), (10, _ || 'B')"]
-)
+@pytest.mark.parametrize("text", ["[zip=10] -> [zip=11]", "[zip, state] -> [city] with (10, _ || 'A'), (10, _ || 'B')"])
 def test_two_values_for_one_column(text: str) -> None:
     with pytest.raises(RuleError, match="contradicts itself"):
         parse_rule(text)

@@ -117,9 +117,7 @@ def test_foreign_files(tmp_path: Path) -> None:
         "not(t.a = 'x')",
     ]
     listed = "[DC: t0.a(String) == t1.a(String)  ]\n[DC: t0.a(String) == t1.b(String)  ]\n"
-    assert (
-        load_rules(write(tmp_path, "dcs.txt", listed)).rules[1].text == "not(t.`a(String)` = s.`b(String)`)"
-    )
+    assert load_rules(write(tmp_path, "dcs.txt", listed)).rules[1].text == "not(t.`a(String)` = s.`b(String)`)"
 
 
 def test_weever(tmp_path: Path) -> None:

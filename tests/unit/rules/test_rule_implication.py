@@ -14,9 +14,7 @@ from unit.rules.meaning import violations
 from unit.rules.strategies import small_bodies, tables
 
 
-def pointed_out(
-    *texts: str, nulls: Literal["unknown", "equal"] = "unknown"
-) -> list[tuple[str, tuple[str, ...], str]]:
+def pointed_out(*texts: str, nulls: Literal["unknown", "equal"] = "unknown") -> list[tuple[str, tuple[str, ...], str]]:
     """Findings by the rules' positions: the rule, the others, the kind."""
     rules = [parse_rule(text, name=str(i)) for i, text in enumerate(texts)]
     return [(f.rule, f.others, f.kind) for f in review(RuleSet(tuple(rules), nulls=nulls))]
@@ -85,9 +83,7 @@ def test_several_rules_together() -> None:
 
 def test_nulls_equal_allows_transitivity_but_keeps_kinds_apart() -> None:
     assert pointed_out("a -> b", "b -> c", "a -> c", nulls="equal") == [("2", ("0", "1"), "implied")]
-    assert pointed_out("x -> y", "a -> b", "b, d -> c", "a, d -> c", nulls="equal") == [
-        ("3", ("1", "2"), "implied")
-    ]
+    assert pointed_out("x -> y", "a -> b", "b, d -> c", "a, d -> c", nulls="equal") == [("3", ("1", "2"), "implied")]
     assert pointed_out("a -> b", "not(t.a = s.a and t.b != s.b)", "key(a)", nulls="equal") == []
     assert review([parse_rule("a -> b"), parse_rule("a, c -> b")], nulls="equal")[0].kind == "implied"
 

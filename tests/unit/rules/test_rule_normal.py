@@ -92,9 +92,7 @@ def test_an_accepted_denial_constraint_can_be_violated(body: DC) -> None:
     wide = DC(tuple(_spread(p) for p in body.predicates))
     if not Order(wide.predicates).possible:
         return
-    read = sorted(
-        {(c.var, c.name) for p in wide.predicates for c in (p.left, p.right) if isinstance(c, Column)}
-    )
+    read = sorted({(c.var, c.name) for p in wide.predicates for c in (p.left, p.right) if isinstance(c, Column)})
     assume(len(read) <= 4)
     assert any(_holds(wide, dict(zip(read, values))) for values in product(range(15), repeat=len(read)))
 
@@ -153,26 +151,20 @@ def test_different_fingerprints() -> None:
 
 def test_what_counts_for_a_fingerprint() -> None:
     rule = parse_rule("key(a)", where="x = 1 and (y = 2 or z = 3)")
-    same = parse_rule(
-        "key(a)", name="n", severity="warn", description="d", where="(z = 3.0 or y = 2) and x = 1"
-    )
+    same = parse_rule("key(a)", name="n", severity="warn", description="d", where="(z = 3.0 or y = 2) and x = 1")
     assert fingerprint(rule) == fingerprint(same)
     assert fingerprint(rule) != fingerprint(parse_rule("key(a)"))
     assert fingerprint(rule) != fingerprint(parse_rule("key(a)", where="x = 2"))
     assert fingerprint(parse_rule("key(a)", table="t")) != fingerprint(parse_rule("key(a)"))
     assert fingerprint(parse_rule("a in c.x", table="o")) == fingerprint(parse_rule("o.a in c.x"))
     assert parse_condition("a = b") != parse_condition("b = a")
-    assert fingerprint(parse_rule("key(k)", where="a < b")) == fingerprint(
-        parse_rule("key(k)", where="b > a")
-    )
+    assert fingerprint(parse_rule("key(k)", where="a < b")) == fingerprint(parse_rule("key(k)", where="b > a"))
 
 
 def test_fingerprints_never_change_between_versions() -> None:
     # Stored states carry them: if this fails, states of older versions would not be recognised.
     assert fingerprint(parse_rule("zip -> city")) == "f18f7f4ac17cdb7e"
-    assert (
-        fingerprint(parse_rule("[CC=44, zip] -> [street]", where="a = 'x'", table="t")) == "bbdcfbc8f41aae20"
-    )
+    assert fingerprint(parse_rule("[CC=44, zip] -> [street]", where="a = 'x'", table="t")) == "bbdcfbc8f41aae20"
 
 
 @given(bodies)

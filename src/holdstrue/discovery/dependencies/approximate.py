@@ -30,6 +30,7 @@ from holdstrue.rules.model import Body
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
+
 class ApproximateCore:
     """All minimal keys and FDs within an error.
 
