@@ -156,8 +156,6 @@ def _doubles(values: NDArray[np.float64], op: Symbol, point: Fraction | float) -
 
 def _floats(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
     """Floats with floats, or with integers."""
-    if family_of(right.type) == "integer" and family_of(left.type) == "integer":
-        raise TypeError("no floats to compare")
     if family_of(left.type) == "integer":
         turned: dict[str, Symbol] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
         return _floats(right, left, turned.get(op, op))
