@@ -51,8 +51,8 @@ def decoded(column: pa.ChunkedArray | pa.Array, laid_out: Callable[[Any], Any] =
     """A dictionary-encoded column by its values, laid out plainly (Arrow's cast does not know all value types)."""
     if isinstance(column, pa.Array):
         return laid_out(column.dictionary).take(column.indices)
-    chunks = column.chunks or [pa.array([], column.type)]
-    return pa.chunked_array([decoded(chunk, laid_out) for chunk in chunks])
+    chunks = [decoded(chunk, laid_out) for chunk in column.chunks]
+    return pa.chunked_array(chunks or [laid_out(pa.array([], column.type.value_type))])
 
 
 def lend(view: Array) -> Array:
