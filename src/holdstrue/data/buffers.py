@@ -120,3 +120,39 @@ def _bits(buffer: pa.Buffer | None, offset: int, size: int) -> NDArray[np.bool_]
     first = offset // 8
     packed = np.frombuffer(buffer, dtype=np.uint8)[first : (offset + size + 7) // 8]
     return np.unpackbits(packed, bitorder="little")[offset - 8 * first :][:size].view(np.bool_)
+
+
+def python_value(scalar: pa.Scalar) -> Any:
+    """A value for people: as Python has it, or as Arrow writes it where Python's dates and times do not reach so far.
+
+    Examples
+    --------
+    >>> python_value(pa.scalar(-800_000, pa.date32()))
+    '-0221-09-04'
+    """
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError, KeyError):
+        return _written(scalar)
+
+
+def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """The same of a column. Complexity: O(values)."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError, KeyError):
+        return [python_value(scalar) for scalar in column]
+    return values
+
+
+def python_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The same of a table, a dict a row. Complexity: O(values)."""
+    columns = [python_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _written(scalar: pa.Scalar) -> str:
+    if pa.types.is_date(scalar.type):
+        return str(scalar.cast(pa.string()).as_py())
+    # Arrow itself writes far timestamps wrongly
+    return f"{scalar.cast(pa.int64()).as_py()} ({scalar.type})"

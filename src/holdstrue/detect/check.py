@@ -14,6 +14,7 @@ from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.report import Report
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.io.fit import plain_table
 from holdstrue.io.read import read_table, schema_of
 from holdstrue.io.validity import validated
 from holdstrue.plan.bind import require_columns
@@ -87,7 +88,7 @@ def check(
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
         types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
-            validated(source.select(columns), "the table")
+            plain_table(validated(source.select(columns), "the table"))
             if isinstance(source, pa.Table) and not types_read
             else read_table(source, columns=columns, types=types_read, notes=notes, **read)
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.views import Group, Views, gathered, known_rule, numbers_of
@@ -150,7 +151,7 @@ class Report(Findings):
                 continue
             for slots in gathered(detector.violations(), limit - len(found)):
                 ordered, violations = views.name(detector, slots)
-                values = rows.take(ordered.reshape(-1), columns).to_pylist()
+                values = python_rows(rows.take(ordered.reshape(-1), columns))
                 width = detector.width
                 found.extend((v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
         return found

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
@@ -143,7 +144,7 @@ def _net_in_order(
 
 
 def _conflict(changes: Changes, table: pa.Table, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
-    shown = ", ".join(f"{name}={table.column(name)[row].as_py()!r}" for name in key)
+    shown = ", ".join(f"{name}={python_value(table.column(name)[row])!r}" for name in key)
     said = "exists already" if exists else "does not exist"
     return ChangeError(
         f"{changes.place(row)}: {OP_NAMES[changes.ops[row]]} of {shown}, which {said}; nothing was applied",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import python_rows
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation
 from holdstrue.detect.engine import Detector, Engine
@@ -131,9 +132,9 @@ class Views:
             check = detector.check
             for group in detector.violating_groups()[:limit]:
                 sides = detector.conflicting(int(group))
-                values = self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs).to_pylist()[0]
+                [values] = python_rows(self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs))
                 firsts = np.array([side[0] for side in sides], dtype=np.int32)
-                right = self._engine.tables[check.table].rows.take(firsts, check.rhs).to_pylist() if check.rhs else []
+                right = python_rows(self._engine.tables[check.table].rows.take(firsts, check.rhs)) if check.rhs else []
                 yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
 
     def by_rule(self, table: str, slot: int) -> dict[str, int]:

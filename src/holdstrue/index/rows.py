@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import python_value, python_values
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import U64, Mask, Numbering, Snapshot, nested, unnested
 
@@ -133,13 +134,12 @@ class Rows:
     def values_of(self, slots: NDArray[np.integer], column: str) -> list[Any]:
         """One column of row versions as Python values. Complexity: O(rows)."""
         if slots.size > FEW:
-            taken: list[Any] = self.take(slots, [column]).column(0).to_pylist()
-            return taken
+            return python_values(self.take(slots, [column]).column(0))
         at = self.schema.get_field_index(column)
         found = []
         for slot in slots.tolist():
             part = bisect_right(self._starts, slot) - 1
-            found.append(self._parts[part].column(at)[slot - self._starts[part]].as_py())
+            found.append(python_value(self._parts[part].column(at)[slot - self._starts[part]]))
         return found
 
     def living_slots(self) -> I32:

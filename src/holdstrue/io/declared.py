@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.io.files import spelling_hint
-from holdstrue.io.fit import fit_column, is_text, plain_column
+from holdstrue.io.fit import fit_column, is_text, plain_column, require_digits
 from holdstrue.io.moments import parse_moments
 from holdstrue.rules.types import MOST_DIGITS, Declared
 
@@ -209,10 +209,10 @@ class _TooWideError(ValueError):
 
 def _decimals(text: pa.ChunkedArray, declared: Declared, known: pa.DataType | None) -> pa.ChunkedArray:
     _require(text, _DECIMAL)
-    if known is not None:
-        return pc.cast(text, known)
-    if declared.digits is not None:
-        return pc.cast(text, pa.decimal128(declared.digits, declared.scale))
+    fixed = known or arrow_type(declared)
+    if fixed is not None:
+        require_digits(text, fixed)
+        return pc.cast(text, fixed)
     whole, scale = digits_of(text)
     digits = max(1, whole + scale)
     if digits > MOST_DIGITS:

@@ -17,7 +17,7 @@ from holdstrue.errors import DataError
 from holdstrue.io.dialect import refuse_wide_mark, resolved
 from holdstrue.io.exact import exact_numbers, needs_second_look
 from holdstrue.io.files import Options, open_bytes, open_text, undecodable, unknown_encoding
-from holdstrue.io.fit import fit_column, misfit
+from holdstrue.io.fit import fit_column, is_text, misfit
 
 # Arrow names the place of a failed conversion only when one thread reads; the header is row 1.
 _PLACE = re.compile(r"In CSV column #(\d+): Row #(\d+):")
@@ -204,8 +204,10 @@ def _refuse_open_quote(path: Path, options: Options, table: pa.Table, header: li
     """A quote that is never closed swallows the rest of the file; Arrow takes that for a long value."""
     if table.num_rows == 0 or header[-1] not in table.column_names:
         return
+    if not is_text(table.schema.field(header[-1]).type):
+        return
     last = table.column(header[-1])[-1].as_py()
-    if not isinstance(last, str) or "\n" not in last:
+    if last is None or "\n" not in last:
         return
     with open_text(path, options.encoding) as text:
         reader = csv.reader(text, delimiter=options.delimiter or ",", strict=True)

@@ -84,6 +84,8 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
     A directory stands for the data files directly in it; names that start with `_` or `.` are not data.
     """
     text = local_path(source)
+    if not text.strip():
+        raise DataError("the path of the data is empty", hint="name a file, a directory or a pattern")
     path = Path(text)
     if path.is_dir():
         return _files_of_directory(path)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.data.buffers import decoded
-from holdstrue.data.values import family_of
+from holdstrue.data.buffers import decoded, known, plain, python_value
+from holdstrue.data.compare import with_column
+from holdstrue.data.values import NUMBERS, family_of
 from holdstrue.errors import DataError
 
 # What one kind of value may be read as. Numbers may change form where no digit is lost; text stands
@@ -84,7 +87,7 @@ def fit_column(
         return _convert(column, type_)
     except _FAILED:
         row = _first_failure(column, type_)
-        value = column[row].as_py()
+        value = python_value(column[row])
         hint = None
         if (family_of(column.type), family_of(type_)) not in _ALLOWED and family_of(column.type) != family_of(type_):
             hint = f"the column is {column.type} here and {type_} in the table"
@@ -143,6 +146,10 @@ def parse_temporal(column: Any) -> Any:
     return column
 
 
+_MOST_DIGITS = 76
+"""Digits that Arrow reads from text without losing any."""
+_DOUBLE_DIGITS = 15
+"""Digits of a decimal that any double prints again."""
 _NOT_PLAIN = (pa.DictionaryType, pa.RunEndEncodedType, pa.BaseExtensionType)
 _FAILED = (pa.ArrowException, ValueError, OverflowError, TypeError)
 
@@ -170,23 +177,61 @@ def _convert(column: Any, type_: pa.DataType) -> Any:
     if have != want and (have, want) not in _ALLOWED:
         raise ValueError(f"{have} is not {want}")
     if (have, want) == ("text", "time"):
-        return _parse_times(column, type_)
+        return parse_times(column, type_)
+    if (have, want) == ("text", "decimal"):
+        require_digits(column, type_)
+    given = column
     if (have, want) == ("integer", "decimal"):
         # Arrow wants room for every int64 before it looks at the values; their digits fit or not.
         column = pc.cast(column, pa.string())
+        require_digits(column, type_)
     fitted = pc.cast(column, type_)
-    if (have, want) in {("float", "decimal"), ("timestamp", "date")} and not pc.all(
-        pc.equal(pc.cast(fitted, column.type), column)
-    ).as_py():
+    if have != "text" and not _is_same(given, fitted):
         raise ValueError("digits would be lost")
     return fitted
 
 
-def _parse_times(column: Any, type_: pa.DataType) -> Any:
-    """Times of day from text, which Arrow's cast does not read."""
-    times = [None if text is None else dt.time.fromisoformat(text) for text in column.to_pylist()]
-    parsed = pc.cast(pa.array(times, pa.time64("us")), type_)
-    return parsed if isinstance(column, pa.Array) else pa.chunked_array([parsed], type=type_)
+def require_digits(text: Any, type_: pa.DataType) -> None:
+    """Refuse numbers that have more digits than a decimal type: Arrow's cast from text wraps them around."""
+    digits = pc.replace_substring_regex(text, r"(?i)e.*$|[^0-9.]", "")
+    whole = pc.utf8_ltrim(pc.replace_substring_regex(digits, r"\..*$", ""), characters="0")
+    longest = pc.max(pc.binary_length(whole)).as_py() or 0
+    if longest > type_.precision - type_.scale or (pc.max(pc.binary_length(digits)).as_py() or 0) > _MOST_DIGITS:
+        raise ValueError(f"more digits than {type_}")
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """Whether a conversion kept every value: Arrow's casts between numbers round, and some wrap around."""
+    have, want = family_of(before.type), family_of(after.type)
+    if (have, want) == ("decimal", "float"):
+        # a decimal is read as the double that prints as it
+        if before.type.precision <= _DOUBLE_DIGITS:
+            return True
+        pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
+        return all(one is None or (math.isfinite(other) and Decimal(repr(other)) == one) for one, other in pairs)
+    if (have, want) in {("float", "decimal"), ("timestamp", "date")}:
+        return bool(pc.all(pc.equal(pc.cast(after, before.type), before)).as_py())
+    if have not in NUMBERS or want not in NUMBERS or before.type == after.type:
+        return True
+    one, other = plain(before), plain(after)
+    return bool((with_column(one, other, "=") | ~known(one)).all())
+
+
+def parse_times(column: Any, type_: pa.DataType) -> Any:
+    """Times of day from text, which Arrow's cast does not read; digits that the type does not hold are refused."""
+    parsed = pa.array([None if text is None else _nanoseconds(text) for text in column.to_pylist()], pa.int64())
+    times = pc.cast(parsed.view(pa.time64("ns")), type_)
+    return times if isinstance(column, pa.Array) else pa.chunked_array([times], type=type_)
+
+
+def _nanoseconds(text: str) -> int:
+    """A time of day in nanoseconds since midnight."""
+    clock, _, fraction = text.strip().partition(".")
+    time = dt.time.fromisoformat(clock)
+    if time.tzinfo is not None or (fraction and not (fraction.isascii() and fraction.isdigit() and len(fraction) <= 9)):
+        raise ValueError(f"{text!r} is not a time of day without a zone, in nanoseconds at the finest")
+    whole = (time.hour * 60 + time.minute) * 60 + time.second
+    return whole * 10**9 + int(fraction.ljust(9, "0") or 0)
 
 
 def _first_failure(column: Any, type_: pa.DataType) -> int:

@@ -135,6 +135,8 @@ def _iso_time(text: str) -> dt.time:
     time = dt.time.fromisoformat(text)
     if time.tzinfo is not None:
         raise ValueError("a time of day has no zone")
+    if len(text.partition(".")[2].rstrip("0")) > 6:
+        raise ValueError("Python would drop what is finer than microseconds")
     return time
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from holdstrue.data.changes import Places, Source
 from holdstrue.data.notes import Notes
-from holdstrue.data.values import family_of
+from holdstrue.data.values import NUMBERS, common_families, family_of
 from holdstrue.errors import DataError
 from holdstrue.io.declared import arrow_type, declared_table, require_known
 from holdstrue.io.doubts import doubts
@@ -222,7 +222,7 @@ def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
         return source.to_table(columns=names), "the dataset"
     try:
         return _table_of_frame(source), "the data frame"
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         detail = str(error).splitlines()[0]
         raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
 
@@ -253,7 +253,7 @@ def _table_of_frame(source: Any) -> pa.Table:
 def _table_of_columns(source: Mapping[str, Any]) -> pa.Table:
     try:
         return pa.table(dict(source))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         hint = "give a list of values for each name, all of one length"
         raise DataError(f"cannot read the columns: {error}", hint=hint) from error
 
@@ -398,6 +398,9 @@ def _clash(tables: list[pa.Table]) -> str | None:
     names: dict[str, None] = {name: None for table in tables for name in table.column_names}
     for name in names:
         schemas = [pa.schema([t.schema.field(name)]) for t in tables if name in t.column_names]
+        types = [schema.field(0).type for schema in schemas]
+        if {family_of(type_) for type_ in types} <= NUMBERS and common_families(types) is None:
+            return name  # Arrow would make doubles of decimals
         try:
             pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException:

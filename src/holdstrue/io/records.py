@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
-from holdstrue.io.fit import fit_column, is_text, parse_temporal
+from holdstrue.io.fit import fit_column, is_bytes, is_text, parse_temporal
 
 
 def records_table(
@@ -135,9 +135,18 @@ def _together(values: list[Any]) -> bool:
 def _array(values: list[Any]) -> Any:
     """Values as Arrow takes them, except that it takes true for 1.0 beside floats (and refuses it beside integers)."""
     array = pa.array(values)
+    if pa.types.is_temporal(array.type) or is_text(array.type) or is_bytes(array.type):
+        _require_one_kind(values)
     if pa.types.is_floating(array.type) and any(isinstance(value, bool) for value in values):
         raise pa.ArrowInvalid("true and false are not numbers")
     return array
+
+
+def _require_one_kind(values: list[Any]) -> None:
+    """Refuse what Arrow would make one of: days and times of a day, times with a zone and without, text and bytes."""
+    kinds = {(type(value), getattr(value, "tzinfo", None) is None) for value in values if value is not None}
+    if len(kinds) > 1:
+        raise pa.ArrowInvalid("values of several kinds")
 
 
 def _alone(value: Any) -> Any:

@@ -60,7 +60,7 @@ def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
     if rule.where is None:
         return
     shown = _as_filter(rule, rule.where)
-    for column in condition_columns(rule.where):
+    for column in dict.fromkeys(condition_columns(rule.where)):
         _need(shown, column, table, schema)
     for comparison in comparisons_of(rule.where):
         right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
@@ -74,7 +74,7 @@ def _as_filter(rule: Rule, where: Condition) -> Rule:
 
 
 def _places(text: str, columns: Iterator[str]) -> tuple[tuple[str, int, int], ...]:
-    found = ((column, text.find(column)) for column in columns)
+    found = ((column, text.find(column)) for column in dict.fromkeys(columns))
     return tuple((column, at, at + len(column)) for column, at in found if at >= 0)
 
 
@@ -86,8 +86,9 @@ def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.S
         for column in own_columns(replace(rule, where=None)) if own in schemas else ():
             _present(rule, column, own, schemas[own])
         if rule.where is not None and own in schemas:
-            for column in condition_columns(rule.where):
-                _present(_as_filter(rule, rule.where), column, own, schemas[own])
+            shown = _as_filter(rule, rule.where)
+            for column in dict.fromkeys(condition_columns(rule.where)):
+                _present(shown, column, own, schemas[own])
         if isinstance(body, Inclusion) and body.ref_table in schemas:
             for column in body.ref_columns:
                 _present(rule, column, body.ref_table, schemas[body.ref_table])
@@ -160,6 +161,15 @@ def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
         raise error(rule, f"table {table!r} has several columns called {column!r}", column, "rename one of them")
 
 
+def _constant_hint(column: str, data_type: pa.DataType, constant: Constant) -> str:
+    if family_of(data_type) == "text" and not isinstance(constant.value, str):
+        return (
+            f"if it should hold numbers or dates, declare them: --type {column}=number (decimal, date(%d.%m.%Y), ...), "
+            f"and --null-value for cells that mean nothing; to compare text, put the constant in quotes"
+        )
+    return f"write the constant as a {data_type} value, or cast the column"
+
+
 def _is_compared_with(rule: Rule, name: str) -> bool:
     """Whether a denial constraint has the name on the right of a comparison, where people forget the quotes of text."""
     return isinstance(rule.body, DC) and any(
@@ -175,7 +185,7 @@ def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Co
                 rule,
                 f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
                 left,
-                f"write the constant as a {left_type} value, or cast the column",
+                _constant_hint(left, left_type, right),
             )
         return
     right_type = schema.field(right.name).type

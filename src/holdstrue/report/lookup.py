@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.durable import State
 from holdstrue.detect.engine import Engine
@@ -76,7 +77,7 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
             if not check.rhs:
                 slots = [np.concatenate(slots)]
             slots.sort(key=lambda side: -side.size)
-            first = rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)).to_pylist()
+            first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
             sides = tuple(
                 Side({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
                 for row, side in zip(first, slots, strict=True)
@@ -179,7 +180,7 @@ def _living(
         return [None] * len(keys)
     rows = engine.tables[table].rows
     slots = rows.find(*engine.key_digest(table, _key_table(rows.schema, names, keys), names))
-    found = iter(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule))))).to_pylist())
+    found = iter(python_rows(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule)))))))
     return [next(found) if slot >= 0 else None for slot in slots]
 
 
