@@ -43,6 +43,16 @@ def _number_type(cells: list[str]) -> str:
     return "decimal" if any("." in cell for cell in cells) else "integer"
 
 
+def _comma_type(cells: list[str]) -> str:
+    """A decimal comma, unless all commas may as well separate thousands."""
+    parts = [cell.strip().partition(",")[2] for cell in cells if "," in cell]
+    return "decimal(comma) or text" if parts and all(len(part) == 3 for part in parts) else "decimal(comma)"
+
+
+def _clock_type(cells: list[str]) -> str:
+    return "time(%H:%M:%S)" if any(cell.count(":") > 1 for cell in cells) else "time(%H:%M)"
+
+
 def _slashed(separator: str) -> Callable[[list[str]], str]:
     """Day or month first: by the first cell that tells."""
 
@@ -71,8 +81,12 @@ _D, _Y = "[0-9]{1,2}", "[0-9]{4}"
 
 LOOKS = (
     Look("numbers", r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$", _number_type, read=True),
-    Look("numbers with a decimal comma", r"^\s*[+-]?[0-9]+(,[0-9]+)?\s*$", lambda _: "decimal(comma)"),
+    Look("numbers with a decimal comma", r"^\s*[+-]?[0-9]+(,[0-9]+)?\s*$", _comma_type),
     Look("numbers with separated thousands", r"^\s*[+-]?[0-9]{1,3}([,.' ][0-9]{3})+([.,][0-9]+)?\s*$",
+         lambda _: "text"),
+    Look("numbers with separated thousands", r"^\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?\s*$",
+         lambda _: "text"),
+    Look("numbers with separated thousands", r"^\s*[+-]?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?\s*$",
          lambda _: "text"),
     Look("dates", rf"^\s*{_D}\.{_D}\.{_Y}{_CLOCK}\s*$", _by("%d.%m.%Y")),
     Look("dates", rf"^\s*{_D}\.{_D}\.[0-9]{{2}}{_CLOCK}\s*$", _by("%d.%m.%y")),
@@ -85,6 +99,9 @@ LOOKS = (
     Look("ISO dates", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", lambda _: "date", read=True, ordered=True),
     Look("ISO timestamps", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$",
          lambda _: "timestamp", read=True, ordered=True),
+    Look("dates", rf"^\s*{_Y}-{_D}-{_D}{_CLOCK}\s*$", _by("%Y-%m-%d")),
+    Look("times", r"^[0-2][0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?$", lambda _: "time", read=True, ordered=True),
+    Look("times", r"^\s*[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?\s*$", _clock_type),
     Look("booleans", r"^(true|false|True|False|TRUE|FALSE)$", lambda _: "boolean", read=True, ordered=True),
 )  # fmt: skip
 

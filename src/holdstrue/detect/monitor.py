@@ -19,7 +19,7 @@ from holdstrue.detect.batch import NewRows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.durable import Durable, State
 from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.detect.ordering import order_notes, ordered_text
+from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.detect.report import Report
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.detect.shard import COMPACT_FROM
@@ -32,7 +32,7 @@ from holdstrue.io.validity import validated
 from holdstrue.plan.compile import IndexKind, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import RuleSet
+from holdstrue.rules.model import Rule, RuleSet
 from holdstrue.rules.types import Declared, with_types
 
 LIMIT = 100_000
@@ -82,6 +82,7 @@ class Monitor:
         self._keys = keys_of(self.rules, key, self._main)
         self._index: IndexKind = index
         self._seed = Seed.new()
+        self._text_order: tuple[dict[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
         self._engine: Engine | None = None
         self._seen: dict[str, pa.Schema] = {}
         self._durable: Durable | None = None
@@ -287,8 +288,16 @@ class Monitor:
             self._seen = learned
             if self._durable is not None:
                 self._durable.stale = True
+        elif self._orders_text():
+            notes.add(*(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] in parts))
         if self._engine is None:
             self._engine = self._new_engine({})
+
+    def _orders_text(self) -> dict[tuple[str, str], Rule]:
+        """The text columns that rules order; found once for the tables as they were seen."""
+        if self._text_order is None or self._text_order[0] is not self._seen:
+            self._text_order = self._seen, ordered_text(self.rules, self._main, self._seen)
+        return self._text_order[1]
 
     def _is_new(self, table: str, column: str) -> bool:
         """Whether nothing was known of a column so far."""

@@ -63,14 +63,23 @@ def order_notes(
                 rule,
                 f"{name} is ordered and holds text, whose values look like {seen.look.words}: {seen.cell!r}",
                 column,
-                f"text is ordered character by character: declare what it holds with {_ways(column, seen.type)}, "
-                f"or {shlex.quote(column + '=text')} if text is meant",
+                f"text is ordered character by character: {_ways(column, seen.type)}, "
+                f"or declare --type {shlex.quote(column + '=text')} if text is meant",
             )
-        yield f"{name} holds text, which rule {rule.name!r} orders: text is ordered by code point"
+        yield text_note((table, column), rule)
+
+
+def text_note(place: tuple[str, str], rule: Rule) -> str:
+    """What to say about a text column that a rule orders."""
+    table, column = place
+    return f"column {column!r} of {table!r} holds text, which rule {rule.name!r} orders: text is ordered by code point"
 
 
 def _ways(column: str, types: str) -> str:
-    return " or ".join(f"--type {shlex.quote(f'{column}={type_}')}" for type_ in types.split(" or "))
+    named = [f"--type {shlex.quote(f'{column}={type_}')}" for type_ in types.split(" or ") if type_ != "text"]
+    if not named:
+        return "write its numbers without separators of thousands"
+    return f"declare what it holds with {' or '.join(named)}"
 
 
 def _in_body(rule: Rule) -> Iterator[str]:

@@ -87,3 +87,25 @@ def test_a_column_that_was_all_null_is_looked_at_when_it_gets_values() -> None:
         monitor.apply(pa.table({"id": [2, 3], "x": ["9", "10"]}))
     assert monitor.rows == {"data": 1}
     assert monitor.apply(pa.table({"id": [2], "x": ["b"]})).notes != ()
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (["1.234,50", "12,00", "9,99", "2.000,00", "850,00"], "without separators of thousands"),
+        (["1,234", "12", "999"], "decimal(comma)' or declare --type v=text"),
+        (["2024-1-5", "2024-10-01"], "date(%Y-%m-%d)"),
+        (["9:30", "10:00"], "time(%H:%M)"),
+    ],
+)
+def test_numbers_and_dates_as_people_write_them(values: list[str], hint: str) -> None:
+    with pytest.raises(RuleError) as refused:
+        check(pa.table({"v": values}), "not(t.v > s.v)")
+    assert hint in str(refused.value.hint).replace(", or declare", " or declare")
+
+
+def test_every_batch_says_that_text_is_ordered() -> None:
+    monitor = Monitor("not(t.v > s.v)", key="id")
+    for number, cell in enumerate(["x10", "9,5"]):
+        [note] = monitor.apply(pa.table({"id": [number], "v": [cell]})).notes
+        assert "text is ordered by code point" in note
