@@ -209,6 +209,11 @@ def _is_same(before: Any, after: Any) -> bool:
             return True
         pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
         return all(one is None or (math.isfinite(other) and Decimal(repr(other)) == one) for one, other in pairs)
+    if (have, want) == ("float", "decimal") and after.type.precision > _DOUBLE_DIGITS:
+        # a double of more digits may have been another decimal
+        doubles = (value for value in before.to_pylist() if value is not None)
+        if any(len(Decimal(repr(double)).normalize().as_tuple().digits) > _DOUBLE_DIGITS for double in doubles):
+            return False
     if (have, want) in {("float", "decimal"), ("timestamp", "date")}:
         return bool(pc.all(pc.equal(pc.cast(after, before.type), before)).as_py())
     if have not in NUMBERS or want not in NUMBERS or before.type == after.type:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
 from holdstrue.spark.running import Sources, Stage
 from holdstrue.spark.wire import Message, receive
@@ -45,6 +46,12 @@ class SparkRunner:
 
     def select(self, frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Some columns."""
+        for name in columns:
+            if "." in name or "`" in name:
+                raise DataError(
+                    f"column {name!r} cannot be read on Spark, whose Arrow stages take no dots and backticks in names",
+                    hint="rename it, for example frame.withColumnsRenamed({...}), or check it in one process",
+                )
         if list(columns) == frame.columns:
             return frame
         return frame.select(*(column(name) for name in columns))

@@ -265,3 +265,9 @@ def test_values_that_were_forgotten_are_not_called_complete() -> None:
     found.apply(many)
     found.apply(many.append_column("op", pa.array(["delete"] * 4200)), feed="ops", op_column="op")
     assert not found.complete
+
+
+def test_the_support_of_a_key_counts_the_rows_that_know_all_of_it() -> None:
+    table = pa.table({"a": [1, 1, 2, 2, None, None], "b": [None, None, 1, 2, 1, 2]})
+    [found] = discover(table, ["key"])
+    assert (found.text, found.measures["support"]) == ("key(a, b)", 2)

@@ -28,6 +28,7 @@ def wide(digits: str, data_type: pa.DataType) -> pa.Array:
         (wide("0.5", pa.decimal128(38, 37)), pa.array(["16777216"])),
         (pa.array([1.0]), wide("12345678901234567", pa.decimal128(20, 0))),
         (pa.array([1.0]), pa.array([2**53 + 1])),
+        (wide("1.00", pa.decimal128(38, 2)), pa.array([12345678901234567.89])),
         (pa.array([1.0], pa.float32()), pa.array([0.1])),
         (pa.array([1.0], pa.float32()), pa.array([1e300])),
         (pa.array([dt.time(12)], pa.time64("us")), pa.array(["12:00:00+02:00"])),
@@ -46,6 +47,7 @@ def test_what_a_column_cannot_hold_is_refused(state: pa.Array, batch: pa.Array) 
     [
         (pa.array([1], pa.time64("ns")), pa.array(["00:00:00.000000001"])),
         (pa.array([0.1]), wide("0.1", pa.decimal128(20, 1))),
+        (wide("0.10", pa.decimal128(38, 2)), pa.array([0.1])),
         (wide("5.00", pa.decimal128(12, 2)), pa.array([5], pa.int8())),
         (pa.array([5], pa.int64()), wide("5.0", pa.decimal128(5, 1))),
     ],

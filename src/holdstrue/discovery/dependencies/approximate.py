@@ -131,7 +131,14 @@ class ApproximateCore:
         rows = self.rows
         extents = self._counts[:, (SUPPORT, GATHERED)]
         found = judged(
-            self._lines, self._of, self._body, extents, profiles(self.codes, self._schema), rows, nulls_equal=False
+            self._lines,
+            self._of,
+            self._body,
+            extents,
+            profiles(self.codes, self._schema),
+            rows,
+            self.codes.known_rows,
+            nulls_equal=False,
         )
         share = rows * (rows - 1) / 2 if self.options.measure == "pairs" else rows
         place = OFFENDING if self.options.measure == "pairs" else SURPLUS

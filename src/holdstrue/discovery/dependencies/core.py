@@ -195,7 +195,7 @@ class DependencyCore:
         return judged(
             lines, targets, self._body, self._search.extents.of(lines, self._validator),
             profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
-            nulls_equal=self.options.nulls == "equal",
+            self.codes.known_rows, nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
 
     def near_misses(

@@ -46,9 +46,20 @@ def body_of(target: int, line: U64, names: tuple[str, ...]) -> Body:
 
 
 def judged(
-    lines: U64, targets: I64, body: BodyOf, extents: I64, columns: list[Profile], rows: int, *, nulls_equal: bool
+    lines: U64,
+    targets: I64,
+    body: BodyOf,
+    extents: I64,
+    columns: list[Profile],
+    rows: int,
+    known_rows: Callable[[list[int]], int],
+    *,
+    nulls_equal: bool,
 ) -> tuple[Dependency, ...]:
-    """Dependencies with their measures, the best first. `extents` are rows and groups of the left sides."""
+    """Dependencies with their measures, the best first. `extents` are rows and groups of the left sides.
+
+    `known_rows` counts the rows in which all of some columns are known.
+    """
     many = len(columns)
     keys = lines[targets == many]
     with_key = np.zeros(targets.size, dtype=np.bool_)
@@ -57,7 +68,8 @@ def judged(
     for line, target, (support, groups), keyed in zip(lines, targets.tolist(), extents.tolist(), with_key, strict=True):
         left = [columns[i] for i in members(line)]
         if target == many:
-            known = min((column.known for column in left), default=0)
+            full = all(column.known == rows for column in left)
+            known = rows if full and left else known_rows(members(line))
             found.append(Dependency(body(target, line), key_score(left, rows), known, 0))
         else:
             score = fd_score(left, columns[target], support, groups, rows)
