@@ -199,7 +199,10 @@ class Column:
 def _dictionary(array: pa.Array) -> pa.Array:
     """Encoded by hand, since Arrow does not know how for all types; one value stands twice in the dictionary."""
     values = pa.concat_arrays([array, array]) if len(array) else array
-    spots = [None if not value.is_valid else (i if i % 2 else len(array) + i) for i, value in enumerate(array)]
+    # a NULL is an index that is not there, or one of a value that is not there
+    spots = [
+        None if not value.is_valid and i % 2 == 0 else (i if i % 2 else len(array) + i) for i, value in enumerate(array)
+    ]
     return pa.DictionaryArray.from_arrays(pa.array(spots, pa.int32()), values)
 
 
