@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from holdstrue.detect.delta import Delta
-from holdstrue.detect.monitor import Monitor
+from holdstrue.monitor.monitor import Monitor
 from holdstrue.plan.compile import IndexKind
 from rules import BenchRule
 

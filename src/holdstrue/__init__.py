@@ -6,21 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdstrue.detect.check import check
     from holdstrue.detect.delta import Delta, Violation
-    from holdstrue.detect.monitor import Monitor
-    from holdstrue.detect.report import Report
     from holdstrue.discovery.api import discover
     from holdstrue.discovery.discovery import Discovery
     from holdstrue.errors import HoldstrueError
+    from holdstrue.monitor.check import check
+    from holdstrue.monitor.monitor import Monitor
+    from holdstrue.monitor.report import Report
     from holdstrue.rules import CFD, DC, FD, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "check": "holdstrue.detect.check",
-    "Monitor": "holdstrue.detect.monitor",
-    "Report": "holdstrue.detect.report",
+    "check": "holdstrue.monitor.check",
+    "Monitor": "holdstrue.monitor.monitor",
+    "Report": "holdstrue.monitor.report",
     "Delta": "holdstrue.detect.delta",
     "Violation": "holdstrue.detect.delta",
     "Discovery": "holdstrue.discovery.discovery",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdstrue import Monitor, check, load_rules
-from holdstrue.io.read import read_table
+from holdstrue.sources.read import read_table
 from laws.test_detection import found, nonempty
 from translate import expected
 

@@ -10,7 +10,7 @@ import pytest
 from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.nary import Inclusions, Search
 from holdstrue.discovery.inclusions.ranking import ForeignKey, foreign_keys
-from holdstrue.io.read import read_table
+from holdstrue.sources.read import read_table
 
 WEATHER = ("year", "month", "day", "origin", "hour")
 

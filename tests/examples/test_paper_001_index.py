@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from holdstrue.index.chains import ChainIndex
 from holdstrue.index.pair_chains import PairChains
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
-from holdstrue.index.weever import LTTreeIndex
+from holdstrue.papers.chains import ChainIndex
+from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
-from unit.index.pair_reference import Table, pairs, probed
+from unit.papers.pair_reference import Table, pairs, probed
 
 # Tables 1 and 2, the columns that phi1 to phi5 read; strings by number, rates in hundredths.
 NAME, DATE, SSN, NUM, MS, ST, ZIP, SAL, RATE, TXA, STX, CTX, PH = range(13)

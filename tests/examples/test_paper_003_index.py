@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdstrue.index.chains import ChainIndex
-from holdstrue.index.lt_tree import LTTree
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
-from holdstrue.index.schedule import PredicateClass, PredicateStat, Schedule, Share, schedule
-from holdstrue.index.weever import LTTreeIndex
+from holdstrue.papers.chains import ChainIndex
+from holdstrue.papers.lt_tree import LTTree
+from holdstrue.papers.schedule import PredicateClass, PredicateStat, Schedule, Share, schedule
+from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
-from unit.index.pair_reference import Table, pairs, probed
+from unit.papers.pair_reference import Table, pairs, probed
 
 CODE, ORIGIN, DESTINATION, DISTANCE, VOLUME, POSTAGE = range(6)
 LONDON, CAPE_TOWN, NEW_DELHI, LIMA, MEXICO_CITY, MONACO = range(6)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 
-from holdstrue.io.declared import declared_table
-from holdstrue.spark import scatter
-from holdstrue.spark.wire import Message, receive, send
+from holdstrue.shards import scatter
+from holdstrue.shards.wire import Message, receive, send
+from holdstrue.sources.declared import declared_table
 
 
 class Loops:
@@ -65,8 +63,8 @@ class Loops:
         messages: list[Message] = []
         for frame, stage in sources:
             for number, part in enumerate(numbers(tasks) if frame is None else frame):
-                with mock.patch.object(scatter, "partition", partial(int, number)):
-                    messages += receive(copied(stage)(part.to_batches()))
+                scatter.PARTITION.set(number)
+                messages += receive(copied(stage)(part.to_batches()))
         return messages
 
     def read(self, stage: Any, tasks: int, sources: Sequence[tuple[Any, Any]] = ()) -> list[Any]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.spark.sharded import Sharded
+from holdstrue.monitor.sharded import Sharded
 from laws.shards import Loops
 
 START = pa.table({"id": [1, 2], "zip": [10, 11], "city": ["A", "B"], "op": ["insert", "delete"]})

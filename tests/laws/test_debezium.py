@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import oracle
 from holdstrue import Monitor
-from holdstrue.spark.sharded import Sharded
+from holdstrue.monitor.sharded import Sharded
 from laws import debezium
 from laws.debezium import COLUMNS, SCHEMA, UNITS, Row
 from laws.shards import Loops

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdstrue.errors import DataError
-from holdstrue.io.feeds import read_changes
-from holdstrue.io.read import read_table
+from holdstrue.sources.feeds import read_changes
+from holdstrue.sources.read import read_table
 from laws.json_text import changed, lines, meant, same
 
 

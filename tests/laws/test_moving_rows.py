@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 import holdstrue
 from holdstrue import Monitor
 from holdstrue.detect.delta import Delta
-from holdstrue.spark import hot, pool, work
-from holdstrue.spark.fresh import ROW, Checked, FreshListing, from_scratch
-from holdstrue.spark.lists import by_table
-from holdstrue.spark.reading import Listing
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded, violation_of
-from holdstrue.spark.standing import standing_counts
+from holdstrue.monitor.fresh import ROW, Checked, FreshListing, from_scratch
+from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.shards import hot, pool
+from holdstrue.shards import routes as work
+from holdstrue.shards.lists import by_table
+from holdstrue.shards.reading import Listing
+from holdstrue.shards.runner import Shape
+from holdstrue.shards.standing import standing_counts
 from laws import moving
 from laws.moving import Truth, World
 from laws.shards import Loops

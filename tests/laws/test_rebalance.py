@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.detect.durable import Durable
-from holdstrue.io.store import Store, files_of
-from holdstrue.spark import hot, pool
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards import hot, pool
+from holdstrue.shards.durable import Durable
+from holdstrue.shards.runner import Shape
+from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
 from laws.test_shards import listed
 

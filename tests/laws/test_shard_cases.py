@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import Monitor
-from holdstrue.spark import pool
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards import pool
+from holdstrue.shards.runner import Shape
 from laws.shards import Loops
 from laws.test_detection import found
 from laws.test_shards import listed

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from holdstrue import Monitor, RuleSet
 from holdstrue.detect.delta import Violation
-from holdstrue.spark import hot, pool
-from holdstrue.spark.lists import ADDED
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded, violation_of
-from holdstrue.spark.standing import standing_counts
+from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.shards import hot, pool
+from holdstrue.shards.lists import ADDED
+from holdstrue.shards.runner import Shape
+from holdstrue.shards.standing import standing_counts
 from laws import test_references as references
 from laws import worlds
 from laws.shards import Loops

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.detect import runs
+from holdstrue.shards import runs
 from laws import worlds
 from laws.test_detection import INDEXES, draw_rules, found, nonempty
 from translate import expected
@@ -170,7 +170,7 @@ KILLED = """
     import os, signal, sys
     from laws.test_state import table, RULES
     from holdstrue import Monitor
-    from holdstrue.io import store
+    from holdstrue.sources import store
 
     point, path = int(sys.argv[1]), sys.argv[2]
     calls = 0

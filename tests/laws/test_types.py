@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import oracle
 from holdstrue import HoldstrueError, Monitor, check, discover, load_rules
 from holdstrue.fragments import Relation, Site
-from holdstrue.io.fit import plain_column
+from holdstrue.monitor.sharded import Sharded
 from holdstrue.rules import DC, Key, Rule, RuleSet
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded
+from holdstrue.shards.runner import Shape
+from holdstrue.sources.fit import plain_column
 from laws.shards import Loops
 from laws.test_detection import INDEXES, found
 from laws.test_shards import listed

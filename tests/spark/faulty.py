@@ -22,13 +22,13 @@ from unittest import mock
 import pyarrow as pa
 
 import holdstrue
-from holdstrue.detect.durable import Durable, State
-from holdstrue.io import store
-from holdstrue.io.store import Store, files_of
-from holdstrue.spark.running import Shape
-from holdstrue.spark.sharded import Sharded
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards.durable import Durable, State
+from holdstrue.shards.runner import Shape
+from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
-from holdstrue.spark.wire import Message
+from holdstrue.state import store
+from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
 from laws.worlds import applied
 from translate import expected

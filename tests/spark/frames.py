@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdstrue.detect.delta import Delta, Violation
-from holdstrue.io.store import Store
+from holdstrue.monitor.sharded import violation_of
 from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.sharded import violation_of
+from holdstrue.state.store import Store
 from laws.test_detection import found, nonempty
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from holdstrue.io.read import read_table
-from holdstrue.io.store import Store
+from holdstrue.sources.read import read_table
 from holdstrue.spark import files
+from holdstrue.state.store import Store
 from spark.conftest import MODE
 from unit.cli.runs import PEOPLE, RULES, run, write
 

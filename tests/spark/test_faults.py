@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdstrue.detect.durable import Durable
-from holdstrue.io.store import Store, files_of
+from holdstrue.shards.durable import Durable
 from holdstrue.spark.monitor import Monitor
+from holdstrue.state.store import Store, files_of
 from laws.test_detection import assert_counts, found, nonempty
 from spark import faulty
 from spark.clusters import HOME, Standalone, launch, standalone

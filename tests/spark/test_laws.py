@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import holdstrue
 from holdstrue import RuleSet, load_rules
-from holdstrue.spark import hot
-from holdstrue.spark.hot import SPREAD_FROM
+from holdstrue.shards import hot
+from holdstrue.shards.hot import SPREAD_FROM
 from holdstrue.spark.monitor import Monitor
 from holdstrue.spark.scratch import check
 from laws import test_references as references

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import holdstrue
 from holdstrue import RuleSet, load_rules
-from holdstrue.spark import hot
+from holdstrue.shards import hot
 from holdstrue.spark.monitor import Monitor
 from holdstrue.spark.scratch import check
 from laws import moving

@@ -15,8 +15,8 @@ import pytest
 
 import holdstrue
 from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.io.store import Store
 from holdstrue.spark.monitor import Monitor
+from holdstrue.state.store import Store
 from laws import debezium
 from laws.test_detection import found
 from spark.frames import assert_same, frame

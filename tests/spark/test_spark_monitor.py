@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue.detect.durable import Durable
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.io.store import Store
-from holdstrue.spark import hot
-from holdstrue.spark.home import MOST_BYTES
+from holdstrue.shards import hot
+from holdstrue.shards.durable import Durable
+from holdstrue.shards.homes import MOST_BYTES
 from holdstrue.spark.monitor import Monitor
+from holdstrue.state.store import Store
 from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import added, assert_step, frame, listed, shard_rows
 from translate import expected

@@ -8,8 +8,8 @@ import pytest
 
 import holdstrue
 from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
-from holdstrue.io.store import Store
 from holdstrue.location import What, local_path
+from holdstrue.state.store import Store
 from unit.cli.runs import run, write
 
 REMOTE = (

@@ -144,10 +144,10 @@ class Cluster:
         Returns what there is to know about how they were read.
         """
         from holdstrue.data.notes import Notes
-        from holdstrue.detect.tables import kept_names, keys_of
-        from holdstrue.io.store import Store
         from holdstrue.plan.compile import main_table
         from holdstrue.rules.types import types_of_table
+        from holdstrue.shards.tables import kept_names, keys_of
+        from holdstrue.state.store import Store
 
         store = Store(state)
         store.vacant()
@@ -183,7 +183,7 @@ class Cluster:
         read: Mapping[str, Any],
     ) -> Delta:
         """Apply change files as one batch; `read` are the options of `read_changes`."""
-        from holdstrue.io.read import paths_of
+        from holdstrue.sources.read import paths_of
 
         require_tables_known(state, tuple(files))
         for given in files.values():
@@ -206,7 +206,7 @@ class Cluster:
 
 def refuse_lake(source: Sequence[str]) -> None:
     """Refuse a table where change files are expected."""
-    from holdstrue.io.lakehouse import NAMES, lake_table
+    from holdstrue.sources.lakehouse import NAMES, lake_table
 
     table = lake_table(list(source))
     if table is not None:
@@ -222,8 +222,8 @@ def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = T
     Without known columns, the tasks that read change files could not agree on their types.
     """
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.detect.durable import State
-    from holdstrue.io.store import Store
+    from holdstrue.shards.durable import State
+    from holdstrue.state.store import Store
 
     known = State.of(Store(state).manifest())
     require_tables(tables, known.keys)
@@ -244,9 +244,9 @@ def _require(
     declared: Mapping[str, Mapping[str, Declared]],
 ) -> None:
     """Refuse what the first files show to be wrong, before Spark is started for it."""
-    from holdstrue.io.lakehouse import lake_table
-    from holdstrue.io.read import schema_of
     from holdstrue.plan.bind import require_columns
+    from holdstrue.sources.lakehouse import lake_table
+    from holdstrue.sources.read import schema_of
 
     if any(lake_table(list(paths)) for paths in files.values()):
         return  # its own library may be in Spark only

@@ -76,7 +76,7 @@ def _columns(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
     """The columns of the data, for rules in JSON, which speaks of columns by number."""
     if not data:
         return None
-    from holdstrue.io.read import schema_of
+    from holdstrue.sources.read import schema_of
 
     names: list[str] = schema_of(list(data), **{k: v for k, v in read.items() if k != "null_values"}).names
     return names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdstrue.detect.delta import RuleCounts, RuleResult
-from holdstrue.detect.durable import Durable, State
-from holdstrue.detect.views import status_of
-from holdstrue.io.store import Store
+from holdstrue.monitor.views import status_of
 from holdstrue.plan.compile import table_of
 from holdstrue.report.answers import Standing
+from holdstrue.shards.durable import Durable, State
+from holdstrue.state.store import Store
 
 
 def standing_of(path: str, *, history: bool = False) -> Standing:
@@ -21,7 +21,7 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
     state = State.of(manifest)
     known = state.counts
     if manifest.get("sharding") is not None:
-        from holdstrue.spark.standing import standing_counts
+        from holdstrue.shards.standing import standing_counts
 
         known = standing_counts(path)
     results = []

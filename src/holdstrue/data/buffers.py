@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdstrue.typing import Mask
+
 Array = TypeVar("Array", bound=NDArray[Any])
 
 SMALL = 4096
@@ -88,7 +90,7 @@ def numbers(array: pa.Array, dtype: Any) -> NDArray[Any]:
     return np.frombuffer(buffer, dtype=dtype)[array.offset : array.offset + len(array)]
 
 
-def flags(array: pa.Array) -> NDArray[np.bool_]:
+def flags(array: pa.Array) -> Mask:
     """The values of a boolean array; what stands for NULL is undefined.
 
     Examples
@@ -99,7 +101,7 @@ def flags(array: pa.Array) -> NDArray[np.bool_]:
     return _bits(array.buffers()[1], array.offset, len(array))
 
 
-def known(array: pa.Array) -> NDArray[np.bool_]:
+def known(array: pa.Array) -> Mask:
     """Which values are not NULL.
 
     Examples
@@ -114,7 +116,7 @@ def known(array: pa.Array) -> NDArray[np.bool_]:
     return _bits(array.buffers()[0], array.offset, len(array))
 
 
-def _bits(buffer: pa.Buffer | None, offset: int, size: int) -> NDArray[np.bool_]:
+def _bits(buffer: pa.Buffer | None, offset: int, size: int) -> Mask:
     if buffer is None or size == 0:
         return np.zeros(size, dtype=np.bool_)
     first = offset // 8

@@ -9,9 +9,9 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.errors import ChangeError
+from holdstrue.typing import I64, U8
 
 INSERT = 0
 UPDATE = 1
@@ -49,7 +49,7 @@ class Places:
     """
 
     sources: tuple[Source, ...]
-    positions: NDArray[np.int64] | None = None
+    positions: I64 | None = None
 
     def place(self, i: int) -> str:
         """Name row `i`, counting from 1 as people do (the header of a file is not a row)."""
@@ -64,7 +64,7 @@ class Places:
         """The position of row `i` in the sources laid end to end."""
         return i if self.positions is None else int(self.positions[i])
 
-    def take(self, rows: NDArray[np.int64]) -> Places:
+    def take(self, rows: I64) -> Places:
         """The places of some rows, in that order."""
         return Places(self.sources, rows if self.positions is None else self.positions[rows])
 
@@ -97,7 +97,7 @@ class Changes:
     """
 
     rows: pa.Table
-    ops: NDArray[np.uint8]
+    ops: U8
     places: Places | None = None
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Changes:
         found = np.bincount(self.ops, minlength=len(OP_NAMES))
         return {name: int(n) for name, n in zip(OP_NAMES, found, strict=True) if n}
 
-    def take(self, rows: NDArray[np.int64]) -> Changes:
+    def take(self, rows: I64) -> Changes:
         """Some of the changes, in the given order."""
         places = Places((Source("the changes", len(self)),)) if self.places is None else self.places
         return Changes(self.rows.take(pa.array(rows)), self.ops[rows], places.take(rows))
@@ -153,7 +153,7 @@ class Changes:
                 hint="read all of them with the schema of the table",
             ) from error
         sources: list[Source] = []
-        positions: list[NDArray[np.int64]] = []
+        positions: list[I64] = []
         start = 0
         for batch in batches:
             places = batch.places or Places((Source("the changes", len(batch)),))

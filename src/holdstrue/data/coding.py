@@ -16,10 +16,7 @@ from holdstrue.data.seed import Seed
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.kernels import digest, floats
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import F64, I64, U64, Mask
 
 _INT64 = pa.int64().id
 _TEXT = pa.string().id
@@ -131,7 +128,7 @@ def _floats(array: pa.Array, valid: Mask | None, name: str) -> I64:
     return float_codes(rounded)
 
 
-def _refuse_rounded(values: NDArray[np.integer], rounded: NDArray[np.float64], valid: Mask | None, name: str) -> None:
+def _refuse_rounded(values: NDArray[np.integer], rounded: F64, valid: Mask | None, name: str) -> None:
     """Refuse integers that no double equals."""
     large = np.flatnonzero((np.abs(rounded) >= _EXACT_INT) & (True if valid is None else valid))
     for row in large.tolist():
@@ -142,7 +139,7 @@ def _refuse_rounded(values: NDArray[np.integer], rounded: NDArray[np.float64], v
             )
 
 
-def float_codes(values: NDArray[np.float64]) -> I64:
+def float_codes(values: F64) -> I64:
     """Codes of doubles: they order as the numbers do, NaN last, -0.0 and 0.0 alike.
 
     Examples

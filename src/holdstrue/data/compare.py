@@ -17,8 +17,8 @@ from holdstrue.data.buffers import flags, numbers, plain
 from holdstrue.data.coding import float_codes
 from holdstrue.data.content import doubles, limbs, whole_numbers
 from holdstrue.data.values import CLOCKS, PER_SECOND, common_families, family_of
+from holdstrue.typing import F64, U64, Mask
 
-Mask = NDArray[np.bool_]
 Symbol: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 _NUMPY: dict[str, Callable[..., Mask]] = {
@@ -120,7 +120,7 @@ def _integers(
     return compare(op, floor)
 
 
-def _limbs(words: NDArray[np.uint64], op: Symbol, number: int) -> Mask:
+def _limbs(words: U64, op: Symbol, number: int) -> Mask:
     """Integers in little-endian words of two's complement against one number that as many words hold."""
     count = words.shape[1]
     told = np.frombuffer(number.to_bytes(8 * count, "little", signed=True), dtype=np.uint64)
@@ -135,7 +135,7 @@ def _limbs(words: NDArray[np.uint64], op: Symbol, number: int) -> Mask:
     return {"=": equal, "!=": ~equal, "<": below, "<=": below | equal, ">": ~(below | equal), ">=": ~below}[op]
 
 
-def _doubles(values: NDArray[np.float64], op: Symbol, point: Fraction | float) -> Mask:
+def _doubles(values: F64, op: Symbol, point: Fraction | float) -> Mask:
     if isinstance(point, Fraction):
         try:
             near = float(point)

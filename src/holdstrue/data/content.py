@@ -26,9 +26,7 @@ from holdstrue.data.seed import Seed
 from holdstrue.data.values import PER_SECOND, Family, family_of
 from holdstrue.errors import DataError
 from holdstrue.kernels import content, digest
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
+from holdstrue.typing import F64, I64, U64
 
 _SORTS: dict[Family, int] = {
     "bool": 16, "date": 17, "time": 18, "timestamp": 19, "zoned": 20, "duration": 21, "bytes": 22,
@@ -100,7 +98,7 @@ def whole_numbers(array: pa.Array) -> I64:
     return lend(read) if width == 64 else read.astype(np.int64)
 
 
-def doubles(array: pa.Array) -> NDArray[np.float64]:
+def doubles(array: pa.Array) -> F64:
     """Floating-point values as doubles, which hold them all."""
     read = numbers(array, np.dtype(f"f{array.type.bit_width // 8}"))
     return lend(read) if array.type.bit_width == 64 else read.astype(np.float64)

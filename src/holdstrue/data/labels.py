@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.values import Family
+from holdstrue.typing import I64
 
 STEP = 1 << 32
 """Room for 32 halvings between neighbours and 2^30 values beyond either end."""
@@ -41,7 +41,7 @@ class Labels:
         self._labels: list[int] = []
         self._label_of: dict[Any, int] = {}
         self.epoch = 0
-        self.translation: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self.translation: tuple[I64, I64] | None = None
 
     def written(self) -> pa.Array:
         """The values in order as bytes that `restore` reads: text as UTF-8, numbers by their digits."""
@@ -61,7 +61,7 @@ class Labels:
         return self._values
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> I64:
         """Their labels, ascending."""
         return np.array(self._labels, dtype=np.int64)
 
@@ -107,7 +107,7 @@ class Labels:
             moved = np.array([self._label_of[value] for value in old_values], dtype=np.int64)
             self.translation = _compose(self.translation, old_labels, moved)
 
-    def take_translation(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def take_translation(self) -> tuple[I64, I64] | None:
         """Old labels (ascending) and what each became, since the last call; None when nothing moved."""
         translation, self.translation = self.translation, None
         return translation
@@ -123,10 +123,10 @@ _READ: dict[str, Callable[[bytes], Any]] = {
 
 
 def _compose(
-    earlier: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
-    old: NDArray[np.int64],
-    new: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    earlier: tuple[I64, I64] | None,
+    old: I64,
+    new: I64,
+) -> tuple[I64, I64]:
     if earlier is None:
         return old, new
     first_old, first_new = earlier

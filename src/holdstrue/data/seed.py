@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import FIRST, KEYS, NULL, POINT, SECOND, START, STEP
+from holdstrue.typing import U64
 
 NAME = "poly61"
 """What manifests call the digest of `kernels/digest.py`: another digest gets another name."""
@@ -44,7 +44,7 @@ class Seed:
         return Seed(secrets.token_bytes(_BYTES))
 
     @property
-    def keys(self) -> NDArray[np.uint64]:
+    def keys(self) -> U64:
         """The keys of the upper and of the lower lane, as `kernels/digest.py` numbers them."""
         return _keys(self.value)
 
@@ -86,7 +86,7 @@ OPEN = Seed(bytes(_BYTES))
 
 
 @cache
-def _keys(seed: bytes) -> NDArray[np.uint64]:
+def _keys(seed: bytes) -> U64:
     keys = np.empty((2, KEYS), dtype=np.uint64)
     for lane in range(2):
         drawn = [_word(seed, lane, number) for number in range(KEYS)]

@@ -1,1 +1,1 @@
-"""Finding violations: one detector for each shape of check, and the monitor that keeps them current."""
+"""Finding violations: one detector for each shape of check, and the engine that runs them."""

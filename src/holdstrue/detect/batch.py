@@ -8,15 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.domain import Domain
 from holdstrue.data.labels import Labels
 from holdstrue.index.rows import Rows
+from holdstrue.typing import I32
 
-I32 = NDArray[np.int32]
-Pairs = NDArray[np.int32]
+Pairs = I32
 
 
 @dataclass

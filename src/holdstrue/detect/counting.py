@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import PROCESS
 from holdstrue.index.numbering import Numbering
@@ -17,10 +16,7 @@ from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts
 from holdstrue.rules.model import Op
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, Mask
 
 MOST_UNEQUAL = 3
 """Each != term doubles the sweeps; beyond eight sweeps pairs are found through the index instead."""
@@ -116,7 +112,7 @@ def _with_itself(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> I64
     return own.astype(np.int64)
 
 
-def _spread(size: int, at: NDArray[np.int64], values: I64) -> I64:
+def _spread(size: int, at: I64, values: I64) -> I64:
     spread = np.zeros(size, dtype=np.int64)
     spread[at] = values
     return spread

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
@@ -20,14 +19,14 @@ from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import U64, Snapshot, nested
+from holdstrue.index.numbering import Snapshot, nested
 from holdstrue.index.protocol import Shape, Term
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.rules.model import Op
+from holdstrue.typing import I32, U64
 
-I32 = NDArray[np.int32]
 Detector: TypeAlias = RowDetector | GroupDetector | PairDetector | ReferenceDetector
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 

@@ -16,16 +16,13 @@ from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.lists import RowLists
-from holdstrue.index.numbering import U64, Numbering, Snapshot, nested, unnested
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, U64, Mask
 
 CHUNK = 1 << 16
 

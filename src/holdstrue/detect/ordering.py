@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.data.looks import look_of
-from holdstrue.io.fit import is_text, plain_column
 from holdstrue.plan import bind
 from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import DC, Column, Condition, Rule
 from holdstrue.rules.types import Declared
+from holdstrue.sources.fit import is_text, plain_column
 
 SAMPLE = 10_000
 """Rows in which Spark looks at what is ordered."""

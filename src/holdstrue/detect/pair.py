@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
 from holdstrue.detect.counting import MOST_UNEQUAL, count_partners
@@ -29,10 +28,7 @@ from holdstrue.plan.checks import PairCheck
 from holdstrue.plan.compile import IndexKind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Condition, Op
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
+from holdstrue.typing import I32, I64, U8, Mask
 
 COUNT_FROM = 4096
 """From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
@@ -113,7 +109,7 @@ class PairSet:
         return t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
 
     @staticmethod
-    def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> NDArray[np.bool_]:
+    def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
         """Which new rows may play a role: in a group, chosen, and with every compared value known."""
         able = groups[batch.first_new : batch.rows.size] >= 0
         if member is not None:
@@ -161,11 +157,11 @@ def _index(kind: IndexKind, shapes: tuple[Shape, ...], rows: PairSet) -> Any:
     if kind == "blocks":
         return BlockIndex(shapes, rows)
     if kind == "lt_tree":
-        from holdstrue.index.weever import LTTreeIndex
+        from holdstrue.papers.weever import LTTreeIndex
 
         return LTTreeIndex(shapes, rows)
     if kind == "chains":
-        from holdstrue.index.chains import ChainIndex
+        from holdstrue.papers.chains import ChainIndex
 
         return ChainIndex(shapes, rows)
     raise HoldstrueError(f"no index {kind!r}", hint="choose blocks, lt_tree or chains")

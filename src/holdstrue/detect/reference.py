@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import key_digest
 from holdstrue.detect.batch import Batch, Outcome
@@ -20,10 +19,7 @@ from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.filter import holds
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, Mask
 
 
 class ReferenceDetector:

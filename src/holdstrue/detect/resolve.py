@@ -7,19 +7,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import all_true, no_slots
-from holdstrue.index.numbering import U64, Numbering
+from holdstrue.index.numbering import Numbering
 from holdstrue.index.rows import Rows, no_rows
 from holdstrue.kernels.hashing import repeats
+from holdstrue.typing import I32, I64, U64
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 OnConflict: TypeAlias = Literal["error", "upsert", "ignore"]
 Digest: TypeAlias = Callable[[pa.Table], tuple[U64, U64]]
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.detect.batch import Batch, Outcome
 from holdstrue.index.numbering import Snapshot
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import RowCheck
 from holdstrue.plan.filter import holds
-
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, I64, Mask
 
 
 class RowDetector:
@@ -54,7 +52,7 @@ class RowDetector:
             self._found = []
         return self._sorted
 
-    def _violates(self, slots: I32) -> NDArray[np.bool_]:
+    def _violates(self, slots: I32) -> Mask:
         known = self._slots()
         if not known.size or not slots.size:
             return np.zeros(slots.size, dtype=np.bool_)
@@ -66,13 +64,13 @@ class RowDetector:
         slots = self._slots()
         return slots[self._rows.alive[slots] != 0]
 
-    def violations(self) -> Iterator[NDArray[np.int32]]:
+    def violations(self) -> Iterator[I32]:
         """Chunks of violating rows."""
         slots = self.violating()
         if slots.size:
             yield slots[:, None]
 
-    def degrees(self, slots: I32) -> NDArray[np.int64]:
+    def degrees(self, slots: I32) -> I64:
         """How many violations each row is in: one or none."""
         return (self._violates(slots) & (self._rows.alive[slots] != 0)).astype(np.int64)
 

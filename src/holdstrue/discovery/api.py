@@ -13,9 +13,9 @@ from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.discovery import Discovery, loaded
 from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.io.fit import plain_column
-from holdstrue.io.read import read_table
 from holdstrue.rules.types import checked_types, types_of_table
+from holdstrue.sources.fit import plain_column
+from holdstrue.sources.read import read_table
 
 _READ = ("encoding", "format", "delimiter", "null_values")
 Progress = Callable[[float, str], None]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.detect.check import check
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.core import DenialCore, DenialOptions
 from holdstrue.discovery.denials.predicates import SpaceOptions
@@ -17,6 +16,7 @@ from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, Work, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
+from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, Rule
 
 FEW = 0.005

@@ -14,7 +14,6 @@ import pyarrow as pa
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.detect.tables import batch_name, types_for_batch
 from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import NO_VALUES, Ended, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
@@ -23,9 +22,10 @@ from holdstrue.discovery.kinds import FAMILIES, Progress, load_kinds, restore_ki
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.io.feeds import read_changes
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
+from holdstrue.shards.tables import batch_name, types_for_batch
+from holdstrue.sources.feeds import read_changes
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
 from holdstrue.data.coding import encode, key_digest
@@ -21,8 +20,8 @@ from holdstrue.errors import ChangeError, DataError
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import compile_rules
 from holdstrue.rules.model import Body, Rule, RuleSet
+from holdstrue.typing import I32, I64
 
-I64 = NDArray[np.int64]
 Keys = Mapping[str, tuple[str, ...]]
 
 
@@ -148,8 +147,8 @@ class Held:
 
 
 def _matched(
-    table: pa.Table, going: I64, changes: Changes, kept: pa.Table, living: NDArray[np.int32], coming: I64
-) -> tuple[I64, NDArray[np.int32]]:
+    table: pa.Table, going: I64, changes: Changes, kept: pa.Table, living: I32, coming: I64
+) -> tuple[I64, I32]:
     """Which of the rows that come stay, and the slots that the deletes take away.
 
     A delete takes the oldest equal row, one that comes in the same batch last.
@@ -199,9 +198,9 @@ def _known(table: pa.Table) -> Counter[str]:
     return Counter({name: len(c) - c.null_count for name, c in zip(table.column_names, table.columns, strict=True)})
 
 
-def _none() -> NDArray[np.int32]:
+def _none() -> I32:
     return np.empty(0, dtype=np.int32)
 
 
-def _nobody(size: int) -> NDArray[np.int32]:
+def _nobody(size: int) -> I32:
     return np.full(size, -1, dtype=np.int32)

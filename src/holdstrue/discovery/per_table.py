@@ -7,9 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED
 from holdstrue.discovery.held import Batch, Held
@@ -17,6 +15,7 @@ from holdstrue.discovery.kind import Arrays, Gone, Work, searched_columns, shown
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import nested, unnested
+from holdstrue.typing import I64
 
 
 class Core(Protocol):
@@ -26,7 +25,7 @@ class Core(Protocol):
     def complete(self) -> bool:
         """Whether nothing was left out."""
 
-    def apply(self, removed: NDArray[np.int64], added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
         """Follow a batch."""
 
     def snapshot(self) -> Any:

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.typing import I64
 
 Proportion: TypeAlias = Fraction | Decimal | float | str
 """A float stands for the decimal that it prints as, and text for the decimal, or `n/d`, that it says."""
@@ -48,7 +48,7 @@ def allowed(share: Proportion, count: int) -> int:
     return int(exact(share) * count)
 
 
-def most_of(share: Proportion, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def most_of(share: Proportion, counts: I64) -> I64:
     """`allowed` of each of some counts."""
     return np.array([allowed(share, count) for count in counts.ravel().tolist()], dtype=np.int64).reshape(counts.shape)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.engine import Incoming
-from holdstrue.detect.runs import Runs, parts_of
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Arrays
 from holdstrue.errors import StateError
-from holdstrue.io.store import RunFile, Store
+from holdstrue.shards.runs import Runs, parts_of
+from holdstrue.state.store import RunFile, Store
 
 HISTORY = pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()})
 

@@ -26,10 +26,7 @@ from holdstrue.fragments.channel import Arrays, Mailbox, Message
 from holdstrue.fragments.classes import MANY_KINDS, NO_KIND, Classes, Step
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.numbering import Numbering
-
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, U8, Mask
 
 NONE, ONE, MANY = 0, 1, 2
 WAS_DIRTY = 4

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.arrays import room, with_slack
@@ -20,11 +19,7 @@ from holdstrue.index.lists import RowLists
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import classes as kernels
 from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U8 = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, U8, Mask
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from holdstrue.errors import StateError
 from holdstrue.fragments.holding import Holding
 from holdstrue.fragments.record import Record
 from holdstrue.fragments.setup import Setup
-from holdstrue.io.store import RunFile, Store
+from holdstrue.state.store import RunFile, Store
 
 CHECKPOINT_SHARE = 16
 CHECKPOINT_FROM = 10_000
 MOST_RUNS = 256
-"""As for a monitor's state: see `detect/runs.py`."""
+"""As for a monitor's state: see `shards/runs.py`."""
 
 COLLECT_EVERY = 16
 """Commits between two looks for files of batches that were given up."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPSERT, Changes
 from holdstrue.errors import ChangeError
@@ -19,8 +18,7 @@ from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.model import Layout
 from holdstrue.index.numbering import Numbering
 from holdstrue.plan.filter import holds
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import Mask
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.errors import StateError
 from holdstrue.fragments.across import Flags
@@ -22,10 +21,7 @@ from holdstrue.fragments.turn import Turn
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.index.rows import Rows
-
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, Mask
 
 
 @dataclass(frozen=True)

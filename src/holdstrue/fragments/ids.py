@@ -21,9 +21,7 @@ from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
-
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import U64, Mask
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
 from holdstrue.fragments.ids import key_ids
 from holdstrue.index.numbering import Numbering
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import Mask
 
 
 @dataclass

@@ -31,7 +31,7 @@ class Site:
         The rows it holds, as a filter; sites with the same filter are one horizontal fragment, split
         by columns. None: all rows.
     source
-        Its rows when the relation is first loaded: whatever `holdstrue.io.read.read_table` reads.
+        Its rows when the relation is first loaded: whatever `holdstrue.sources.read.read_table` reads.
     state
         Its own state directory; None keeps the state in memory.
     read

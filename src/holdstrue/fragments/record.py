@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers
@@ -24,8 +23,7 @@ from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.setup import Setup
 from holdstrue.fragments.turn import Turn
 from holdstrue.index.numbering import Numbering
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import Mask
 
 _OUTBOX = pa.schema(
     [

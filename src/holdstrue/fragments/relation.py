@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.atoms import atoms_of, condition_columns, needed
@@ -32,13 +31,13 @@ from holdstrue.fragments.planning import How, plan_of
 from holdstrue.fragments.setup import Setup
 from holdstrue.fragments.site import SiteWork
 from holdstrue.fragments.whole import copy_plan
-from holdstrue.io.feeds import read_changes
-from holdstrue.io.read import read_table, schema_of
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
+from holdstrue.sources.feeds import read_changes
+from holdstrue.sources.read import read_table, schema_of
+from holdstrue.typing import Mask
 
-Mask = NDArray[np.bool_]
 Sited = Callable[[Mapping[str, Setup], Mapping[str, Site]], Host]
 
 LOAD = "load"
@@ -177,7 +176,7 @@ class Relation:
         Parameters
         ----------
         changes
-            Whatever `holdstrue.io.feeds.read_changes` reads: rows with an operation column, or new rows.
+            Whatever `holdstrue.sources.feeds.read_changes` reads: rows with an operation column, or new rows.
         batch_id
             Names the batch: applied a second time, it does nothing; applied again after a failure, it is
             finished.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.fragments.across import Flags, Talk, posted, said_of, signs, signs_of
@@ -28,8 +27,7 @@ from holdstrue.fragments.setup import Setup
 from holdstrue.fragments.turn import Turn, in_order
 from holdstrue.plan.filter import holds
 from holdstrue.rules.text import condition_text
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, Mask
 
 
 class SiteWork:
@@ -142,7 +140,7 @@ class SiteWork:
         self._refuse_foreign(rows)
         return rows
 
-    def _refuse_repeats(self, ids: Ids, rows: pa.Table, order: NDArray[np.int32]) -> None:
+    def _refuse_repeats(self, ids: Ids, rows: pa.Table, order: I32) -> None:
         same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
         if same.any():
             at = int(order[int(np.flatnonzero(same)[0])])
@@ -167,7 +165,7 @@ class SiteWork:
                     hint="of all filters (where), only the site's own must hold for the rows of its source",
                 )
 
-    def _old_images(self, rows: pa.Table, old: NDArray[np.int32]) -> pa.Table:
+    def _old_images(self, rows: pa.Table, old: I32) -> pa.Table:
         """By entry its old image; the new one stands in where there is none."""
         gone = old >= 0
         stored = self.holding.rows.take(old[gone])

@@ -24,9 +24,7 @@ from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Comparison, Condition, Op
 from holdstrue.rules.text import condition_text
-
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, U8, Mask
 
 
 class Turn:
@@ -191,20 +189,20 @@ class Turn:
         return x, b, match
 
 
-def _flags(masks: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _flags(masks: Mask) -> U8:
     """For each row which CFDs it is for; nothing where every row is for all of them."""
     if masks.all():
         return np.zeros((masks.shape[1], 0), dtype=np.uint8)
     return np.packbits(masks.T, axis=1, bitorder="little")
 
 
-def _unflagged(flags: NDArray[np.generic], atoms: int) -> NDArray[np.bool_]:
+def _unflagged(flags: NDArray[np.generic], atoms: int) -> Mask:
     if not flags.shape[1]:
         return np.ones((atoms, flags.shape[0]), dtype=np.bool_)
     return np.unpackbits(flags.astype(np.uint8), axis=1, count=atoms, bitorder="little").T.astype(np.bool_)
 
 
-def in_order(ids: Ids) -> NDArray[np.int32]:
+def in_order(ids: Ids) -> I32:
     """The permutation that sorts ids, the same at every site. Complexity: O(n)."""
     order = argsort(ids.lo.view(np.int64))
     lo = ids.lo[order]

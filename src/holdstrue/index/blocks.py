@@ -18,9 +18,8 @@ from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Hits, Shape, S
 from holdstrue.index.run import Few, Run
 from holdstrue.kernels import runs as kernels
 from holdstrue.rules.model import Op
+from holdstrue.typing import I32, I64
 
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
 Snapshot = dict[str, NDArray[Any]]
 
 RATIO = 4

@@ -8,12 +8,10 @@ numbering. Memory: 4 bytes a row and role, and the numbering's bytes a distinct 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import U64, Mask, Numbering, Snapshot, nested, unnested
-
-I32 = NDArray[np.int32]
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.typing import I32, U64, Mask
 
 
 class Grouping:

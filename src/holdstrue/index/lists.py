@@ -7,13 +7,11 @@ Removed rows stay in their list until the next rebuild; readers skip them. Memor
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Snapshot
 from holdstrue.kernels import groups as kernels
-
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32
 
 
 class RowLists:

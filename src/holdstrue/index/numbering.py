@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.kernels import hashing
+from holdstrue.typing import I32, U64, Mask
 
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
 
 _SMALLEST = 64

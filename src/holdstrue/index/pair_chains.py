@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.index.protocol import Codes, Slots
 from holdstrue.rules.model import Op
+from holdstrue.typing import I64
 
 CHUNK = 1 << 20
 """Candidates handed out at a time: 12 MB of queries and partners."""
@@ -33,7 +33,7 @@ rows and 23 us into 100K, nearly all of it moving memory.
 FEW = 16
 """Rows below which finding each one's place costs less than sorting: 8 us either way at 16."""
 
-Found: TypeAlias = tuple[NDArray[np.int64], Slots]
+Found: TypeAlias = tuple[I64, Slots]
 """Positions in the queried values and the rows that belong to each."""
 
 
@@ -184,7 +184,7 @@ class PairChains:
             return Op.LT, Op.GT
         return (op.flipped if self._down[which] else op,)
 
-    def _order(self, a: Codes, b: Codes, slots: Slots) -> NDArray[np.int64]:
+    def _order(self, a: Codes, b: Codes, slots: Slots) -> I64:
         """Line 1 of OptIndex.
 
         Rows equal on A may follow each other only if A is compared weakly. Otherwise they come
@@ -371,7 +371,7 @@ def _run(keys: array[int], op: Op, value: int) -> tuple[int, int]:
     return (bisect_right if op is Op.GT else bisect_left)(keys, value), len(keys)
 
 
-def _runs(keys: array[int], op: Op, values: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _runs(keys: array[int], op: Op, values: Codes) -> tuple[I64, I64]:
     """`_run` for many values."""
     side: Literal["left", "right"] = "right" if op in (Op.LE, Op.GT) else "left"
     ends = np.searchsorted(np.frombuffer(keys, dtype=np.int64), values, side=side)
@@ -380,9 +380,7 @@ def _runs(keys: array[int], op: Op, values: Codes) -> tuple[NDArray[np.int64], N
     return ends, np.full_like(ends, len(keys))
 
 
-def _expand(
-    low: NDArray[np.int64], high: NDArray[np.int64], rows: array[int], equ: dict[int, array[int]]
-) -> Iterator[Found]:
+def _expand(low: I64, high: I64, rows: array[int], equ: dict[int, array[int]]) -> Iterator[Found]:
     """The rows of one run per query, with their equals, about CHUNK at a time."""
     counts = np.maximum(high - low, 0)
     queries = np.flatnonzero(counts)
@@ -405,7 +403,7 @@ def _expand(
         start = stop
 
 
-def _patience(keys: Sequence[int], weak: bool) -> NDArray[np.int64]:
+def _patience(keys: Sequence[int], weak: bool) -> I64:
     """Lines 2 to 14 of OptIndex: for each key the chain with the nearest last key that it may follow.
 
     `tails` keeps the complements of the chains' last keys, which stay ascending by themselves: a
@@ -424,7 +422,7 @@ def _patience(keys: Sequence[int], weak: bool) -> NDArray[np.int64]:
     return home
 
 
-def _members(home: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _members(home: I64) -> list[I64]:
     """Positions by chain, in order."""
     if not len(home):
         return []

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdstrue.rules.model import Op
+from holdstrue.typing import I32, I64, U8
 
-Slots: TypeAlias = NDArray[np.int32]
-Codes: TypeAlias = NDArray[np.int64]
+Slots: TypeAlias = I32
+Codes: TypeAlias = I64
 
 T_ROLE = 1
 S_ROLE = 2
@@ -50,7 +48,7 @@ class RowCodes(Protocol):
         """Codes of a column by slot (at least as long as the largest slot in use)."""
         ...
 
-    def roles(self, check: int) -> NDArray[np.uint8]:
+    def roles(self, check: int) -> U8:
         """By slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
         ...
 
@@ -59,7 +57,7 @@ class GroupedRows(RowCodes, Protocol):
     """Rows whose equality columns are numbered already, for indexes that build on groups."""
 
     @property
-    def alive(self) -> NDArray[np.uint8]:
+    def alive(self) -> U8:
         """By slot: 0 for row versions that were removed."""
         ...
 
@@ -76,7 +74,7 @@ class GroupedRows(RowCodes, Protocol):
 class Hits:
     """Partners found by a probe: `queries[i]` is a position in the probed slots, `partners[i]` a slot."""
 
-    queries: NDArray[np.int64]
+    queries: I64
     partners: Slots
 
 

@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import python_value, python_values
 from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import U64, Mask, Numbering, Snapshot, nested, unnested
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
+from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.typing import I32, I64, U8, U64, Mask
 
 MOST_PARTS = 64
 """Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""

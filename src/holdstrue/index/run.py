@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 
 from holdstrue.kernels import runs as kernels
 from holdstrue.kernels.sorting import SMALL, argsort
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
+from holdstrue.typing import I32, I64, U8
 
 CHUNK = 1 << 16
 """Hits a chunk: 1 MB of output stays in the second-level cache."""

@@ -7,12 +7,9 @@ agree nor differ.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import kernel
-
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, U64
 
 _TILE = 4096
 """Pairs whose words stay in the first-level cache while all columns pass. Chosen, not tuned."""

@@ -8,13 +8,9 @@ Naumann 2016).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
-I64 = NDArray[np.int64]
+from holdstrue.typing import I64, U8, U64, Mask
 
 OPEN, HOLDS, STALE = range(3)
 """What is known of a left side: nothing; that it holds; that it holds among the rows before the batch."""
@@ -52,7 +48,7 @@ def sizes(sets: U64, out: I64) -> None:
 
 
 @kernel
-def contained(sets: U64, families: U64, out: NDArray[np.bool_]) -> None:
+def contained(sets: U64, families: U64, out: Mask) -> None:
     """Which of `sets` have a member of `families` inside. Complexity: O(sets * families)."""
     for i in range(sets.shape[0]):
         out[i] = False

@@ -7,13 +7,10 @@ ADCEnum of Livshits, Heidari, Ilyas, Kimelfeld: Approximate denial constraints, 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.cover import _clashes, _clear, _lowest, _predicates, _set
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

@@ -6,12 +6,8 @@ on; `head[kind]` starts the list of a kind's rows, `after[row]` goes on.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdstrue.kernels.jit import kernel
-
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, U8
 
 NO_KIND = -1
 MANY_KINDS = -2
@@ -101,7 +97,7 @@ def list_rows(
     following: I32,
     head: I32,
     after: I32,
-    alive: NDArray[np.uint8],
+    alive: U8,
     out: I32,
 ) -> int:
     """The living rows of groups; returns how many, of which the first `out.size` are written.

@@ -7,14 +7,11 @@ tuple of words, so that the date 5 and the number 5 are different values.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import FIRST, SECOND, STEP, keyed
 from holdstrue.kernels.floats import NAN
 from holdstrue.kernels.jit import inline, kernel
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
+from holdstrue.typing import F64, I64, U64
 
 WHOLE, HUGE, FRACTION, DECIMAL, LONG = 1, 2, 3, 4, 5
 """Sorts of numbers: whole in 64 bits with a sign; whole in 64 bits without; other doubles; other decimals whose digits
@@ -42,7 +39,7 @@ def digest_words(words: U64, sort: int, keys: U64, hi: U64, lo: U64) -> None:
 
 
 @kernel
-def digest_doubles(values: NDArray[np.float64], bits: I64, keys: U64, hi: U64, lo: U64) -> None:
+def digest_doubles(values: F64, bits: I64, keys: U64, hi: U64, lo: U64) -> None:
     """Digest doubles, given with their bits: one that is a whole number has the digest of that integer.
 
     NaN equals itself, -0.0 equals 0.0. Complexity: O(n).

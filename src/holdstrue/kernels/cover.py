@@ -9,13 +9,9 @@ clock and go on.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I64, U64, Mask
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)

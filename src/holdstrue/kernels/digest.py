@@ -14,12 +14,10 @@ makes one lane collide says nothing about the other.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.kernels.wide import eight_bytes, product_high
-
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, U8, U64
 
 POINT, STEP, FIRST, SECOND, START, NULL = range(6)
 """What the keys of a lane are: where polynomials are evaluated, the multiplier of what came before, the two of the
@@ -76,7 +74,7 @@ def _reduced(x: np.uint64) -> np.uint64:
 
 
 @inline
-def _last(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
+def _last(data: U8, at: int, end: int) -> np.uint64:
     """The bytes that are left (at most seven) and their number, as a word of 59 bits."""
     left = end - at
     word = np.uint64(left) << np.uint64(56)
@@ -88,7 +86,7 @@ def _last(data: NDArray[np.uint8], at: int, end: int) -> np.uint64:
 
 
 @kernel
-def digest_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int32], keys: U64, hi: U64, lo: U64) -> None:
+def digest_bytes(data: U8, offsets: I32, keys: U64, hi: U64, lo: U64) -> None:
     """Digest the byte strings `data[offsets[i]:offsets[i + 1]]` into `hi[i], lo[i]`.
 
     With the bytes b"abba" and offsets 0, 1, 2, 3, 4, 4 the first string and the fourth, and no other two, get the

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.kernels.words import hash_at
+from holdstrue.typing import I64, U8, U64, Mask
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Lanes = NDArray[Any]
 
 STRIP = 1024
@@ -82,7 +81,7 @@ def _keep(acc: Lanes, t_known: Any, s_known: Lanes) -> None:
 
 
 @inline
-def _hopeful(t: int, hopes: NDArray[np.uint8], asked: I64) -> int:
+def _hopeful(t: int, hopes: U8, asked: I64) -> int:
     """The comparisons that may hold for row t into `asked`; returns their number.
 
     An equality has no hope where no other row has the value: most rows on columns with many values.
@@ -168,7 +167,7 @@ def _without(source: U64, size: int, word: np.uint64, out: U64) -> int:
 @kernel
 def count_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    hopes: NDArray[np.uint8], t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
+    hopes: U8, t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
 ) -> bool:  # fmt: skip
     """Count the outcome words of the pairs (t, s) of a tile.
 
@@ -314,7 +313,7 @@ def regrow(table: U64, first: I64, larger: U64, larger_first: I64) -> None:
 @kernel
 def match_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    hopes: NDArray[np.uint8], span: I64, asked: U64, open_: NDArray[np.bool_], out: I64, state: I64,
+    hopes: U8, span: I64, asked: U64, open_: Mask, out: I64, state: I64,
 ) -> int:  # fmt: skip
     """List pairs whose words satisfy a condition, as rows (d, t, s) of `out`.
 

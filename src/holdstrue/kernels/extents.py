@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdstrue.kernels.jit import kernel
 from holdstrue.kernels.partitions import NEXT, _descend
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+from holdstrue.typing import I32, I64
 
 
 @kernel

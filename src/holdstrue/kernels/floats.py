@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import kernel
+from holdstrue.typing import F64, I64
 
 NAN = np.int64(0x7FFF_FFFF_FFFF_FFFE)
 """Above the code of +infinity and below the largest integer, so that closed intervals can exclude it."""
@@ -14,7 +14,7 @@ _REST = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 @kernel
-def order_codes(values: NDArray[np.float64], bits: NDArray[np.int64], out: NDArray[np.int64]) -> None:
+def order_codes(values: F64, bits: I64, out: I64) -> None:
     """Codes of doubles, given with their bits: NaN last and equal to itself, -0.0 as 0.0. Complexity: O(n)."""
     for i in range(values.size):
         if values[i] != values[i]:

@@ -20,12 +20,9 @@ For a key every two rows of a group conflict: `kinds` is empty then, and a row's
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, I64, U8
 
 N, D = range(2)
 FULL, PARTIAL, P, ROWS = range(4)
@@ -265,7 +262,7 @@ def list_conflicts(
     seeds: I32,
     found: I64,
     twins: I32,
-    image: NDArray[np.uint8],
+    image: U8,
     twin: I32,
     backwards: bool,
     once: bool,
@@ -323,9 +320,7 @@ def count_conflicts(core: I32, extra: I32, kinds: I32, values: I64, rows: I32, o
 
 
 @kernel
-def rows_of(
-    groups: I32, extra: I32, kinds: I32, values: I64, head: I32, following: I32, alive: NDArray[np.uint8], out: I32
-) -> int:
+def rows_of(groups: I32, extra: I32, kinds: I32, values: I64, head: I32, following: I32, alive: U8, out: I32) -> int:
     """Collect the living rows of some groups; returns how many. Complexity: O(rows and removed rows met)."""
     size = 0
     unique = kinds.shape[0] == 0

@@ -9,14 +9,10 @@ falls to zero stays until its owner rebuilds.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
-
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, U64, Mask
 
 _TAG = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)
@@ -36,7 +32,7 @@ def find_or_add(
     used: int,
     hi: U64,
     lo: U64,
-    member: NDArray[np.bool_],
+    member: Mask,
     out: I32,
     origin: I32,
 ) -> int:
@@ -77,7 +73,7 @@ def find_or_add(
 
 
 @kernel
-def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: NDArray[np.bool_], out: I32) -> None:
+def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, out: I32) -> None:
     """Like `find_or_add`, but unknown keys get -1 and nothing is added. Complexity: O(n) expected."""
     mask = np.uint64(cells.size - 1)
     for i in range(hi.size):

@@ -8,22 +8,16 @@ node, -1 for none. A batch gives *net* changes, grouped by value: group g is
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64, Mask
 
 GONE, CAME, KEPT = 0, 1, 2
 """Rows of the buffer that `_step` fills with attributes, and of the sizes it returns."""
 
 
 @kernel
-def net_changes(
-    groups: I32, attributes: I32, steps: I32, starts: I64, delta: I32, offsets: I64, out: NDArray[np.int32]
-) -> int:
+def net_changes(groups: I32, attributes: I32, steps: I32, starts: I64, delta: I32, offsets: I64, out: I32) -> int:
     """Sum the steps of each (group, attribute); `out[0], out[1]` receive what is not zero.
 
     `groups` numbers the value of every entry, `starts` (zeros, one more than groups) receives where
@@ -336,7 +330,7 @@ def holders(head: I32, nodes: I32, values: int, left: int, right: int, out: I32,
 
 
 @kernel
-def intersections(words: U64, living: NDArray[np.bool_], out: U64) -> None:
+def intersections(words: U64, living: Mask, out: U64) -> None:
     """`out[a]` = attributes in every living cluster that holds a (paper 004, Lemma 4.2); all where none holds it.
 
     Complexity: O(clusters * attributes of a cluster * words).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import kernel
+from holdstrue.typing import U8
 
 PLAIN, ODD, NOT_OBJECTS, DEEP = range(4)
 """What a text is: one object a line; the same with a word that is not JSON (NaN); something else; too deep."""
@@ -21,7 +21,7 @@ for _kind, _letters in (
 
 
 @kernel
-def shape_of_lines(text: NDArray[np.uint8], deepest: int) -> tuple[int, int]:
+def shape_of_lines(text: U8, deepest: int) -> tuple[int, int]:
     """What a text is, and where that shows.
 
     Strings and brackets are followed, nothing else: what is inside an object may still be no JSON, and a

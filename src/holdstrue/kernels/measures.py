@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdstrue.kernels.jit import kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 
 @kernel

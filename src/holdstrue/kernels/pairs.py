@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
+from holdstrue.typing import I32, I64, U8
 
 EQ, NE, LT, LE, GT, GE = range(6)
 

@@ -11,13 +11,9 @@ The idea of stripped partitions is that of TANE (Huhtala et al. 1999).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64
 
 ROWS, STARTS, GROUPS = range(3)
 """Fields of a partition's place in shared arrays: first row, first start, number of groups."""

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import kernel
+from holdstrue.typing import I64
 
-I64 = NDArray[np.int64]
 Lanes = NDArray[Any]
 
 

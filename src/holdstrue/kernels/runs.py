@@ -11,12 +11,9 @@ Probe: O(log n + answers) on the chain, about O(log n + answers) on the rest. Bu
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, I64, U8, Mask
 
 LT, LE, GT, GE = 2, 3, 4, 5
 ANY = -1
@@ -29,7 +26,7 @@ MIN_CHAIN = 64
 
 
 @kernel
-def longest_chain(b: I64, rising: bool, chain: NDArray[np.bool_], tails: I32, before: I32) -> int:
+def longest_chain(b: I64, rising: bool, chain: Mask, tails: I32, before: I32) -> int:
     """Mark a longest subsequence of `b` that never falls (or never rises); returns its length.
 
     Patience sorting. Complexity: O(n log n).
@@ -65,7 +62,7 @@ def place_chains(
     rising: bool,
     splits: I32,
     order: I32,
-    chain: NDArray[np.bool_],
+    chain: Mask,
     tails: I32,
     before: I32,
 ) -> None:
@@ -188,7 +185,7 @@ def _interval(op: int, value: int, lowest: int, highest: int) -> tuple[int, int]
 @kernel
 def boxes(
     slots: I32,
-    roles: NDArray[np.uint8],
+    roles: U8,
     role: int,
     groups: I32,
     a: I64,
@@ -245,7 +242,7 @@ def probe_run(
     rising: bool,
     query_group: I32,
     query: I64,
-    alive: NDArray[np.uint8],
+    alive: U8,
     cursor: I64,
     out_query: I64,
     out_slot: I32,
@@ -342,7 +339,7 @@ def probe_few(
     slots: I32,
     query_group: I32,
     query: I64,
-    alive: NDArray[np.uint8],
+    alive: U8,
     cursor: I64,
     out_query: I64,
     out_slot: I32,

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import kernel
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-I32 = NDArray[np.int32]
+from holdstrue.typing import I32, I64, U64
 
 DIGIT_BITS = 11
 """2,048 counters fit the first-level cache. Chosen, not tuned: other widths were not measured."""
@@ -60,7 +56,7 @@ def _sorted(keys: U64, order: I32, bits: int) -> I32:
     return order[np.argsort(keys, kind="stable")] if keys.size < SMALL else _radix(keys, order, bits)
 
 
-def argsort(*columns: NDArray[np.int64] | NDArray[np.int32]) -> I32:
+def argsort(*columns: I64 | I32) -> I32:
     """The stable permutation that sorts rows by the first column, then by the second, and so on.
 
     Columns whose value ranges fit 64 bits together are packed into one key.

@@ -8,14 +8,10 @@ row's number of partners is counted, so time and memory do not depend on how man
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.kernels.sorting import argsort
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, Mask
 
 
 def dominance_counts(

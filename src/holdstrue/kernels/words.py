@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64
 
 _K = np.uint64(0x9E3779B97F4A7C15)
 

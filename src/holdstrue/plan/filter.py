@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known
 from holdstrue.data.compare import with_column, with_number, with_text
@@ -15,8 +14,8 @@ from holdstrue.data.values import common_families
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.constants import constant_for
 from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
+from holdstrue.typing import Mask
 
-Mask = NDArray[np.bool_]
 Columns = Callable[[str], pa.Array]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdstrue.detect.delta import Batched, Offender, RuleResult, Violation, plain
-from holdstrue.detect.report import Report
+from holdstrue.monitor.report import Report
 from holdstrue.report.lookup import Group, groups_of
 
 

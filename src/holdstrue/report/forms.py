@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from holdstrue.detect.delta import Delta
-from holdstrue.detect.report import Findings, Report
 from holdstrue.errors import HoldstrueError
+from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.answers import Groups, Listing, Standing, Worst
 from holdstrue.report.delta_text import delta_text
 from holdstrue.report.junit import junit_text

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from holdstrue.detect.delta import RuleResult
-from holdstrue.detect.report import Findings
+from holdstrue.monitor.report import Findings
 from holdstrue.report.layout import Ink
 from holdstrue.report.rule_text import DENIAL, rule_lines
 from holdstrue.report.words import plural

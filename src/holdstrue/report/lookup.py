@@ -12,19 +12,19 @@ import pyarrow as pa
 
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
-from holdstrue.detect.durable import State
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.group import GroupDetector
-from holdstrue.detect.report import Report
-from holdstrue.detect.runs import Runs
-from holdstrue.detect.shard import Shard
-from holdstrue.detect.views import Views
-from holdstrue.io.store import Store
+from holdstrue.monitor.report import Report
+from holdstrue.monitor.views import Views
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
 from holdstrue.plan.explain import explain
-from holdstrue.plan.layout import Columns, Layout
 from holdstrue.rules.model import Rule
+from holdstrue.shards.durable import State
+from holdstrue.shards.layout import Columns, Layout
+from holdstrue.shards.runs import Runs
+from holdstrue.shards.shard import Shard
+from holdstrue.state.store import Store
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from itertools import islice
 
-from holdstrue.detect.report import Findings
 from holdstrue.discovery.discovery import Discovery
+from holdstrue.monitor.report import Findings
 from holdstrue.report.words import key_word, plural, shorten
 from holdstrue.rules.words import in_words
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdstrue.detect.delta import Delta
-from holdstrue.detect.report import Findings
+from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Groups, Listing, Standing, Worst, offender_dict
 from holdstrue.report.words import json_text
 

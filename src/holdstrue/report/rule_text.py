@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdstrue.detect.delta import RuleResult, Violation
-from holdstrue.detect.report import Findings, Report
+from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.layout import Cell, Ink, aligned
 from holdstrue.report.lookup import Group, groups_of
 from holdstrue.report.words import key_word, plural, printable, shorten, shorten_together, word

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from holdstrue.detect.delta import Batched, RuleResult
-from holdstrue.detect.report import Findings
+from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Groups, Standing, Worst
 from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
 from holdstrue.report.rule_text import DENIAL, group_lines, more_line, rule_lines

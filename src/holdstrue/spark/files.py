@@ -24,17 +24,17 @@ from pyspark.sql.types import StructField, StructType
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.io.declared import require_known
-from holdstrue.io.dialect import resolved
-from holdstrue.io.doubts import Doubt, doubts
-from holdstrue.io.files import Options, one_format
-from holdstrue.io.lakehouse import NAMES, LakeTable, lake_table
-from holdstrue.io.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
 from holdstrue.rules.types import Declared
-from holdstrue.spark.reading import tasks_in
+from holdstrue.shards.reading import tasks_in
+from holdstrue.shards.wire import SUMMARY, Message, failure, pack, raised, send
+from holdstrue.sources.declared import require_known
+from holdstrue.sources.dialect import resolved
+from holdstrue.sources.doubts import Doubt, doubts
+from holdstrue.sources.files import Options, one_format
+from holdstrue.sources.lakehouse import NAMES, LakeTable, lake_table
+from holdstrue.sources.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
 from holdstrue.spark.runner import SparkRunner, sendable
 from holdstrue.spark.typed import joint_types
-from holdstrue.spark.wire import SUMMARY, Message, failure, pack, raised, send
 
 SHARE = 32 << 20
 """Bytes that one task reads: some tenths of a second of work. Chosen, not tuned."""

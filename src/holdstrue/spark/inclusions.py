@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, comparisons, fitting, inclusion
 from holdstrue.discovery.inclusions.counters import shifted
@@ -32,11 +31,12 @@ from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.index.numbering import Snapshot
-from holdstrue.io.feeds.target import match_words
-from holdstrue.io.store import RunFile, Store
 from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
-from holdstrue.spark.wire import ROWS, SUMMARY, Message, failure, pack, raised, receive, say, send, to_tasks
+from holdstrue.shards.wire import ROWS, SUMMARY, Message, failure, pack, raised, receive, say, send, to_tasks
+from holdstrue.sources.feeds.target import match_words
+from holdstrue.state.store import RunFile, Store
+from holdstrue.typing import I64, Mask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -349,12 +349,12 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     return values, names
 
 
-def _included(shared: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = shared == np.diagonal(shared)[:, None]
+def _included(shared: I64) -> Mask:
+    found: Mask = shared == np.diagonal(shared)[:, None]
     return found
 
 
-def _shared(store: Store, manifest: Mapping[str, Any]) -> NDArray[np.int64]:
+def _shared(store: Store, manifest: Mapping[str, Any]) -> I64:
     base = manifest["base"]
     arrays = store.map_arrays(RunFile.of(base.get("now", base["summary"])))
     store.verified()

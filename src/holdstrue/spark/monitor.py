@@ -14,15 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from holdstrue.detect.delta import Delta
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.io.store import RunFile, Store
+from holdstrue.monitor.sharded import LIMIT, Sharded
 from holdstrue.plan.compile import IndexKind
 from holdstrue.rules.types import types_of_table
-from holdstrue.spark.lists import settled
-from holdstrue.spark.reading import Listing, tasks_in
+from holdstrue.shards.lists import settled
+from holdstrue.shards.reading import Listing, tasks_in
+from holdstrue.shards.runner import HOT_FROM, Shape
 from holdstrue.spark.runner import SparkRunner, column
-from holdstrue.spark.running import HOT_FROM, Shape
-from holdstrue.spark.sharded import LIMIT, Sharded
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
+from holdstrue.state.store import RunFile, Store
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

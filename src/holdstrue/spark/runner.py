@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -15,8 +16,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
-from holdstrue.spark.running import Sources, Stage
-from holdstrue.spark.wire import Message, receive
+from holdstrue.shards.runner import Sources, Stage
+from holdstrue.shards.scatter import PARTITION
+from holdstrue.shards.wire import Message, receive
 
 # Spark would ask Java to parse these on every use if they were text
 MESSAGES = StructType(
@@ -144,6 +146,8 @@ def sendable(stage: Stage) -> Any:
     """A stage as a plain function, which is what Spark takes."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        PARTITION.set(0 if context is None else context.partitionId())
         yield from stage(batches)
 
     return run

@@ -10,28 +10,28 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from holdstrue.detect.check import check as check_here
 from holdstrue.detect.delta import RuleResult, Violation
-from holdstrue.detect.report import Findings
-from holdstrue.detect.views import known_rule
 from holdstrue.errors import HoldstrueError
-from holdstrue.io.fit import is_text
+from holdstrue.monitor.check import check as check_here
+from holdstrue.monitor.fresh import ROW, FreshListing, Source, from_scratch
+from holdstrue.monitor.report import Findings
+from holdstrue.monitor.sharded import violation_of
+from holdstrue.monitor.views import known_rule
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import IndexKind, main_table, table_of
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
 from holdstrue.rules.types import with_types
-from holdstrue.spark.fresh import ROW, FreshListing, Source, from_scratch
-from holdstrue.spark.ledger import Ledger
-from holdstrue.spark.lists import by_table
-from holdstrue.spark.reading import Listing
+from holdstrue.shards.ledger import Ledger
+from holdstrue.shards.lists import by_table
+from holdstrue.shards.reading import Listing
+from holdstrue.shards.routes import MOST
+from holdstrue.shards.runner import HOT_FROM, Shape
+from holdstrue.shards.standing import explain_layout
+from holdstrue.sources.fit import is_text
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.spark.running import HOT_FROM, Shape
-from holdstrue.spark.sharded import violation_of
-from holdstrue.spark.standing import explain_layout
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
-from holdstrue.spark.work import MOST
 
 
 def check(

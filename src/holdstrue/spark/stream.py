@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
+from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.scatter import PATH, SOMEWHERE
 from holdstrue.spark.sinks import Batch, Sink
 
 if TYPE_CHECKING:

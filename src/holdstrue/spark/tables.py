@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BooleanType, ByteType, DataType, StringType, StructField, StructType
 
 from holdstrue.detect.delta import plain
-from holdstrue.plan.layout import Layout
+from holdstrue.shards.layout import Layout
 from holdstrue.spark.runner import column
 
 

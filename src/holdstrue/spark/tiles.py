@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.evidence import Evidence, tile_evidence
 from holdstrue.discovery.denials.predicates import Space
+from holdstrue.typing import I64, Mask
 
 if TYPE_CHECKING:
     from holdstrue.spark.runner import SparkRunner
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 TILES_A_TASK = 4
 """Tiles for each task that runs at a time: enough to even out tiles of different cost. Chosen, not tuned."""

@@ -11,10 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.io.declared import FAST_DIGITS, agrees, arrow_type, declared_table, require_known
 from holdstrue.rules.types import MOST_DIGITS, Declared
+from holdstrue.shards.wire import SUMMARY, Message, failure, pack, raised, send
+from holdstrue.sources.declared import FAST_DIGITS, agrees, arrow_type, declared_table, require_known
 from holdstrue.spark.runner import SparkRunner, sendable
-from holdstrue.spark.wire import SUMMARY, Message, failure, pack, raised, send
 
 _SOME_ROW = "a row of the data frame"
 

@@ -89,8 +89,8 @@ def warm() -> None:
     settle_cache()
     import pyarrow as pa
 
-    from holdstrue.detect.check import check
-    from holdstrue.detect.monitor import Monitor
+    from holdstrue.monitor.check import check
+    from holdstrue.monitor.monitor import Monitor
 
     first = _rows(0, LOADED)
     other = first.slice(5).select(["id", "n", "c"])
@@ -111,7 +111,7 @@ def warm() -> None:
 
 def _through_files(rows: pa.Table) -> None:
     """What only a monitor with a state directory runs; without a folder for it, that is left for later."""
-    from holdstrue.detect.monitor import Monitor
+    from holdstrue.monitor.monitor import Monitor
 
     try:
         folder = tempfile.TemporaryDirectory(prefix="holdstrue-warm-")

@@ -65,7 +65,7 @@ def test_file_system_errors_are_bad_input(people: Path, monkeypatch: pytest.Monk
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(people))
 
-    monkeypatch.setattr("holdstrue.detect.check.check", refuse)
+    monkeypatch.setattr("holdstrue.monitor.check.check", refuse)
     result = run("check", people, "--rule", "key(id)")
     assert result.exit_code == 2
     assert result.stderr == f"error: {people}: Permission denied\n"
@@ -75,7 +75,7 @@ def test_internal_failures_are_3_with_a_way_to_the_traceback(people: Path, monke
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a fault\nover lines")
 
-    monkeypatch.setattr("holdstrue.detect.check.check", fail)
+    monkeypatch.setattr("holdstrue.monitor.check.check", fail)
     monkeypatch.delenv("HOLDSTRUE_DEBUG", raising=False)
     result = run("check", people, "--rule", "key(id)")
     assert result.exit_code == 3
@@ -90,7 +90,7 @@ def test_interruption_is_130(people: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdstrue.detect.check.check", interrupt)
+    monkeypatch.setattr("holdstrue.monitor.check.check", interrupt)
     result = run("check", people, "--rule", "key(id)")
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
@@ -144,7 +144,7 @@ def test_a_full_disk_is_told(people: Path) -> None:
 
 def test_ctrl_c_ends_with_one_line(people: Path) -> None:
     slow = (
-        "import signal, sys, time\nimport holdstrue.detect.check as c\n"
+        "import signal, sys, time\nimport holdstrue.monitor.check as c\n"
         # a suite that was started in the background has it ignored
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def check(*_, **__):\n    print('started', flush=True)\n    time.sleep(30)\n"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdstrue.detect.monitor import Monitor
+from holdstrue.monitor.monitor import Monitor
 from unit.cli.runs import PEOPLE, run, run_json, write
 
 HEAD = "op,id,zip,city,state,salary,rate\n"

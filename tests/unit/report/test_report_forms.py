@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue.detect.monitor import Monitor
-from holdstrue.detect.report import Report
 from holdstrue.errors import HoldstrueError
+from holdstrue.monitor.monitor import Monitor
+from holdstrue.monitor.report import Report
 from holdstrue.report import Groups, Listing, html_of, render
 from holdstrue.report.words import json_text, key_word, plural, printable, shorten, shorten_together, word
 

@@ -43,7 +43,7 @@ from holdstrue.errors import ChangeError, HoldstrueError
 if TYPE_CHECKING:
     from holdstrue.data.notes import Notes
     from holdstrue.detect.delta import Delta
-    from holdstrue.detect.report import Report
+    from holdstrue.monitor.report import Report
     from holdstrue.report.lookup import Lookup, StateLookup
     from holdstrue.rules import RuleSet
 
@@ -142,7 +142,7 @@ def _in_process(
     state: str, batch: dict[str, Any], options: dict[str, Any], *, text: bool
 ) -> tuple[Delta, RuleSet, Report | None]:
     """What the batch did, the rules, and where text finds the rows of new violations."""
-    from holdstrue.detect.monitor import Monitor
+    from holdstrue.monitor.monitor import Monitor
 
     with Monitor.open(state) as monitor:
         delta = monitor.apply(batch, **options)
@@ -151,9 +151,9 @@ def _in_process(
 
 def _in_state(path: str) -> tuple[RuleSet, StateLookup]:
     """The rules of a state, and where text finds the rows of new violations."""
-    from holdstrue.detect.durable import State as Known
-    from holdstrue.io.store import Store
     from holdstrue.report.lookup import StateLookup
+    from holdstrue.shards.durable import State as Known
+    from holdstrue.state.store import Store
 
     store = Store(path)
     manifest = store.manifest()
@@ -171,10 +171,10 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.detect.durable import State as Known
-    from holdstrue.detect.tables import kept_names, types_for_batch
-    from holdstrue.io.feeds import diff_tables
-    from holdstrue.io.store import Store
+    from holdstrue.shards.durable import State as Known
+    from holdstrue.shards.tables import kept_names, types_for_batch
+    from holdstrue.sources.feeds import diff_tables
+    from holdstrue.state.store import Store
 
     known = Known.of(Store(path).manifest())
     require_tables(tables, known.keys)

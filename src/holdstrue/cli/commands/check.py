@@ -39,7 +39,7 @@ from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
-    from holdstrue.detect.report import Findings
+    from holdstrue.monitor.report import Findings
 
 
 @guarded
@@ -81,7 +81,7 @@ def check(
     with Output(output, format) as out:
         with Working(f"checking {', '.join(data)}"):
             from holdstrue.cli.ruleset import require_tables, rules_of
-            from holdstrue.detect.check import check as check_data
+            from holdstrue.monitor.check import check as check_data
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
             from holdstrue.rules.types import with_types

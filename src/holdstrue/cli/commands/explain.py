@@ -67,7 +67,7 @@ def explain(
 def _with_data(
     ruleset: RuleSet, data: list[str], tables: dict[str, list[str]], index: Index, read: dict[str, Any]
 ) -> str:
-    from holdstrue.detect.check import check
+    from holdstrue.monitor.check import check
     from holdstrue.report.lookup import plan_text
 
     report = check(data, ruleset, tables=tables, limit=0, index=index.value, **read)
@@ -80,10 +80,10 @@ def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: Index) 
     import pyarrow as pa
 
     from holdstrue.detect.engine import Engine
-    from holdstrue.io.declared import arrow_type
     from holdstrue.plan.compile import compile_rules, main_table, needed_columns
     from holdstrue.plan.explain import explain as explained
     from holdstrue.rules.types import types_of_table
+    from holdstrue.sources.declared import arrow_type
 
     main = main_table(ruleset, tuple(tables))
     needed = needed_columns(ruleset, main)

@@ -89,7 +89,7 @@ def init(
         with Working(f"making {state}"):
             from holdstrue.cli.ruleset import require_tables, rules_of
             from holdstrue.cli.standing import standing_of
-            from holdstrue.detect.monitor import Monitor
+            from holdstrue.monitor.monitor import Monitor
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
             from holdstrue.rules.types import with_types

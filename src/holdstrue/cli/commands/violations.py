@@ -13,7 +13,7 @@ from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
-    from holdstrue.detect.monitor import Monitor
+    from holdstrue.monitor.monitor import Monitor
     from holdstrue.report.answers import Groups, Listing, Worst
 
 
@@ -37,7 +37,7 @@ def violations(
         raise HoldstrueError("--worst is about all rules and their rows", hint="leave out --rule and --groups")
     with Output(output, format) as out:
         with Working(f"reading {state}"):
-            from holdstrue.detect.monitor import Monitor
+            from holdstrue.monitor.monitor import Monitor
             from holdstrue.report.forms import parts
 
             monitor = Monitor.open(state, read_only=True)

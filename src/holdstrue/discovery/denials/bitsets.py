@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-U64 = NDArray[np.uint64]
+from holdstrue.typing import U64
 
 
 def without(rows: U64, others: U64) -> U64:

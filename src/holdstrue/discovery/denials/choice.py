@@ -6,7 +6,6 @@ import difflib
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import encode
 from holdstrue.data.domain import Domain, domain_of
@@ -15,6 +14,7 @@ from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
 from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
 from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
+from holdstrue.typing import I64
 
 _CHUNK = 1 << 14
 """Distinct values taken into one matrix product. Chosen, not tuned."""
@@ -55,7 +55,7 @@ def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
     return Space(tuple(names), tuple(domains[name] for name in names), tuple(comparisons), options.nulls)
 
 
-def space_from(schema: pa.Schema, names: list[str], comparisons: NDArray[np.int64], options: SpaceOptions) -> Space:
+def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: SpaceOptions) -> Space:
     """The space that was chosen before, from its columns and comparisons (left, right, ordered)."""
     domains, _ = _domains(schema, names, options)
     chosen = tuple(Comparison(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)
@@ -139,9 +139,7 @@ def _sharing(table: pa.Table, names: list[str], domain: Domain, share: Proportio
     ]
 
 
-def _overlaps(
-    values: NDArray[np.int64], counts: NDArray[np.int64], owners: NDArray[np.int64], columns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _overlaps(values: I64, counts: I64, owners: I64, columns: int) -> tuple[I64, I64]:
     """For each two columns the sum over values of the smaller count; and each column's number of values."""
     totals = np.bincount(owners, weights=counts, minlength=columns).astype(np.int64)
     _, place, sizes = np.unique(values, return_inverse=True, return_counts=True)

@@ -16,9 +16,8 @@ from holdstrue.data.labels import Labels
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import room
+from holdstrue.typing import I64, Mask
 
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Snapshot = dict[str, NDArray[Any]]
 
 

@@ -27,9 +27,8 @@ from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import DataError
 from holdstrue.rules.model import DC
+from holdstrue.typing import I64, U64
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Snapshot = dict[str, NDArray[Any]]
 
 

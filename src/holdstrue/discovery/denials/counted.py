@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.evidence import Evidence
 from holdstrue.discovery.denials.tally import Tally
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 _MOST_DEAD = 0.5
 
@@ -75,7 +72,7 @@ class CountedEvidence:
         """Memory held."""
         return self._tally.size_bytes()
 
-    def snapshot(self) -> dict[str, NDArray[np.uint64] | NDArray[np.int64]]:
+    def snapshot(self) -> dict[str, U64 | I64]:
         """Plain arrays that make up the state."""
         return {"words": self.words(), "counts": self.counts()}
 

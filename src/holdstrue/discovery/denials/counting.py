@@ -17,11 +17,10 @@ from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.shares import Proportion, allowed
+from holdstrue.typing import I64, U64, Mask
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Snapshot = dict[str, NDArray[Any]]
-Within: TypeAlias = Callable[[Space, I64, NDArray[np.bool_], I64, Budget], Evidence]
+Within: TypeAlias = Callable[[Space, I64, Mask, I64, Budget], Evidence]
 """Counts the evidence of all pairs of some rows: (space, codes, known, slots, budget)."""
 
 

@@ -16,16 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import cover as kernels
 from holdstrue.kernels.approximate import search_approximate
 from holdstrue.rules.model import Op
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 STEPS = 1 << 14
 """Atoms tried between two looks at the clock. Chosen, not tuned."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.layout import Layout, Side
@@ -21,10 +20,7 @@ from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.ranks import Block, ranked, ranked_between
 from holdstrue.discovery.denials.tally import PairCounter, Tally
 from holdstrue.kernels import evidence as kernels
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I64, U64, Mask
 
 TASK_PAIRS = 1 << 23
 """Pairs of a task: some 20 ms, after which the deadline is looked at. Chosen, not tuned."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.predicates import Comparison, Space
 from holdstrue.rules.model import Op
+from holdstrue.typing import I64, U8, U64, Mask
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Lanes = NDArray[Any]
 
 _NARROW = 1 << 16
@@ -39,7 +38,7 @@ class Slot:
 class Layout:
     """The packing for rows whose ranks are below `distinct` and whose columns `nullable` hold unknown values."""
 
-    def __init__(self, space: Space, nullable: NDArray[np.bool_], distinct: int) -> None:
+    def __init__(self, space: Space, nullable: Mask, distinct: int) -> None:
         self.space = space
         self._unsure = bool(nullable.any())
         self.narrow = distinct <= _NARROW
@@ -76,7 +75,7 @@ class Layout:
                 self.base[slot.known // self.lane] |= lane_type(1 << (slot.known % self.lane))
         self._slot_of = {(s.comparison.left, s.comparison.right): s for s in self.slots}
 
-    def hopes(self, t: Lanes, s: Lanes, *, same: bool) -> NDArray[np.uint8]:
+    def hopes(self, t: Lanes, s: Lanes, *, same: bool) -> U8:
         """By comparison and row t: 0 where it is an equality with a value that no (other) row s has.
 
         Complexity: O(rows) a comparison.
@@ -93,7 +92,7 @@ class Layout:
                 found[k] = others > 0
         return found
 
-    def known_lanes(self, known: NDArray[np.bool_], role: str) -> Lanes:
+    def known_lanes(self, known: Mask, role: str) -> Lanes:
         """Masks of the bits that a row's known values allow, as t or as s; without columns if all of both sides are."""
         if not self._unsure:
             return np.zeros((self.groups, 0), dtype=self.base.dtype)
@@ -111,7 +110,7 @@ class Layout:
         """Sets of atoms `out[i]` of packed words `words[i]`; `mirrored`: of the pairs the other way round."""
         out = np.zeros((words.shape[0], self.space.width), dtype=np.uint64)
 
-        def bit(position: int) -> NDArray[np.bool_]:
+        def bit(position: int) -> Mask:
             shifted: U64 = words[:, position // 64] >> np.uint64(position % 64)
             return (shifted & np.uint64(1)).astype(np.bool_)
 
@@ -165,7 +164,7 @@ class Side:
 
     ranks: Lanes
     known: tuple[Lanes, Lanes]
-    hopes: NDArray[np.uint8]
+    hopes: U8
     weights: I64
     slots: I64
     copies: I64

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import measures as kernels
 from holdstrue.rules.model import DC, Op, Predicate, columns_of
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 MEASURED = 1 << 11
 """Distinct evidences that measures are taken over, the most frequent ones first. Chosen, not tuned."""

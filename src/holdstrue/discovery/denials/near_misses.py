@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
@@ -13,9 +12,7 @@ from holdstrue.discovery.denials.cover import CoverSearch
 from holdstrue.discovery.denials.measures import DenialRule, Measures, violations
 from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
 from holdstrue.discovery.denials.showing import shown
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 
 @dataclass(frozen=True)

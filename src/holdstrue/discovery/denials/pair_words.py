@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.layout import Layout
 from holdstrue.discovery.denials.ranks import ranked
 from holdstrue.discovery.denials.tally import Tally
 from holdstrue.kernels import evidence as kernels
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 
 class PairWords:

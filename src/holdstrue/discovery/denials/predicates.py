@@ -18,15 +18,14 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.domain import Domain
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.shares import Proportion
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
+from holdstrue.typing import I64, U64, Mask
 
-U64 = NDArray[np.uint64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
 
 ORDERED_ATOMS = (Op.LE, Op.GE, Op.NE)
@@ -136,7 +135,7 @@ class Space:
         return max(1, -(-len(self.atoms) // 64))
 
     @cached_property
-    def twins(self) -> NDArray[np.int64]:
+    def twins(self) -> I64:
         """By atom: the same comparison with the two rows exchanged; -1 where the space has no such atom."""
         places = {(c.left, c.right): i for i, c in enumerate(self.comparisons)}
         out = np.full(len(self.atoms), -1, dtype=np.int64)
@@ -148,7 +147,7 @@ class Space:
         return out
 
     @cached_property
-    def linked(self) -> NDArray[np.bool_]:
+    def linked(self) -> Mask:
         """By comparison: whether it may contradict or follow from others, through columns compared crosswise.
 
         t.A, s.A, t.B, ... are the nodes of a graph, and comparisons (in both directions, as a rule also holds

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.select_index import Choice
 from holdstrue.index.pair_chains import CHUNK, PairChains, SortedRows
 from holdstrue.rules.model import Op
+from holdstrue.typing import I64
 
-I64 = NDArray[np.int64]
 Pairs = tuple[I64, I64]
 """Slots of the first and of the second rows."""
 

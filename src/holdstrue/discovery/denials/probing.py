@@ -29,9 +29,8 @@ from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
 from holdstrue.discovery.denials.showing import canonical, canonical_each
 from holdstrue.kernels import cover as kernels
 from holdstrue.rules.model import DC
+from holdstrue.typing import I64, U64
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Snapshot = dict[str, NDArray[Any]]
 Verifier = Callable[[DC, pa.Table], tuple[int, int] | None]
 """Finds the positions (t, s) of two rows of a table that break a rule, or None."""

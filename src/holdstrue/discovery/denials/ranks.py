@@ -5,17 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import OPEN
 from holdstrue.discovery.denials.layout import Lanes, Layout, Side
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.kernels import digest
 from holdstrue.kernels import ranks as kernels
+from holdstrue.typing import I64, Mask
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 Block = tuple[I64, Mask, I64]
 """Codes and known values by column and row, and the rows' slots."""
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.ranks import ranked
 from holdstrue.kernels import evidence as kernels
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import U64
 
 ROWS_AT_ONCE = 256
 """Rows compared with all others between two looks at the clock. Chosen, not tuned."""

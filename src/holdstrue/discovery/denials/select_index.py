@@ -13,14 +13,11 @@ from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.rules.model import Column, Op
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 SELECTIVE = 0.6
 """The paper's l: an equality index is preferred when its score is below this."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.rules.model import Column, Predicate, Var
 from holdstrue.rules.order import Order
-
-U64 = NDArray[np.uint64]
+from holdstrue.typing import U64, Mask
 
 MOST_ENTAILED = 100_000
 """Atoms that are asked whether they follow from others, at most: some seconds. Spaces of thousands of predicates,
@@ -33,7 +31,7 @@ def shown(space: Space, sets: U64) -> U64:
     return np.ascontiguousarray(kept[~_implied(space, kept)])
 
 
-def _implied(space: Space, kept: U64) -> NDArray[np.bool_]:
+def _implied(space: Space, kept: U64) -> Mask:
     """Which sets follow from another one through comparisons on a cycle.
 
     Sets are taken apart: what comparisons on a cycle entail is found once for each combination of them, and
@@ -89,7 +87,7 @@ def canonical_each(space: Space, sets: U64) -> U64:
     return np.where(smaller[:, None], exchanged, sets)
 
 
-def _exchanged(space: Space, sets: U64) -> tuple[U64, NDArray[np.bool_]]:
+def _exchanged(space: Space, sets: U64) -> tuple[U64, Mask]:
     out, possible = np.zeros_like(sets), np.ones(sets.shape[0], dtype=np.bool_)
     for atom, twin in enumerate(space.twins.tolist()):
         has = (sets[:, atom // 64] >> np.uint64(atom % 64)) & np.uint64(1)

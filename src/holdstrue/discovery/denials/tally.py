@@ -7,15 +7,12 @@ with at most three cells in four in use.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.layout import Layout, Side
 from holdstrue.index.arrays import room
 from holdstrue.kernels import evidence as kernels
 from holdstrue.kernels import words as words_kernels
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 _SMALLEST = 4096
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.select_index import IndexSelection
 from holdstrue.discovery.denials.showing import canonical
 from holdstrue.discovery.shares import Proportion
 from holdstrue.errors import DataError
+from holdstrue.typing import U64
 
-U64 = NDArray[np.uint64]
 Method: TypeAlias = Literal["evidence", "index"]
 
 COUNTED_PAIRS = 4 * 10**9

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
@@ -26,9 +25,7 @@ from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I64, U64
 
 
 class ApproximateCore:

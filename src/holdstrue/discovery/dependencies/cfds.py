@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.data.values import family_of
@@ -43,8 +42,7 @@ from holdstrue.rules.cursor import Cursor
 from holdstrue.rules.model import CFD, Constant, Pattern
 from holdstrue.rules.parser import parse_body
 from holdstrue.rules.text import constant_text, pattern_text, text_of
-
-I64 = NDArray[np.int64]
+from holdstrue.typing import I32, I64
 
 MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
@@ -152,7 +150,7 @@ class CfdCore:
         core._find(deadline, progress)
         return core
 
-    def _take(self, table: pa.Table, codes: NDArray[np.int32]) -> None:
+    def _take(self, table: pa.Table, codes: I32) -> None:
         self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]

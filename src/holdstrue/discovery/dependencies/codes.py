@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.domain import domain_of
@@ -20,9 +19,8 @@ from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.typing import I32, I64, U64, Mask
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 Nulls: TypeAlias = Literal["unknown", "equal"]
 
 MOST_ROWS = 2**31 - 2
@@ -174,7 +172,7 @@ class Codes:
             numbering.restore(unnested(f"numbering{number}", arrays))
 
 
-def _words(coded: Coded, *, nulls_equal: bool) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
+def _words(coded: Coded, *, nulls_equal: bool) -> tuple[U64, U64, Mask]:
     """Two words for each value, and which values get a number."""
     lower = coded.codes.view(np.uint64)
     upper = np.zeros(lower.size, dtype=np.uint64) if coded.upper is None else coded.upper

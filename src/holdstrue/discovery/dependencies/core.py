@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.cover import Cover
@@ -26,11 +25,9 @@ from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
+from holdstrue.typing import I64, U64
 
 __all__ = ["DependencyCore", "Options"]
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 
 
 class DependencyCore:

@@ -14,11 +14,7 @@ from holdstrue.discovery.dependencies.evidence import Outcomes
 from holdstrue.index.arrays import room
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import CUT, DONE, HITS, HOLDS, OPEN, SET_AT, SETS, STALE
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I64, U8, U64, Mask
 
 BUDGET = 20_000_000
 """Comparisons between two looks at the clock, less than a tenth of a second. Chosen, not tuned."""
@@ -121,7 +117,7 @@ class Cover:
         self._sets[:kept], self._status[:kept] = self.sets[mask], self.status[mask]
         self._used = kept
 
-    def snapshot(self) -> dict[str, NDArray[np.uint64] | NDArray[np.uint8] | NDArray[np.bool_]]:
+    def snapshot(self) -> dict[str, U64 | U8 | Mask]:
         """The arrays that make up the state."""
         return {"sets": self.sets, "status": self.status, "flags": np.array([self.cut, self.settled])}
 

@@ -9,18 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import OPEN
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import agreement, antichains, digest
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
-
+from holdstrue.typing import I32, I64, U64, Mask
 
 MANY = 1 << 14
 """Below this many outcomes those without a witness are kept. Chosen, not tuned."""

@@ -17,10 +17,7 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.validation import Partitions, Tested, Validator
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels.partitions import GATHERED, SUPPORT
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64
 
 MANY = 0.1
 """A batch of more than this share of the rows touches most groups: counting anew is as quick. Chosen, not tuned."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, Weighed, within
@@ -23,9 +22,8 @@ from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.kernels import antichains
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, Predicate
+from holdstrue.typing import I64, U64
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 BodyOf = Callable[[int, U64], Body]
 
 

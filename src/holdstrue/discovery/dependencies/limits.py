@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Refuted
@@ -20,11 +19,8 @@ from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import HOLDS, OPEN
 from holdstrue.kernels.partitions import OFFENDING, SURPLUS
+from holdstrue.typing import I32, I64, U64, Mask
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 Count = Callable[[U64, I64], tuple[I64, Mask, Mask]]
 """What breaks each left side of a target, which are within the limits, and which were counted in time."""
 

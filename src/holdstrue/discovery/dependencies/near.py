@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.ranking import Profile, chance, surprise
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+from holdstrue.typing import I32, I64
 
 CONFIRMED = 20
 """Rows that must follow a near miss for each that breaks it, and in all. Chosen, not tuned."""

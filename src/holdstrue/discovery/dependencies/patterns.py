@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
@@ -21,10 +20,8 @@ from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.discovery.shares import Proportion, allowed, exact
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
+from holdstrue.typing import I32, I64, U64
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Progress = Callable[[float, str], None]
 
 

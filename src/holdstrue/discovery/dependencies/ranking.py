@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.values import Family, family_of
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.rules.model import DC, FD, Body, Key
+from holdstrue.typing import I64, U64
 
 KEY_NAMES = re.compile(
     r"(?:^|[\W_])(?:id|ids|key|code|no|nr|num|number|uuid|guid|sku|isbn|iban|ssn|ean|iata|icao|email|login)(?:$|[\W_])"
@@ -146,7 +146,7 @@ MOST_RELATED = 600
 """So many of the best FDs are looked through for those that follow from others. Chosen, not tuned."""
 
 
-def follow_from_others(lefts: NDArray[np.uint64], targets: NDArray[np.int64], middle: NDArray[np.uint64]) -> list[bool]:
+def follow_from_others(lefts: U64, targets: I64, middle: U64) -> list[bool]:
     """Which FDs, given best first, follow from others by transitivity through the columns of `middle`.
 
     With NULL as unknown an FD carries over only through columns that are never NULL. Of FDs that follow

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
@@ -22,9 +21,8 @@ from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
+from holdstrue.typing import I64, U64, Mask
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 Progress = Callable[[float, str], None]
 
 MOST_WORDS = 1 << 24
@@ -164,7 +162,7 @@ class Search:
             owners.append((cover, places, lines))
         return distinct, wanted, owners
 
-    def _note(self, broken: U64, done: NDArray[np.bool_], chosen: I64, owners: list[tuple[Cover, I64, I64]]) -> int:
+    def _note(self, broken: U64, done: Mask, chosen: I64, owners: list[tuple[Cover, I64, I64]]) -> int:
         """Mark left sides that passed; returns how many of those tested failed."""
         for cover, places, lines in owners:
             mine = lines < chosen.size

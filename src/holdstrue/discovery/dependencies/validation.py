@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.workers import Workers
 from holdstrue.kernels import extents, partitions
 from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, U64, Mask
 
 BUDGET = 20_000_000
 """Rows looked at between two looks at the clock, some tenths of a second. Chosen, not tuned."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import family_of
 from holdstrue.discovery.inclusions.contents import Compare, Content, comparable, content_of, tuple_of
 from holdstrue.errors import ChangeError
 from holdstrue.rules.model import Inclusion
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import Mask
 
 
 @dataclass(frozen=True)

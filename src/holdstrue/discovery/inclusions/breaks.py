@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import PROCESS
 from holdstrue.discovery.inclusions.attributes import Attribute, Contents
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.index.numbering import Numbering
 from holdstrue.rules.model import Inclusion
-
-I64 = NDArray[np.int64]
+from holdstrue.typing import I64
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import OPEN
 from holdstrue.discovery.inclusions.sharded import Sharded
@@ -24,11 +23,7 @@ from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import digest
 from holdstrue.kernels import inclusions as kernels
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I32, I64, U64, Mask
 
 _CHUNK = 1 << 18
 """Values whose sets are looked at together while loading. Chosen, not tuned."""

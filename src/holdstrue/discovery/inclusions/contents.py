@@ -8,16 +8,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known, plain
 from holdstrue.data.content import digests
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import common_families, family_of
 from holdstrue.kernels import digest
+from holdstrue.typing import U64, Mask
 
-U64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 Compare: TypeAlias = Literal["types", "text"]
 """Whether values of different families differ, or are compared by their text."""
 

@@ -14,15 +14,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.sharded import Sharded
 from holdstrue.discovery.inclusions.tally import Column, Tally
 from holdstrue.discovery.inclusions.values import Values
 from holdstrue.index.numbering import Snapshot
-
-I64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from holdstrue.typing import I64, Mask
 
 SHARDS = 8
 """Shards of a structure in one process: a table doubles in eighths. Chosen, not tuned."""

@@ -2,7 +2,7 @@
 
 A batch appends one run, its net counts, and commits. Once the log holds a sixteenth of the values, the
 shards are written anew one after the other and mapped again, so that memory holds what batches touched
-since, not the values: the state may be larger than memory. `io/store.py` says how a commit is atomic.
+since, not the values: the state may be larger than memory. `state/store.py` says how a commit is atomic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
 from holdstrue.discovery.turnover import Turnover
 from holdstrue.errors import StateError
 from holdstrue.index.numbering import Snapshot, nested
-from holdstrue.io.store import RunFile, Store
+from holdstrue.state.store import RunFile, Store
 
 KIND = "inclusions"
 CHECKPOINT_SHARE = 16

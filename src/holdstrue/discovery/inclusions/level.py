@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import Seed
 from holdstrue.discovery.inclusions.attributes import Attribute, Changes, Contents
@@ -17,8 +16,8 @@ from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.typing import I64
 
-I64 = NDArray[np.int64]
 Tables = Callable[[str], pa.Table]
 """Gives a table as it is now, whole; asked only when tuples of new columns must be counted."""
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.attributes import Changes, inclusion
 from holdstrue.discovery.inclusions.candidates import candidates
@@ -26,8 +25,7 @@ from holdstrue.discovery.shares import Proportion
 from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested
-
-Mask = NDArray[np.bool_]
+from holdstrue.typing import Mask
 
 LEVEL_SHARDS = 1
 """Tuples lie in one shard: a level is counted in one process."""

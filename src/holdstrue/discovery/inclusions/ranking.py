@@ -31,7 +31,6 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known, numbers, plain
 from holdstrue.data.content import doubles, limbs, whole_numbers
@@ -41,6 +40,7 @@ from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.unary import FoundInclusion
 from holdstrue.errors import DataError
 from holdstrue.rules.model import Inclusion
+from holdstrue.typing import F64
 
 NEARLY_A_KEY = 0.5
 """From this `key` on a right side counts as one that can be referred to."""
@@ -190,7 +190,7 @@ class _Ranges:
         return self._tables[table].column(column)
 
 
-def _sizes(array: pa.Array) -> NDArray[np.float64] | None:
+def _sizes(array: pa.Array) -> F64 | None:
     """The known values as doubles, which is near enough: a range is a hint, not a proof. None for text and bytes."""
     match family_of(array.type):
         case "text" | "bytes":

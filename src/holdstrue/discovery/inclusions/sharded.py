@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.values import Values
 from holdstrue.index.numbering import Snapshot, nested, unnested
-
-I64 = NDArray[np.int64]
+from holdstrue.typing import I64
 
 
 class Sharded(ABC):

@@ -16,10 +16,7 @@ from holdstrue.discovery.inclusions.contents import Content
 from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Numbering
 from holdstrue.kernels import inclusions as kernels
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64, Mask
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> Tally:
     return net(hi, lo, member, owner, steps, attributes)
 
 
-def net(hi: U64, lo: U64, member: NDArray[np.bool_], owner: I32, steps: I32, attributes: int) -> Tally:
+def net(hi: U64, lo: U64, member: Mask, owner: I32, steps: I32, attributes: int) -> Tally:
     """Net changes of entries `(value, attribute, step)`, each given by one place of the arrays."""
     numbering = Numbering()
     groups = numbering.assign(hi, lo, member)

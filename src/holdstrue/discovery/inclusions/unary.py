@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.seed import Seed
 from holdstrue.discovery.inclusions.attributes import (
@@ -39,8 +38,8 @@ from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.rules.model import Inclusion
+from holdstrue.typing import Mask
 
-Mask = NDArray[np.bool_]
 Progress = Callable[[float, str], None]
 StructureKind: TypeAlias = Literal["counters", "clusters"]
 

@@ -7,17 +7,13 @@ Memory: a value takes 4 bytes and 27 to 37 for its digest and cell, an attribute
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.inclusions.tally import Column, Tally
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import inclusions as kernels
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
+from holdstrue.typing import I32, I64, U64
 
 COMPACT_FROM = 4096
 """Fewer values than this are never compacted. Chosen, not tuned."""

@@ -1,1 +1,0 @@
-"""Reading data and changes, and the state directory: all that touches files."""

@@ -1,6 +1,0 @@
-"""Changes as people have them, one file a kind of feed, all brought to `holdstrue.data.changes.Changes`."""
-
-from holdstrue.io.feeds.diff import diff_tables
-from holdstrue.io.feeds.reading import FEEDS, read_changes
-
-__all__ = ["FEEDS", "diff_tables", "read_changes"]

@@ -1,0 +1,119 @@
+"""From scratch: one pass over the needed columns of each table, then every check (paper 002)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.data.notes import Notes
+from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.ordering import order_notes, ordered_text
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.monitor.report import Report
+from holdstrue.plan.bind import require_columns
+from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
+from holdstrue.rules.file import load_rules
+from holdstrue.rules.types import Declared, types_of_table, with_types
+from holdstrue.sources.fit import plain_table
+from holdstrue.sources.read import read_table, schema_of
+from holdstrue.sources.validity import validated
+
+
+def check(
+    data: Any,
+    rules: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    tables: Mapping[str, Any] | None = None,
+    limit: int | None = 1000,
+    index: IndexKind = "blocks",
+    types: Mapping[str, str] | None = None,
+    **read: Any,
+) -> Report:
+    """Find every violation of the rules in a table.
+
+    Parameters
+    ----------
+    data
+        A path (CSV, Parquet, Arrow IPC, JSON lines; a glob for several files), a pyarrow Table, a
+        pandas or polars data frame; a mapping from names to such for several tables.
+    rules
+        Anything `load_rules` takes: a file, rule texts, rules.
+    key
+        Columns that name a row in the result; without it rows are named by their number from 0.
+    tables
+        Further tables by name, for inclusion dependencies.
+    limit
+        How many violations the report lists; counts are always exact.
+    types
+        What columns hold, beside what the rule file declares: `{"born": "date(%d.%m.%Y)"}`, and
+        `{"orders.day": "date"}` for a further table (see `read_table`).
+    read
+        Options of `read_table`: `encoding`, `format`, `delimiter`, `null_values`.
+
+    Complexity: O(rows) for keys, FDs and one-row rules, O(rows log rows) for rules with up to two
+    inequalities, whatever the number of violations.
+    """
+    unknown = set(read) - {"encoding", "format", "delimiter", "null_values"}
+    if unknown:
+        raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
+    if limit is not None and limit < 0:
+        raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
+    ruleset = with_types(load_rules(rules), types)
+    others = dict(tables or {})
+    if _are_tables(data):
+        others = {**data, **others}
+        main = main_table(ruleset, tuple(others))
+        if main not in others:
+            raise HoldstrueError(f"the rules speak of a table {main!r}", hint=f"the tables are {', '.join(others)}")
+        data = others.pop(main)
+    else:
+        main = main_table(ruleset, tuple(others))
+    needed = needed_columns(ruleset, main)
+    own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
+    sources = {name: source for name, source in {main: data, **others}.items() if name in needed}
+    declared = {name: types_of_table(ruleset.types, name, main, (main, *others)) for name in sources}
+    schemas = {name: _schema(source, read, declared[name]) for name, source in sources.items()}
+    require_columns(ruleset, main, schemas)
+    for column in own:
+        if column not in schemas[main].names:
+            raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
+    loaded: dict[str, pa.Table] = {}
+    notes = Notes()
+    for name, source in sources.items():
+        columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
+        types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
+        loaded[name] = (
+            plain_table(validated(source.select(columns), "the table"))
+            if isinstance(source, pa.Table) and not types_read
+            else read_table(source, columns=columns, types=types_read, notes=notes, **read)
+        )
+    found = {name: table.schema for name, table in loaded.items()}
+    plan = compile_rules(ruleset, main, found, index)
+    ordered = ordered_text(ruleset, main, found)
+    notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
+    engine = Engine(plan, found, keyed=False)
+    nobody = np.empty(0, dtype=np.int32)
+    engine.apply(
+        {name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()},
+        0,
+    )
+    return Report.of(engine, {main: own}, limit, notes)
+
+
+def _are_tables(data: Any) -> bool:
+    """Whether a mapping is of tables by name rather than of values by column."""
+    if not isinstance(data, Mapping) or hasattr(data, "__arrow_c_stream__") or not data:
+        return False
+    return all(
+        isinstance(part, str | PathLike) or hasattr(part, "column_names") or hasattr(part, "columns")
+        for part in data.values()
+    )
+
+
+def _schema(source: Any, read: Mapping[str, Any], declared: Mapping[str, Declared]) -> pa.Schema:
+    return schema_of(source, types=declared, **read)

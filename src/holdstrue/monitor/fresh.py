@@ -1,0 +1,233 @@
+"""A check from scratch: rows go to the shards of the routes, each is checked by the same engine, nothing is kept.
+
+How the stages are run is left to a `Runner`: Spark in earnest, plain loops in tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.detect.delta import RuleResult
+from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
+from holdstrue.detect.ordering import order_notes, ordered_text
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.monitor.views import status_of
+from holdstrue.plan.bind import require_columns
+from holdstrue.plan.compile import IndexKind, Plan, compile_rules, needed_columns, table_of
+from holdstrue.rules.model import RuleSet
+from holdstrue.rules.types import Declared, types_of_table
+from holdstrue.shards.dispatch import first_rows
+from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
+from holdstrue.shards.job import Job
+from holdstrue.shards.layout import HOME, Columns, Layout
+from holdstrue.shards.ledger import Distinct, Ledger
+from holdstrue.shards.reading import Listing, Violating
+from holdstrue.shards.routes import Routes, loaded
+from holdstrue.shards.runner import Frame, Runner, Shape
+from holdstrue.shards.tables import plain_field
+from holdstrue.shards.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
+
+ROW = ":row"
+"""Names the rows of a table that has no key: their partition and their place in it."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found, and where from."""
+
+    results: tuple[RuleResult, ...]
+    rows: Mapping[str, int]
+    lists: tuple[pa.Table, ...]
+    ledger: Ledger
+    source: Source
+    notes: tuple[str, ...]
+
+
+def from_scratch(
+    runner: Runner,
+    frames: Mapping[str, Frame],
+    rules: RuleSet,
+    main: str,
+    key: Sequence[str],
+    most: int,
+    index: IndexKind,
+    shape: Shape,
+) -> Checked:
+    """Check the tables of a data base; the rows of `main` are named by `key`, all others by their numbers."""
+    declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
+    keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
+    plan = compile_rules(rules, main, kept, index)
+    notes = _order_notes(runner, plan, sources, declared)
+    probe = shape.blocks is None
+    layout, width = _layout(runner, plan, keys, sources, shape, counted=not probe)
+    while True:
+        job = Job(layout, width, most, probing=probe)
+        source = Source(runner, job, tuple((sources[name], Fresh(job, name)) for name in sources))
+        ledger = Ledger(layout)
+        heard = ledger.heard(list(runner.run(source.work, [Routes(job)], width)))
+        if not heard.crowded:
+            break
+        # counting and sampling first would cost every small check more than the work it saves
+        probe = False
+        layout, width = _layout(runner, plan, keys, sources, shape, counted=True)
+    ledger = ledger.after(heard)
+    rows = {name: heard.counted.get(name, 0) for name in kept}
+    distinct = source.told_apart(ledger)
+    results = []
+    for number, rule in enumerate(rules):
+        counts = ledger.counts(number, distinct)
+        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows[table_of(rule, main)])))
+    return Checked(tuple(results), rows, heard.lists, ledger, source, notes)
+
+
+def _order_notes(
+    runner: Runner, plan: Plan, sources: Mapping[str, Frame], declared: Mapping[str, Mapping[str, Declared]]
+) -> tuple[str, ...]:
+    """What there is to say about text that rules order, by its first rows."""
+
+    def values(table: str, name: str) -> Any:
+        return runner.sample(runner.select(sources[table], [name]), ORDER_SAMPLE, 0).column(0)
+
+    ordered = ordered_text(plan.rules, plan.main, plan.schemas)
+    return tuple(order_notes(ordered, values, declared.__getitem__))
+
+
+def _tables(
+    runner: Runner,
+    frames: Mapping[str, Frame],
+    rules: RuleSet,
+    main: str,
+    key: Sequence[str],
+    declared: Mapping[str, Mapping[str, Declared]],
+) -> tuple[dict[str, tuple[str, ...]], dict[str, pa.Schema], dict[str, Frame]]:
+    """By table the key, the columns that are read and the frame that holds them."""
+    needed = needed_columns(rules, main)
+    frames = {n: runner.declared(frame, declared[n], None) for n, frame in frames.items() if n in needed}
+    schemas = {name: runner.schema(frame) for name, frame in frames.items()}
+    require_columns(rules, main, schemas)
+    for name in key:
+        if main in schemas and name not in schemas[main].names:
+            raise DataError(f"no key column {name!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
+    keys = {name: tuple(key) if name == main and key else (ROW,) for name in frames}
+    kept, sources = {}, {}
+    for name, frame in frames.items():
+        wanted = [n for n in dict.fromkeys((*keys[name], *needed[name])) if n in schemas[name].names]
+        kept[name] = pa.schema([plain_field(schemas[name].field(n)) for n in wanted])
+        sources[name] = runner.select(frame, wanted)
+        if keys[name] == (ROW,):
+            kept[name] = kept[name].append(pa.field(ROW, pa.int64()))
+            sources[name] = runner.numbered(sources[name], ROW)
+    return keys, kept, sources
+
+
+def _layout(
+    runner: Runner,
+    plan: Plan,
+    keys: Mapping[str, tuple[str, ...]],
+    sources: Mapping[str, Frame],
+    shape: Shape,
+    *,
+    counted: bool,
+) -> tuple[Layout, int]:
+    """Shards, blocks and hot places for tables of this size, and the number of tasks."""
+    tasks = shape.tasks or runner.tasks()
+    counts = {name: runner.count(frame) if counted else 0 for name, frame in sources.items()}
+    rows = sum(counts.values())
+    # shards are not kept, so one a task will do
+    layout = Layout.of(plan, keys, shape.shards or tasks, shape.blocks or blocks_for(tasks, rows))
+    samples = {
+        name: runner.sample(frame, SAMPLE, counts[name]).cast(plan.schemas[name])
+        for name, frame in sources.items()
+        if counts[name] and counts[name] >= shape.hot_from and layout.blocks > 1
+    }
+    return layout.with_hot(hot_places(layout, tasks, samples)), min(tasks, len(layout.spots))
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The stage that sends the rows of a table to all shards that check them; nothing is kept."""
+
+    job: Job
+    table: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows in, messages out."""
+        return send(self._messages(batches))
+
+    def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+        layout, total = self.job.layout, 0
+        try:
+            for batch in batches:
+                schema = layout.plan.schemas[self.table]
+                rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+                total += rows.num_rows
+                columns = Columns(rows)
+                home, block, _ = layout.home(self.table, columns)
+                if layout.home_checks:
+                    sent = rows.append_column(OP, pa.array(np.zeros(rows.num_rows, dtype=np.uint8)))
+                    sent = sent.append_column(SHARD, pa.array(home))
+                    yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
+                yield from first_rows(self.job, self.table, columns, block)
+            yield say(SUMMARY, {"counted": {self.table: total}})
+        except HoldstrueError as error:
+            yield failure(error, HOME)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data frames of a check, from which everything can be found again."""
+
+    runner: Runner
+    job: Job
+    work: tuple[tuple[Frame, Fresh], ...]
+
+    def told_apart(self, ledger: Ledger) -> Distinct:
+        """What only telling rows and groups apart can count, for rules whose rows several shards hold."""
+        numbered = self.numbered()
+        violating = Violating.of(ledger, numbered.job)
+        if not violating.rules:
+            return Distinct()
+        stage = FreshViolating(numbered.job, violating)
+        return violating.counted(self.runner.distinct(stage, self.job.tasks, numbered.work))
+
+    def numbered(self) -> Source:
+        """The same with rows named by their numbers: several rows may share a key, and each of them counts."""
+        layout = self.job.layout
+        schemas = dict(layout.plan.schemas)
+        frames = {stage.table: frame for frame, stage in self.work}
+        for name in (name for name, key in layout.keys.items() if key != (ROW,)):
+            schemas[name] = schemas[name].append(pa.field(ROW, pa.int64()))
+            frames[name] = self.runner.numbered(frames[name], ROW)
+        plan = replace(layout.plan, schemas=schemas)
+        job = replace(self.job, layout=replace(layout, plan=plan, keys=dict.fromkeys(layout.keys, (ROW,))))
+        return replace(self, job=job, work=tuple((frame, Fresh(job, name)) for name, frame in frames.items()))
+
+
+@dataclass(frozen=True)
+class FreshViolating:
+    """Violating rows of shards that are made on the way."""
+
+    job: Job
+    violating: Violating
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Messages in, (number, hi, lo) out."""
+        for number, shard, own in loaded(self.job, batches):
+            yield from self.violating.of_shard(number, shard, own)
+
+
+@dataclass(frozen=True)
+class FreshListing:
+    """Violations of shards that are made on the way."""
+
+    listing: Listing
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Messages in, lists of violations out."""
+        for number, shard, own in loaded(self.listing.job, batches):
+            yield from self.listing.of_shard(number, shard, own)

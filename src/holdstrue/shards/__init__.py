@@ -1,0 +1,1 @@
+"""A state in shards: where rows lie and meet, and the stages of a batch. Knows nothing of Spark."""

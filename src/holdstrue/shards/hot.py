@@ -1,0 +1,49 @@
+"""Hot places: keys so frequent that their rows must be spread over tasks, found in a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.shards.layout import Columns, Digest, Layout
+
+SPREAD_FROM = 500_000
+"""Smaller tables are not spread: one task does them in a fraction of a second, and a grid repeats rows."""
+
+CROWDED = 2_000_000
+"""A shard with more rows makes a check that kept no count of its rows look for hot keys and start anew."""
+
+SAMPLE = 20_000
+SEEN_AT_LEAST = 32
+"""So often must a key be in the sample, so that chance alone makes no key hot."""
+
+
+def blocks_for(tasks: int, rows: int) -> int:
+    """How many blocks the grid of a hot place has: cells for all tasks, since r blocks make r (r + 1) / 2 cells.
+
+    Two blocks would put all rows into one cell, so there are three at least.
+
+    >>> blocks_for(2, 10**6), blocks_for(16, 10**6), blocks_for(100, 10**6), blocks_for(100, 1000)
+    (3, 6, 14, 1)
+    """
+    if tasks < 2 or rows < SPREAD_FROM:
+        return 1
+    return max(3, int(np.ceil((np.sqrt(8 * tasks + 1) - 1) / 2)))
+
+
+def hot_places(layout: Layout, tasks: int, samples: Mapping[str, pa.Table]) -> dict[int, list[Digest]]:
+    """By route the places that hold more than half a task's share of the rows. Complexity: O(sample * routes)."""
+    found: dict[int, list[Digest]] = {}
+    for number, route in enumerate(layout.routes):
+        for side in dict.fromkeys((route.t, route.s)):
+            sample = samples.get(side.table)
+            if sample is None or not sample.num_rows or not side.columns:
+                continue
+            hi, lo, usable = layout.digest(number, side, Columns(sample))
+            both = np.stack((hi[usable], lo[usable]), axis=1)
+            distinct, counts = np.unique(both, axis=0, return_counts=True)
+            often = counts >= max(SEEN_AT_LEAST, sample.num_rows / (2 * tasks))
+            found.setdefault(number, []).extend((int(a), int(b)) for a, b in distinct[often])
+    return found

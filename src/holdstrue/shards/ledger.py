@@ -1,0 +1,190 @@
+"""What the shards of a state say, put together: counts by rule, and what a batch did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.detect.delta import RuleCounts, Step
+from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.shards.layout import HOME, Layout
+from holdstrue.shards.routing import Route
+from holdstrue.shards.wire import SUMMARY, Message, raised
+from holdstrue.state.store import RunFile
+
+ROWS, PAIRS, GROUPS = range(3)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What all tasks of a batch said."""
+
+    shards: Mapping[str, Any]
+    """By number the shards that changed."""
+    steps: Mapping[int, tuple[int, int]]
+    """By check the violations added and removed, before those that moved are taken off."""
+    kept: Mapping[int, int]
+    """By check the violations that only moved."""
+    files: tuple[RunFile, ...]
+    lists: tuple[pa.Table, ...]
+    counted: Mapping[str, int]
+    """By table the rows that were read, where a check keeps nothing."""
+    crowded: bool
+    """Whether a shard got too many rows to check them alone."""
+    overflow: bool
+    """Whether a batch that was said to be small was not."""
+    moved: bool
+    """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
+    notes: tuple[str, ...] = ()
+    """What there is to know about how the changes were read."""
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """What is counted by telling rows and groups apart, where several shards hold the same ones."""
+
+    rows: Mapping[int, int] = field(default_factory=dict)
+    """By rule its violating rows."""
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """By check its violating groups in hot places."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every shard with its files, rows and counts."""
+
+    layout: Layout
+    shards: Mapping[str, Any] = field(default_factory=dict)
+
+    def heard(self, messages: list[Message]) -> Settled:
+        """Read what the tasks said; raises what went wrong in them."""
+        raised(messages)
+        shards: dict[str, Any] = {}
+        steps: dict[int, tuple[int, int]] = {}
+        kept: dict[int, int] = {}
+        counted: dict[str, int] = {}
+        files, lists, left, entered, crowded, overflow = [], [], 0, 0, False, False
+        notes: dict[str, None] = {}
+        for message in messages:
+            if message.kind != SUMMARY:
+                continue
+            if message.name == "list":
+                lists.append(message.table())
+                continue
+            said = message.data()
+            for check, count in said.get("kept", {}).items():
+                kept[int(check)] = kept.get(int(check), 0) + count
+            for table, count in said.get("counted", {}).items():
+                counted[table] = counted.get(table, 0) + count
+            notes |= dict.fromkeys(said.get("notes", ()))
+            crowded |= "crowded" in said
+            overflow |= "overflow" in said
+            if "moved" in said:
+                left, entered = left + said["moved"][0], entered + said["moved"][1]
+            if "list" in said:
+                files.append(RunFile.of(said["list"]))
+            if "shard" in said:
+                runs = said.get("runs", {})
+                shards[str(said["shard"])] = runs | {"rows": said["rows"], "tallies": said["tallies"]}
+                weight = self.layout.spots[said["shard"]].weight
+                for check, (added, removed) in said["steps"].items():
+                    before = steps.get(int(check), (0, 0))
+                    steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
+        return Settled(
+            shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered),
+            tuple(notes),
+        )  # fmt: skip
+
+    def after(self, settled: Settled) -> Ledger:
+        """The ledger when the batch is in."""
+        return replace(self, shards={**self.shards, **settled.shards})
+
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has."""
+        found = dict.fromkeys(self.layout.plan.schemas, 0)
+        for number, shard in self.shards.items():
+            if self.layout.spots[int(number)].route == HOME:
+                for table, count in shard["rows"].items():
+                    found[table] += count
+        return found
+
+    def tally(self, check: int) -> tuple[int, int, int]:
+        """Rows, pairs and groups of a check; rows count more than once where they are in several shards.
+
+        The groups of a hot place are counted where it is one group, and left out where it is divided.
+        """
+        total = [0, 0, 0]
+        hot: dict[int, int] = {}
+        for number, shard in self.shards.items():
+            counts = shard["tallies"].get(str(check))
+            if counts is None:
+                continue
+            spot = self.layout.spots[int(number)]
+            total[ROWS] += counts[ROWS]
+            total[PAIRS] += spot.weight * counts[PAIRS]
+            if spot.hot < 0:
+                total[GROUPS] += counts[GROUPS]
+            elif counts[GROUPS] and not self._finer(check):
+                hot[spot.hot] = hot.get(spot.hot, 0) + spot.weight * counts[PAIRS]
+        # a place is in several cells
+        total[GROUPS] += sum(pairs > 0 for pairs in hot.values())
+        return total[ROWS], total[PAIRS], total[GROUPS]
+
+    def counts(self, rule: int, distinct: Distinct | None = None) -> RuleCounts:
+        """How a rule stands; rows and groups are right where `distinct` has those that are scattered and divided."""
+        known = distinct or Distinct()
+        tallies = {check: self.tally(check) for check in self.checks_of(rule)}
+        rows = known.rows.get(rule, sum(tally[ROWS] for tally in tallies.values()))
+        pairs = sum(tally[PAIRS] for check, tally in tallies.items() if not self._single(check))
+        single = sum(tally[ROWS] for check, tally in tallies.items() if self._single(check))
+        groups = sum(tally[GROUPS] + known.groups.get(check, 0) for check, tally in tallies.items())
+        return RuleCounts(rows, pairs, groups, pairs + single)
+
+    def steps(self, settled: Settled) -> dict[str, Step]:
+        """What the batch did to each rule."""
+        found = {}
+        for number, rule in enumerate(self.layout.plan.rules):
+            own = self.checks_of(number)
+            kept = sum(settled.kept.get(check, 0) for check in own)
+            added, removed = (sum(settled.steps.get(check, (0, 0))[side] for check in own) - kept for side in (0, 1))
+            found[rule.name] = Step(added, removed, self.counts(number).open)
+        return found
+
+    def checks_of(self, rule: int) -> list[int]:
+        """Numbers of the checks of a rule."""
+        return [n for n, check in enumerate(self.layout.plan.checks) if check.rule == rule]
+
+    def scattered(self, rule: int) -> bool:
+        """Whether a violating row of the rule may be counted in several shards."""
+        checks = [check for check in self.checks_of(rule) if any(self.tally(check))]
+        return len(checks) > 1 or any(self._spread(check) for check in checks)
+
+    def divided(self, check: int) -> bool:
+        """Whether a hot place holds several violating groups of the check, each of them in several cells."""
+        return self._finer(check) and self._hot(check)
+
+    def _finer(self, check: int) -> bool:
+        """Whether rows that agree on the check's columns agree on more than those that its route places them by."""
+        own = self.layout.plan.checks[check]
+        if not isinstance(own, GroupCheck | PairCheck) or not own.grouped:
+            return False
+        return set(own.lhs) != set(self._route(check).t.columns)
+
+    def _spread(self, check: int) -> bool:
+        return not self._single(check) and (self._route(check).kind == "cross" or self._hot(check))
+
+    def _hot(self, check: int) -> bool:
+        return any(
+            str(check) in shard["tallies"]
+            for number, shard in self.shards.items()
+            if self.layout.spots[int(number)].hot >= 0
+        )
+
+    def _route(self, check: int) -> Route:
+        return next(route for route in self.layout.routes if check in route.checks)
+
+    def _single(self, check: int) -> bool:
+        return isinstance(self.layout.plan.checks[check], RowCheck | ReferenceCheck)

@@ -1,0 +1,74 @@
+"""Where the stages of a batch or a check are run, and into how many parts their work is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from holdstrue.errors import HoldstrueError
+from holdstrue.rules.types import Declared
+from holdstrue.shards.wire import Message
+
+HOT_FROM = 2_000_000
+"""From so many rows on a first batch is sampled for hot keys; below, one shard holds any key easily."""
+
+Stage: TypeAlias = Any
+Frame: TypeAlias = Any
+Sources: TypeAlias = Sequence[tuple[Frame | None, Stage]]
+"""Data frames (None: the numbers of the tasks), each with the stage that reads it."""
+
+
+class Runner(Protocol):
+    """Where stages run. A stage turns record batches into record batches and can be sent to another process."""
+
+    def schema(self, frame: Frame) -> pa.Schema:
+        """Columns and types of a data frame."""
+
+    def select(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """Some columns."""
+
+    def numbered(self, frame: Frame, name: str) -> Frame:
+        """The same rows with one more column, the last, that numbers them."""
+
+    def gathered(self, frame: Frame) -> Frame:
+        """The same rows, in their order, in one partition."""
+
+    def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
+        """The frame with its columns as declared; `known` are the types that earlier values decided."""
+
+    def count(self, frame: Frame) -> int:
+        """How many rows there are."""
+
+    def sample(self, frame: Frame, rows: int, of: int) -> pa.Table:
+        """About so many rows, out of so many."""
+
+    def tasks(self) -> int:
+        """How many tasks run at a time."""
+
+    def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
+        """Send each frame through its stage, then all messages through the stages."""
+
+    def distinct(self, stage: Stage, tasks: int, sources: Sources = ()) -> dict[int, int]:
+        """Count the distinct rows that a stage gives, by their first column.
+
+        It gets the messages of the sources, or where there are none the numbers of the tasks.
+        """
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a state is to be laid out where its own numbers are not yet fixed."""
+
+    shards: int | None = None
+    blocks: int | None = None
+    tasks: int | None = None
+    hot_from: int = HOT_FROM
+
+    def __post_init__(self) -> None:
+        for name in ("shards", "blocks", "tasks"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HoldstrueError(f"{name} is {value}", hint="give a number of at least 1, or leave it out")

@@ -1,0 +1,152 @@
+"""Changes as they come in a data frame, brought to the neutral form and sent to their homes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes, Places, Source
+from holdstrue.data.notes import Notes
+from holdstrue.detect.resolve import fitted
+from holdstrue.errors import HoldstrueError
+from holdstrue.rules.types import Declared
+from holdstrue.shards.dispatch import first_rows
+from holdstrue.shards.job import Job
+from holdstrue.shards.layout import HOME, Columns
+from holdstrue.shards.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, say, send, to_tasks
+from holdstrue.sources.feeds import read_changes
+from holdstrue.sources.feeds.changelog import read_log
+from holdstrue.sources.feeds.delta import DELTA
+from holdstrue.sources.feeds.iceberg import ICEBERG
+from holdstrue.sources.feeds.reading import Opened, open_changes
+from holdstrue.sources.feeds.target import Target
+from holdstrue.sources.files import Options
+from holdstrue.typing import I64
+
+COMMIT = ":commit"
+PATH = "path"
+SOMEWHERE = "a partition of the changes"
+"""What errors call the place of rows that came in a data frame."""
+
+PARTITION: ContextVar[int] = ContextVar("partition", default=0)
+"""The number of the partition that this task reads, where a runner knows it."""
+
+_PARTITION_ROWS = 1 << 40
+"""Rows are in order inside a partition, and partitions in the order of their numbers."""
+
+_LOGS = {"delta": DELTA, "iceberg": ICEBERG}
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """The stage that reads a data frame of changes of one table."""
+
+    job: Job
+    table: str
+    feed: str
+    """append, ops, debezium, delta or iceberg; `files` for a data frame of paths of change files."""
+    op_column: str | None = None
+    first: bool = False
+    """Whether these are the first rows of the state, which go to homes and routes at once."""
+    read: Mapping[str, Any] = field(default_factory=dict)
+    seen: pa.Schema | None = None
+    """All columns of the table, kept or not."""
+    types: Mapping[str, Declared] = field(default_factory=dict)
+    """What is declared of the columns of change files."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of changes in, messages out."""
+        return send(self.messages(batches))
+
+    def messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+        """The messages themselves."""
+        at = PARTITION.get() * _PARTITION_ROWS
+        notes = Notes()
+        try:
+            for batch in batches:
+                for part, commits in self._changes(pa.Table.from_batches([batch]), at, notes):
+                    yield from self.sent(part, commits, at)
+                    at += len(part)
+            if notes:
+                yield say(SUMMARY, {"notes": list(notes)})
+        except HoldstrueError as error:
+            yield failure(error, HOME)
+
+    def _units(self, target: Target) -> dict[str, str]:
+        """The units that were given for columns that are kept."""
+        return {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
+
+    def _target(self) -> Target:
+        schema = self.job.layout.plan.schemas[self.table]
+        return Target(self.job.layout.keys[self.table], schema, "ignore")
+
+    def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
+        target = self._target()
+        if self.feed == "files":
+            # a file may have all columns of the table, and a column of the table is never an operation
+            kept = frozenset(self.job.layout.plan.schemas[self.table].names)
+            whole = Target(target.key, self.seen, needed=kept, notes=notes)
+            for path in rows.column(PATH).to_pylist():
+                opened = open_file(path, whole, {**self.read, "types": self.types})
+                if opened.feed in _LOGS:
+                    # a commit may lie in several files, so that only the rows' homes can settle it
+                    yield _log(opened.table, opened.places, whole, opened.feed)
+                else:
+                    yield opened.changes(), None
+            return
+        if self.feed in _LOGS:
+            position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
+            yield _log(rows, Places((Source(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
+            return
+        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": self._units(target)}
+        yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None
+
+    def sent(self, changes: Changes, commits: I64 | None, at: int) -> Iterator[Message]:
+        """Changes to their homes; first rows also to the routes."""
+        rows = self._complete(changes)
+        columns = Columns(rows)
+        home, block, _ = self.job.layout.home(self.table, columns)
+        sent = rows.append_column(OP, pa.array(changes.ops))
+        sent = sent.append_column(SEQ, pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64)))
+        sent = sent.append_column(SHARD, pa.array(home))
+        if commits is not None:
+            sent = sent.append_column(COMMIT, pa.array(commits))
+        yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
+        if self.first:
+            yield from first_rows(self.job, self.table, columns, block)
+
+    def _complete(self, changes: Changes) -> pa.Table:
+        """All kept columns; those that a batch of deletes leaves out are NULL."""
+        schema = self.job.layout.plan.schemas[self.table]
+        return fitted(changes, schema, self.job.layout.keys[self.table])
+
+
+def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
+    """Read a change file by its path as Spark writes it."""
+    local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
+    known = {name: value for name, value in read.items() if name in ("feed", "op_column", "format")}
+    asked = {name: value for name, value in read.items() if name not in (*known, "units")}
+    target = replace(target, units=read.get("units", {}))
+    if "null_values" in asked:
+        asked["null_values"] = tuple(asked["null_values"])
+    return open_changes(local, target, options=Options(None, target.schema, notes=target.notes, **asked), **known)
+
+
+def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> pa.Schema:
+    """The types that columns which were all NULL so far have in some change files. Complexity: O(size of the files)."""
+    found: dict[str, pa.DataType] = {}
+    for path in paths:
+        for column in open_file(path, target, read).changes().rows.schema:
+            if not pa.types.is_null(column.type):
+                found.setdefault(column.name, column.type)
+    return pa.schema(found)
+
+
+def _log(rows: pa.Table, places: Places, target: Target, feed: str) -> tuple[Changes, I64]:
+    changes, roles, commits = read_log(rows, places, target, _LOGS[feed])
+    return Changes(changes.rows, roles, changes.places), commits

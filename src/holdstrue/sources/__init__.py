@@ -1,0 +1,1 @@
+"""Reading data and changes: files, tables, change feeds."""

@@ -1,0 +1,125 @@
+"""Changelogs of table formats: rows that left and rows that came, in numbered commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
+from holdstrue.errors import ChangeError
+from holdstrue.sources.feeds.matching import number_rows
+from holdstrue.sources.feeds.target import Target, read_words
+from holdstrue.typing import I64, U8, Mask
+
+CAME, CAME_AFTER, LEFT, LEFT_BEFORE = range(4)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table format writes its changelog."""
+
+    name: str
+    kind_column: str
+    order_column: str
+    other_columns: tuple[str, ...]
+    words: dict[str, int]
+
+
+def changelog_changes(table: pa.Table, places: Places, target: Target, layout: Layout) -> Changes:
+    """The changes of a changelog, ordered by commit.
+
+    A commit is one step from a state of the table to the next and says nothing about order inside
+    it. So, inside a commit, a row that left and one that came with the same key are an update; a row
+    that left alone is a delete, also where an update changed its key; a row that came alone is an
+    insert, unless the feed was written without before images.
+
+    Runtime complexity: O(n) and a sort by commit.
+    """
+    changes, roles, commits = read_log(table, places, target, layout)
+    return settled(changes, roles, commits, target.key)
+
+
+def read_log(table: pa.Table, places: Places, target: Target, layout: Layout) -> tuple[Changes, U8, I64]:
+    """The rows of a changelog ordered by commit, with what happened to each (its role) and in which commit."""
+    for name in (layout.kind_column, layout.order_column):
+        if name not in table.column_names:
+            raise ChangeError(
+                f"{places.sources[0].name} has no column {name!r}, so it is not a changelog of {layout.name}",
+                hint=f"keep {layout.kind_column} and {layout.order_column} when you write the feed",
+            )
+    kinds = table.column(layout.kind_column)
+    roles = read_words(kinds, layout.words, layout.kind_column, places, "change type")
+    commits = _commits(table, places, layout)
+    order = np.argsort(commits, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        table, places = table.take(pa.array(order)), places.take(order)
+        roles, commits = roles[order], commits[order]
+    target = target.without(layout.kind_column).without(layout.order_column)
+    metadata = {layout.kind_column, layout.order_column, *layout.other_columns}
+    rows = table.select([name for name in table.column_names if name not in metadata or target.has(name)])
+    return target.changes(rows, np.zeros(len(roles), np.uint8), places), roles, commits
+
+
+def settled(changes: Changes, roles: U8, commits: I64, key: Sequence[str], *, partial: bool = False) -> Changes:
+    """The changes that rows of a changelog, ordered by commit, amount to.
+
+    A `partial` log has all rows of some keys only. An after image without its before image may then
+    be an update in a feed without before images, or the new row of an update that changed the key.
+    """
+    if not len(changes):
+        return changes
+    keep, ops = _resolved(roles, commits, changes, key, partial=partial)
+    kept = np.flatnonzero(keep)
+    if len(kept) == len(ops):
+        return Changes(changes.rows, ops, changes.places)
+    return Changes(changes.rows, ops, changes.places).take(kept)
+
+
+def _commits(table: pa.Table, places: Places, layout: Layout) -> I64:
+    column = table.column(layout.order_column)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise ChangeError(
+            f"{places.place(row)}: no value in {layout.order_column}",
+            hint="changes are applied in the order of that column",
+        )
+    if not (pa.types.is_integer(column.type) or len(column) == 0):
+        raise ChangeError(
+            f"{places.place(0)}: {layout.order_column} holds {column[0].as_py()!r}, expected a whole number"
+        )
+    if not len(column):
+        return np.zeros(0, np.int64)
+    try:
+        return np.asarray(pc.cast(column, pa.int64()).to_numpy(), np.int64)
+    except pa.ArrowInvalid:
+        row = int(np.argmax(column.to_numpy()))
+        raise ChangeError(
+            f"{places.place(row)}: {layout.order_column} holds {column[row].as_py()}, which is beyond 64 bits",
+            hint="it must be the number that the table format gave",
+        ) from None
+
+
+def _resolved(roles: U8, commits: I64, changes: Changes, key: Sequence[str], *, partial: bool) -> tuple[Mask, U8]:
+    """Which rows are changes of their own, and which."""
+    keys = [changes.rows.column(name) for name in key]
+    commit = np.cumsum(np.diff(commits, prepend=commits[0]) != 0)
+    who = number_rows([pa.chunked_array([commit]), *keys])
+    left = (roles == LEFT) | (roles == LEFT_BEFORE)
+    has_left = np.zeros(int(who.max()) + 1, bool)
+    has_left[who[left]] = True
+    has_come = np.zeros_like(has_left)
+    has_come[who[~left]] = True
+    has_before = np.zeros(int(commit[-1]) + 1, bool)
+    has_before[commit[roles == LEFT_BEFORE]] = True
+
+    ops = np.full(len(roles), INSERT, np.uint8)
+    if partial:
+        ops[roles == CAME_AFTER] = UPSERT
+        has_before[:] = True
+    ops[has_left[who] | ((roles == CAME_AFTER) & ~has_before[commit])] = UPDATE
+    ops[left] = DELETE
+    return ~(left & has_come[who]), ops

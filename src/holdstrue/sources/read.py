@@ -1,0 +1,417 @@
+"""Read a table from whatever holds it: files, Arrow, data frames or records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdstrue.data.changes import Places, Source
+from holdstrue.data.notes import Notes
+from holdstrue.data.values import NUMBERS, common_families, family_of
+from holdstrue.errors import DataError
+from holdstrue.rules.types import Declared
+from holdstrue.sources.declared import arrow_type, declared_table, require_known
+from holdstrue.sources.doubts import doubts
+from holdstrue.sources.exact import EXACT_BELOW
+from holdstrue.sources.files import Options, expand, format_of, one_format
+from holdstrue.sources.fit import fit_column, plain_table
+from holdstrue.sources.lakehouse import LakeTable, lake_table
+from holdstrue.sources.records import records_table
+from holdstrue.sources.validity import require_text, validated
+
+_UNTYPED = frozenset({"csv", "tsv"})
+_WRITTEN = _UNTYPED | {"json"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table with the place of each of its rows."""
+
+    table: pa.Table
+    places: Places
+
+
+def read_table(
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    encoding: str = "utf8",
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    null_values: Sequence[str] = (),
+    types: Mapping[str, str | Declared] | None = None,
+    notes: Notes | None = None,
+) -> pa.Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    source
+        A path, a glob pattern or a directory (of a Delta Lake or Iceberg table where the library is
+        installed); a list of paths; a pyarrow Table, RecordBatch,
+        RecordBatchReader or Dataset; anything with the Arrow C interface (pandas, polars, DuckDB);
+        a dict of columns or a list of dicts.
+    columns
+        Read only these, in this order.
+    schema
+        Types for the columns it names; a value that does not fit is an error that names its row.
+        A column of type null is read as what it holds.
+    encoding
+        Of CSV and JSON files.
+    format
+        csv, tsv, parquet, arrow or json, where the name of the file does not tell.
+    delimiter
+        Of CSV files. Unless given it is a comma, or a tab for .tsv; a semicolon, tab or pipe where all of the
+        first lines say so, and then a note does.
+    null_values
+        Cells of a CSV file that mean NULL when they are not quoted, beside the empty one.
+    types
+        What columns hold, such as `{"born": "date(%d.%m.%Y)", "price": "decimal(comma)"}`: text, integer,
+        number, decimal, boolean, date, time or timestamp. Text is parsed so; values that have a type
+        already must have this one, or become it without loss.
+    notes
+        Where to keep what there is to say about the reading.
+
+    Returns
+    -------
+    pa.Table
+        With unique column names; dictionary-encoded columns are decoded.
+
+    Examples
+    --------
+    >>> read_table([{"id": 1, "zip": "10001"}, {"id": 2}], columns=["zip"]).to_pydict()
+    {'zip': ['10001', None]}
+    """
+    names = None if columns is None else tuple(columns)
+    declared = declared_types(types)
+    options = Options(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
+    return load(source, options, format).table
+
+
+def declared_types(types: Mapping[str, str | Declared] | None) -> dict[str, Declared]:
+    """Declared types by column, from their texts."""
+    return {
+        name: text if isinstance(text, Declared) else Declared.of(text, name) for name, text in (types or {}).items()
+    }
+
+
+def schema_of(
+    source: Any,
+    *,
+    encoding: str = "utf8",
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    null_values: Sequence[str] = (),
+    types: Mapping[str, str | Declared] | None = None,
+) -> pa.Schema:
+    """The names and types of a source, without reading all of it where that can be avoided.
+
+    Parquet and Arrow files say it; for CSV the first megabyte of the first file is looked at, so a
+    later value may still widen a type; JSON is read.
+
+    >>> schema_of(pa.table({"id": [1]})).names
+    ['id']
+    """
+    _refuse_lazy(source)
+    declared = declared_types(types)
+    options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
+    if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
+        schema = source.schema
+    elif lake := lake_table(source):
+        schema = lake.schema()
+    elif paths := paths_of(source):
+        schema = _file_schema(paths[0], options.untyped(), format_of(paths[0], format))
+    else:
+        schema = load(source, replace(options, types={}), format).table.schema
+    require_text(schema, _called(source))
+    plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
+    require_known(declared, plain.names, "the data")
+    fields = [pa.field(f.name, (arrow_type(declared[f.name]) if f.name in declared else None) or f.type) for f in plain]
+    return pa.schema(fields)
+
+
+def joint_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema], format_: str) -> pa.Schema:
+    """The schema of files, or of parts of files, when they are read as one table: a clash in CSV makes text."""
+    tables = [schema.empty_table() for schema in schemas]
+    if format_ != "json":
+        _require_same_columns(list(paths), tables)
+    while (clash := _clash(tables)) is not None:
+        if format_ not in _UNTYPED:
+            raise _clash_error(list(paths), tables, clash)
+        text = pa.nulls(0, pa.string())
+        tables = [t.set_column(t.schema.get_field_index(clash), clash, text) for t in tables]
+    return pa.concat_tables(tables, promote_options="permissive").schema
+
+
+def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
+    """Read a table and keep where each row came from; `name` is what to call an object in memory."""
+    _refuse_lazy(source)
+    paths = paths_of(source)
+    if paths:
+        format_ = one_format(paths, format)
+        loaded = _load_files(paths, options, format_)
+        if options.notes is not None and format_ in _UNTYPED:
+            _note_doubts(loaded, options)
+    else:
+        loaded = _load_object(source, options, name)
+    if not options.types:
+        return loaded
+    if options.schema is None:
+        require_known(options.types, loaded.table.column_names, loaded.places.sources[0].name)
+    return replace(loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema))
+
+
+def _note_doubts(loaded: Loaded, options: Options) -> None:
+    table = loaded.table
+    watched = [name for name in options.watched or table.column_names if options.type_of(name) is None]
+    for doubt in doubts(table, watched, options.types):
+        options.note(doubt.note(loaded.places.place))
+
+
+def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
+    """The table that an object in memory or a lakehouse holds; its declared columns are left as they are."""
+    lake = lake_table(source)
+    table, kind = _table_of(source, options) if lake is None else _table_of_lake(lake, options)
+    name = name or kind
+    places = Places((Source(name, table.num_rows),))
+    require_text(table.schema, name)
+    names = options.selected(table.column_names, name)
+    wanted = table if options.columns is None else table.select(names)
+    # before dictionaries are decoded, which follows their indices
+    return Loaded(_fitted(plain_table(validated(wanted, name)), options, places), places)
+
+
+def paths_of(source: Any) -> list[Path]:
+    """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
+    if lake_table(source) is not None:
+        return []
+    if isinstance(source, str | os.PathLike):
+        return expand(source)
+    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
+        return [path for item in source for path in expand(item)]
+    return []
+
+
+def _called(source: Any) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else "the table"
+
+
+def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
+    """The table that an object in memory holds, and what to call it."""
+    if isinstance(source, pa.Table):
+        return source, "the table"
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source]), "the batch"
+    if isinstance(source, Mapping):
+        return _table_of_columns(source), "the columns"
+    if isinstance(source, list | tuple):
+        if not all(isinstance(record, Mapping) for record in source):
+            raise _unreadable(source)
+        if not source and options.schema is not None:
+            return pa.Table.from_batches([], schema=options.schema), "the records"
+        return records_table(source, schema=options.schema), "the records"
+    if hasattr(source, "to_table") and hasattr(source, "scanner"):  # a pyarrow Dataset
+        names = options.selected(source.schema.names, "the dataset")
+        return source.to_table(columns=names), "the dataset"
+    try:
+        return _table_of_frame(source), "the data frame"
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        detail = str(error).splitlines()[0]
+        raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
+
+
+def _table_of_lake(lake: LakeTable, options: Options) -> tuple[pa.Table, str]:
+    if options.columns is not None:
+        options.selected(lake.schema().names, str(lake))
+    return lake.read(options.columns), str(lake)
+
+
+def _table_of_frame(source: Any) -> pa.Table:
+    if hasattr(source, "__arrow_c_stream__"):
+        table = pa.table(source)
+    elif hasattr(source, "__arrow_c_array__"):
+        table = pa.Table.from_batches([pa.record_batch(source)])
+    elif hasattr(source, "iloc") and hasattr(source, "columns"):  # pandas before the Arrow interface
+        table = pa.Table.from_pandas(source, preserve_index=False)
+    elif hasattr(source, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        table = from_dataframe(source)
+    else:
+        raise _unreadable(source)
+    # pandas sends along an index that is not a plain count; it is not a column of the data.
+    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+
+
+def _table_of_columns(source: Mapping[str, Any]) -> pa.Table:
+    try:
+        return pa.table(dict(source))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        hint = "give a list of values for each name, all of one length"
+        raise DataError(f"cannot read the columns: {error}", hint=hint) from error
+
+
+def _unreadable(source: Any) -> DataError:
+    return DataError(
+        f"cannot read a table from {type(source).__name__}",
+        hint="give a path, a pyarrow table, a pandas or polars data frame, or a list of dicts",
+    )
+
+
+def _refuse_lazy(source: Any) -> None:
+    """A polars LazyFrame is a query; even to ask for its columns would run part of it."""
+    kind = type(source)
+    if kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars":
+        raise DataError("cannot read a table from a polars LazyFrame", hint="call its .collect() and give the result")
+
+
+def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
+    if options.schema is None or table.schema.equals(options.schema):
+        return table
+    for i, name in enumerate(table.column_names):
+        type_ = None if name in options.types else options.type_of(name)
+        if type_ is not None and table.column(i).type != type_:
+            column = fit_column(table.column(i), type_, name=name, place=places.place)
+            table = table.set_column(i, name, column)
+    return table
+
+
+def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
+    tables = [_read_file(path, options, format_) for path in paths]
+    places = Places(tuple(Source(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
+    if len(tables) == 1:
+        return Loaded(tables[0], places)
+    if format_ in _WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
+        # What are doubles in one file are numbers in another that no double holds: all of it becomes decimals.
+        exact = {name: Declared("decimal") for name in mixed}
+        return load(paths, replace(options, types={**options.types, **exact}), format_)
+    if format_ != "json":  # in JSON a name that is not there means NULL
+        _require_same_columns(paths, tables)
+    clash = _clash(tables)
+    if clash is not None and format_ in _UNTYPED and clash not in _forced(options):
+        # What one file shows as numbers another shows as text: in one file it would all be text.
+        fields = [] if options.schema is None else list(options.schema)
+        text = pa.schema([f for f in fields if f.name != clash] + [pa.field(clash, pa.string())])
+        return _load_files(paths, replace(options, schema=text), format_)
+    if clash is not None:
+        raise _clash_error(paths, tables, clash)
+    try:
+        return Loaded(pa.concat_tables(tables, promote_options="permissive"), places)
+    except pa.ArrowException as error:
+        hint = "give a schema that holds the values of all files"
+        raise DataError(f"the files do not go together: {error}", hint=hint) from error
+
+
+def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
+    if format_ == "parquet":
+        from holdstrue.sources.columnar import read_parquet
+
+        table = read_parquet(path, options)
+    elif format_ == "arrow":
+        from holdstrue.sources.columnar import read_arrow
+
+        table = read_arrow(path, options)
+    elif format_ == "json":
+        from holdstrue.sources.jsonlines import read_json
+
+        return read_json(path, options.untyped())
+    else:
+        from holdstrue.sources.delimited import read_csv
+
+        return read_csv(path, _delimited(options.untyped(), format_))
+    return _fitted(plain_table(validated(table, str(path))), options, Places((Source(str(path), table.num_rows),)))
+
+
+def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:
+    if format_ == "parquet":
+        from holdstrue.sources.columnar import parquet_schema
+
+        return parquet_schema(path)
+    if format_ == "arrow":
+        from holdstrue.sources.columnar import arrow_schema
+
+        return arrow_schema(path)
+    if format_ == "json":
+        from holdstrue.sources.jsonlines import json_schema
+
+        return json_schema(path, options)
+    from holdstrue.sources.delimited import csv_schema
+
+    return csv_schema(path, _delimited(options, format_))
+
+
+def _delimited(options: Options, format_: str) -> Options:
+    return replace(options, delimiter="\t") if format_ == "tsv" and options.delimiter is None else options
+
+
+def _forced(options: Options) -> set[str]:
+    return set() if options.schema is None else set(options.schema.names)
+
+
+def _require_same_columns(paths: list[Path], tables: list[pa.Table]) -> None:
+    first = tables[0].column_names
+    for path, table in zip(paths, tables, strict=True):
+        for name in sorted(set(first) ^ set(table.column_names)):
+            has, lacks = (paths[0], path) if name in first else (path, paths[0])
+            hint = "read files that have the same columns"
+            raise DataError(f"{lacks} has no column {name!r}, {has} has", hint=hint)
+
+
+def _inexact_together(tables: list[pa.Table]) -> set[str]:
+    """Columns of several files that would lose digits as doubles, or that are decimals of several sizes."""
+    found: dict[str, set[str]] = {}
+    for table in tables:
+        for field, column in zip(table.schema, table.columns, strict=True):
+            type_ = str(field.type) if pa.types.is_decimal(field.type) else str(family_of(field.type))
+            found.setdefault(field.name, set()).add("wide integer" if is_wide(column) else type_)
+    return {name for name, types in found.items() if exact_kind(types)}
+
+
+def is_wide(column: Any) -> bool:
+    """Whether whole numbers are beyond those that doubles hold."""
+    if not pa.types.is_integer(column.type):
+        return False
+    return any(abs(end) >= EXACT_BELOW for end in pc.min_max(column).as_py().values() if end)
+
+
+def exact_kind(types: Collection[str]) -> bool:
+    """Whether kinds of numbers must become decimals to go together.
+
+    >>> exact_kind({"float", "integer"}), exact_kind({"float", "wide integer"}), exact_kind({"wide integer"})
+    (False, True, False)
+    """
+    decimals = [type_ for type_ in types if type_.startswith("decimal")]
+    if not set(types) <= {*decimals, "integer", "wide integer", "float", "null"}:
+        return False  # beside anything else they are text
+    return len(decimals) > 1 or ("float" in types and (bool(decimals) or "wide integer" in types))
+
+
+def _clash(tables: list[pa.Table]) -> str | None:
+    """The first column whose types in the files have nothing in common."""
+    names: dict[str, None] = {name: None for table in tables for name in table.column_names}
+    for name in names:
+        schemas = [pa.schema([t.schema.field(name)]) for t in tables if name in t.column_names]
+        types = [schema.field(0).type for schema in schemas]
+        if {family_of(type_) for type_ in types} <= NUMBERS and common_families(types) is None:
+            return name  # Arrow would make doubles of decimals
+        try:
+            pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException:
+            return name
+    return None
+
+
+def _clash_error(paths: list[Path], tables: list[pa.Table], name: str) -> DataError:
+    found: dict[pa.DataType, Path] = {}
+    for path, table in zip(paths, tables, strict=True):
+        if name in table.column_names and not pa.types.is_null(table.schema.field(name).type):
+            found.setdefault(table.schema.field(name).type, path)
+    shown = ", ".join(f"{type_} in {path}" for type_, path in found.items())
+    return DataError(f"column {name!r} has several types: {shown}", hint="give the column one type")
