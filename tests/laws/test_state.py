@@ -207,7 +207,7 @@ def test_killed_at_any_moment_leaves_before_or_after(tmp_path: Path, checkpoint:
     script = textwrap.dedent(KILLED)
     if checkpoint:
         script = script.replace(
-            "monitor = Monitor.open", "from holdstrue.detect import runs\n" + extra + "monitor = Monitor.open"
+            "monitor = Monitor.open", "from holdstrue.shards import runs\n" + extra + "monitor = Monitor.open"
         )
     seen = set()
     for point in range(1, 40):
