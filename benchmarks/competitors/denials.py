@@ -38,27 +38,26 @@ def scratch(job: Job) -> dict[str, Any]:
 
 def changes(job: Job) -> dict[str, Any]:
     """Rows of a second file inserted in batches and deleted again, both ways, against from scratch on all rows."""
-    from holdstrue.discovery.denials.budget import Budget
-    from holdstrue.discovery.denials.core import DenialCore, DenialOptions
+    from holdstrue.discovery.denials.core import DenialCore
+    from holdstrue.discovery.work import Work
 
     base, more = _table(job.base), _table(job.batches[0])
     more = more.cast(base.schema)
-    budget = Budget(threads=job.options["threads"])
+    work = Work(threads=job.options["threads"])
     rows = job.options["batch"]
     figures: dict[str, Any] = {"agrees": True}
     none = np.zeros(0, dtype=np.int64)
     for method in ("evidence", "index"):
-        options = DenialOptions(method=method)
-        warm = DenialCore.load(base.slice(0, 2000), options, budget)
+        warm = DenialCore.load(base.slice(0, 2000), work=work, method=method)  # type: ignore[arg-type]
         warm.apply(none, more.slice(0, 100))
-        core, load = timed(partial(DenialCore.load, base, options, budget))
+        core, load = timed(partial(DenialCore.load, base, work=work, method=method))
         inserts, deletes, counts = [], [], [len(core.rules())]
         for start in range(0, rows * job.options["batches"], rows):
             _, span = timed(partial(core.apply, none, more.slice(start, rows)))
             inserts.append(span)
             counts.append(len(core.rules()))
             whole, again = timed(
-                partial(DenialCore.load, pa.concat_tables([base, more.slice(0, start + rows)]), DenialOptions(), budget)
+                partial(DenialCore.load, pa.concat_tables([base, more.slice(0, start + rows)]), work=work)
             )
             figures.setdefault("scratch_cpu_ms", []).append(again.cpu_ms)
             figures.setdefault("scratch_wall_ms", []).append(again.wall_ms)
@@ -81,21 +80,21 @@ def changes(job: Job) -> dict[str, Any]:
 
 def pair_rate(job: Job) -> dict[str, Any]:
     """Evidence pairs a second with one and two threads."""
-    from holdstrue.discovery.denials.budget import Budget
     from holdstrue.discovery.denials.choice import choose_space
     from holdstrue.discovery.denials.coded_rows import CodedRows
     from holdstrue.discovery.denials.evidence import evidence_within
-    from holdstrue.discovery.denials.predicates import SpaceOptions
+    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.work import Work
 
     table = _table(job.base)
-    space = choose_space(table, SpaceOptions())
+    space = choose_space(table, Options())
     rows = CodedRows(space)
     slots = rows.insert(table)
     pairs = slots.size * (slots.size - 1) // 2
-    evidence_within(space, rows.codes, rows.known, slots[:500], Budget(threads=1))
+    evidence_within(space, rows.codes, rows.known, slots[:500], Work(threads=1))
     figures: dict[str, Any] = {"predicates": space.predicates, "pairs": pairs}
     for threads in (1, 2):
-        count = partial(evidence_within, space, rows.codes, rows.known, slots, Budget(threads=threads))
+        count = partial(evidence_within, space, rows.codes, rows.known, slots, Work(threads=threads))
         spans = [timed(count)[1] for _ in range(job.options.get("repeats", 3))]
         figures[f"cpu_ms_{threads}"] = median([span.cpu_ms for span in spans])
         figures[f"wall_ms_{threads}"] = median([span.wall_ms for span in spans])
@@ -108,13 +107,13 @@ def _table(path: str) -> pa.Table:
 
 
 def _ours(table: pa.Table, options: dict[str, Any]) -> list[str]:
-    from holdstrue.discovery.denials.budget import Budget
-    from holdstrue.discovery.denials.core import DenialCore, DenialOptions
-    from holdstrue.discovery.denials.predicates import SpaceOptions
+    from holdstrue.discovery.denials.core import DenialCore
+    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.work import Work
     from holdstrue.rules.model import Column
 
-    wanted = DenialOptions(space=SpaceOptions(cross=options["cross"]))
-    core = DenialCore.load(table, wanted, Budget(threads=options["threads"]))
+    wanted = Options(cross=options["cross"])
+    core = DenialCore.load(table, wanted, Work(threads=options["threads"]))
     return [
         _said((p.left.name, str(p.op), p.right.name) for p in body.predicates if isinstance(p.right, Column))
         for body in core.bodies()

@@ -73,11 +73,11 @@ def _spider(paths: list[Path]) -> set[str]:
 def changes(job: Job) -> dict[str, Any]:
     """Batches of inserts, deletes and updates against a base of many values, by one structure."""
     from holdstrue.discovery.inclusions.attributes import RowChanges
-    from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
+    from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 
     values, attributes, size = job.options["values"], job.options["attributes"], job.options["batch"]
     base = wide(rows_for(values, attributes), attributes, 2 * values, seed=1)
-    options = Options(structure=job.competitor)  # type: ignore[arg-type]
+    options = ValueLayout(structure=job.competitor)  # type: ignore[arg-type]
     core, load = timed(lambda: UnaryInclusions.load(base, options))
     distinct = core.structure.distinct_values()
     figures: dict[str, Any] = {"distinct": distinct, "attributes": len(core.attributes), "load_cpu_ms": load.cpu_ms}

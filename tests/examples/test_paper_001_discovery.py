@@ -6,14 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.choice import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.core import DenialCore, DenialOptions
-from holdstrue.discovery.denials.cover import Cover, CoverSearch, Limits
+from holdstrue.discovery.denials.core import DenialCore
+from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.scanning import breaking_pairs
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import DC
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import predicate_text, text_of
@@ -58,8 +59,7 @@ def implied(core: DenialCore, text: str) -> bool:
 
 
 def discovered(columns: str) -> DenialCore:
-    options = DenialOptions(space=SpaceOptions(columns=tuple(columns.split()), share=0.3))
-    return DenialCore.load(R1, options, Budget(threads=1))
+    return DenialCore.load(R1.select(columns.split()), Options(shared=0.3), Work(threads=1))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_example_2_what_becomes_of_phi3() -> None:
 
 def test_example_2_phi3_is_broken_by_the_named_pairs() -> None:
     space, rows = space_of("SAL TXA RATE ST")
-    [pairs] = breaking_pairs(rows, [space.parse(body(PHI[2]))], Budget(threads=1))
+    [pairs] = breaking_pairs(rows, [space.parse(body(PHI[2]))], Work(threads=1))
     assert sorted(pairs) == [(7, 1), (8, 3)]
     core = discovered("SAL TXA RATE ST")
     phi3 = core.space.parse(body(PHI[2]))
@@ -106,7 +106,7 @@ def test_example_2_phi3_is_broken_by_the_named_pairs() -> None:
 
 
 def space_of(columns: str) -> tuple[Space, CodedRows]:
-    space = choose_space(TAX, SpaceOptions(columns=tuple(columns.split()), cross=False))
+    space = choose_space(TAX, Options(cross=False), columns=columns.split())
     rows = CodedRows(space)
     rows.insert(TAX)
     return space, rows
@@ -135,7 +135,7 @@ def test_example_3_evidence_of_t7_t1() -> None:
 
 def test_example_14_extension_step_by_step() -> None:
     space, rows = space_of("SAL TXA RATE ST PH")
-    search = CoverSearch(space, Limits())
+    search = CoverSearch(space)
     phi3 = Cover(space.parse(body(PHI[2]))[None, :])
     t8_t3, t7_t1 = (PairWords(rows).words(np.array([t]), np.array([s])) for t, s in ((8, 3), (7, 1)))
     texts = {text_of(space.body(mask)) for mask in search.extended(phi3, t8_t3).sets}

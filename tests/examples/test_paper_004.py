@@ -10,7 +10,7 @@ import pytest
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.clusters import Clusters
 from holdstrue.discovery.inclusions.contents import content_of
-from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.rules.model import Body, Inclusion
 
 NAMES = "ABCD"
@@ -29,7 +29,7 @@ def structure(request: pytest.FixtureRequest) -> StructureKind:
 
 
 def loaded(structure: StructureKind = "clusters", table: pa.Table = TABLE_1) -> UnaryInclusions:
-    return UnaryInclusions.load({"R": table}, Options(structure=structure, shards=1))
+    return UnaryInclusions.load({"R": table}, ValueLayout(structure=structure, shards=1))
 
 
 def letters(bodies: Iterable[Body]) -> list[str]:

@@ -12,16 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.denials.budget import Budget
-from holdstrue.discovery.denials.core import DenialCore, DenialOptions
-from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.core import DenialCore
+from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.way_choice import Method
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import DC, Column
 from laws.shares import shares
 from oracle_denial import Comparison, Constraint, Row, breaking, minimal, satisfied, signature
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])
 WIDE = pa.schema([("c", pa.string()), ("d", pa.string()), ("e", pa.string())])
-ONE = Budget(threads=1)
+ONE = Work(threads=1)
 
 rows_of = {
     "mixed": st.fixed_dictionaries(
@@ -56,31 +59,30 @@ def found(core: DenialCore) -> dict[bytes, Constraint]:
     return by_meaning
 
 
-def core_of(rows: list[Row], schema: pa.Schema, options: SpaceOptions, **more: Any) -> DenialCore:
-    return DenialCore.load(pa.Table.from_pylist(rows, schema=schema), DenialOptions(space=options, **more), ONE)
+def core_of(
+    rows: list[Row], schema: pa.Schema, options: Options, both_ways: bool = False, **choices: Any
+) -> DenialCore:
+    table = pa.Table.from_pylist(rows, schema=schema)
+    # three text columns both ways are too many predicate sets for the oracle
+    space = choose_space(table, options, both_ways=both_ways and schema is not WIDE)
+    return DenialCore.load(table, options, ONE, space=space, **choices)
 
 
 spaces = st.builds(
-    SpaceOptions,
-    share=st.sampled_from([0.0, 0.3, 2.0]),
-    both_ways=st.booleans(),
-    nulls=st.sampled_from(["unknown", "equal"]),
+    lambda shared, nulls: Options(shared=shared or 0, cross=shared is not None, nulls=nulls),
+    st.sampled_from([0.0, 0.3, None]),
+    st.sampled_from(["unknown", "equal"]),
 )
-
-
-def chosen(kind: str, options: SpaceOptions) -> SpaceOptions:
-    """Three text columns both ways are too many predicate sets for the oracle."""
-    return replace(options, both_ways=False) if kind == "text" else options
 
 
 @pytest.mark.parametrize("kind", list(rows_of))
 def test_from_scratch(kind: str) -> None:
-    @given(st.lists(rows_of[kind], min_size=2, max_size=8), spaces, st.sampled_from([None, 1, 2]))
+    @given(st.lists(rows_of[kind], min_size=2, max_size=8), spaces, st.sampled_from([None, 1, 2]), st.booleans())
     @settings(max_examples=40)
-    def law(rows: list[Row], options: SpaceOptions, most: int | None) -> None:
+    def law(rows: list[Row], options: Options, most: int | None, both_ways: bool) -> None:
         if any(all(row[name] is None for row in rows) for name in schemas[kind].names):
             return
-        core = core_of(rows, schemas[kind], options := chosen(kind, options), max_predicates=most)
+        core = core_of(rows, schemas[kind], replace(options, max_predicates=most), both_ways)
         expected = minimal(comparisons(core.space), rows, options.nulls, most)
         assert found(core).keys() == expected.keys(), (sorted(map(sorted, found(core).values())), expected.values())
         assert core.complete
@@ -88,10 +90,10 @@ def test_from_scratch(kind: str) -> None:
     law()
 
 
-WAYS: dict[str, dict[str, Any]] = {
-    "evidence": {"method": "evidence"},
-    "index": {"method": "index", "sample": 2},
-    "verifier": {"method": "index", "sample": 3},
+WAYS: dict[str, tuple[Method, int | None]] = {
+    "evidence": ("evidence", None),
+    "index": ("index", 2),
+    "verifier": ("index", 3),
 }
 
 
@@ -105,16 +107,17 @@ def first_pair(body: DC, table: pa.Table) -> tuple[int, int] | None:
 def test_after_every_batch(kind: str, way: str) -> None:
     batch = st.tuples(st.lists(st.integers(0, 30), max_size=4), st.lists(rows_of[kind], max_size=4))
 
-    @given(st.lists(rows_of[kind], min_size=1, max_size=6), st.lists(batch, min_size=1, max_size=4), spaces)
+    @given(
+        st.lists(rows_of[kind], min_size=1, max_size=6), st.lists(batch, min_size=1, max_size=4), spaces, st.booleans()
+    )
     @settings(max_examples=20)
-    def law(rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: SpaceOptions) -> None:
+    def law(rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: Options, both_ways: bool) -> None:
         schema = schemas[kind]
         if any(all(row[name] is None for row in rows) for name in schema.names):
             return
-        options = chosen(kind, options)
         verifier = first_pair if way == "verifier" and options.nulls == "unknown" else None
-        wanted = DenialOptions(space=options, **WAYS[way])
-        core = DenialCore.load(pa.Table.from_pylist(rows, schema=schema), wanted, ONE, verifier=verifier)
+        method, sample = WAYS[way]
+        core = core_of(rows, schema, replace(options, sample=sample), both_ways, method=method, verifier=verifier)
         slots = dict(enumerate(rows))
         for places, added in batches:
             removed = sorted({sorted(slots)[place % len(slots)] for place in places} if slots else set())
@@ -124,10 +127,8 @@ def test_after_every_batch(kind: str, way: str) -> None:
                 del slots[slot]
             slots |= dict(enumerate(added, start=core.slots - len(added)))
             after = found(core)
-            scratch = DenialCore.load(
-                pa.Table.from_pylist(list(slots.values()), schema=schema),
-                DenialOptions(space=options), ONE, space=core.space,
-            )  # fmt: skip
+            now = pa.Table.from_pylist(list(slots.values()), schema=schema)
+            scratch = DenialCore.load(now, options, ONE, space=core.space)
             assert {rule.body for rule in scratch.rules()} == {rule.body for rule in core.rules()}
             assert core.complete
             check_turnover(before, after, turnover, slots, options.nulls)
@@ -153,27 +154,27 @@ def check_turnover(before: Any, after: Any, turnover: Any, slots: dict[int, Row]
 def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
-    options = DenialOptions(space=SpaceOptions(share=0.0))
+    options = Options(shared=0.0)
     core = DenialCore.load(pa.Table.from_pylist(rows, schema=SCHEMA), options, ONE)
     left = core.rules()
-    again = DenialCore.restore(SCHEMA, options, core.snapshot(), ONE)
+    again = DenialCore.restore(SCHEMA, options, core.snapshot())
     assert again.rules() == left
     for one in (core, again):
         one.apply(np.zeros(0, dtype=np.int64), pa.Table.from_pylist(more, schema=SCHEMA))
     assert again.rules() == core.rules()
-    again = DenialCore.restore(SCHEMA, options, again.snapshot(), ONE)
+    again = DenialCore.restore(SCHEMA, options, again.snapshot())
     for one in (core, again):
         one.apply(np.arange(len(rows), len(rows) + len(more)), pa.Table.from_pylist([], schema=SCHEMA))
         assert one.rules() == left
 
 
-@given(st.lists(rows_of["mixed"], min_size=2, max_size=7), st.data(), spaces)
+@given(st.lists(rows_of["mixed"], min_size=2, max_size=7), st.data(), spaces, st.booleans())
 @settings(max_examples=40)
-def test_rules_with_exceptions(rows: list[Row], data: st.DataObject, options: SpaceOptions) -> None:
+def test_rules_with_exceptions(rows: list[Row], data: st.DataObject, options: Options, both_ways: bool) -> None:
     error, exactly = data.draw(shares(len(rows) * (len(rows) - 1)))
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
-    core = core_of(rows, SCHEMA, options, error=error)
+    core = core_of(rows, SCHEMA, replace(options, error=error), both_ways)
     allowed = math.floor(exactly * len(rows) * (len(rows) - 1))
     expected = minimal(comparisons(core.space), rows, options.nulls, allowed=allowed)
     assert found(core).keys() == expected.keys()
@@ -181,16 +182,17 @@ def test_rules_with_exceptions(rows: list[Row], data: st.DataObject, options: Sp
         assert rule.violations == len(breaking(constraint(rule.body), rows, options.nulls)) <= allowed
 
 
-@given(st.lists(rows_of["mixed"], min_size=3, max_size=7), spaces)
+@given(st.lists(rows_of["mixed"], min_size=3, max_size=7), spaces, st.booleans())
 @settings(max_examples=20)
-def test_near_misses_name_their_pairs(rows: list[Row], options: SpaceOptions) -> None:
+def test_near_misses_name_their_pairs(rows: list[Row], options: Options, both_ways: bool) -> None:
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
-    core = core_of(rows, SCHEMA, options)
+    core = core_of(rows, SCHEMA, options, both_ways)
     expected = minimal(comparisons(core.space), rows, options.nulls, allowed=3)
     broken = {key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))}
     misses = {
-        signature(comparisons(core.space), constraint(miss.rule.body)): miss for miss in core.near_misses(3, 10_000)[0]
+        signature(comparisons(core.space), constraint(miss.rule.body)): miss
+        for miss in core.near_misses(3, ONE, limit=10_000)[0]
     }
     assert misses.keys() == broken.keys()
     for miss in misses.values():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.options import Options
+from holdstrue.discovery.options import Options
 from laws.dependencies import meaning, table_of
 from oracle_dependencies import Dependency, Row, breaks, extent, minimal_dependencies
 
@@ -41,7 +41,7 @@ def worlds(draw: st.DrawFn, batches: int = 0) -> tuple[int, list[Row], list[Batc
     changes = st.tuples(st.lists(st.integers(0, 1000), max_size=6), st.lists(st.tuples(*cells), max_size=5))
     options = Options(
         nulls=draw(st.sampled_from(("unknown", "equal"))),
-        max_lhs=draw(st.sampled_from((None, None, 1, 2))),
+        max_predicates=draw(st.sampled_from((None, None, 1, 2))),
         threads=1,
     )
     return columns, draw(rows), [draw(changes) for _ in range(batches)], options

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdstrue.discovery.inclusions import durable
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.durable import DurableInclusions
-from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.errors import ChangeError, StateError
 from laws.inclusion_worlds import COLUMNS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import unary
@@ -26,7 +26,7 @@ def test_opened_as_left(data: st.DataObject, structure: StructureKind) -> None:
     database = data.draw(databases())
     with TemporaryDirectory() as folder:
         place = Path(folder) / "state"
-        core = UnaryInclusions.load(as_tables(database), Options(structure=structure, shards=2))
+        core = UnaryInclusions.load(as_tables(database), ValueLayout(structure=structure, shards=2))
         DurableInclusions.create(place, core).close()
         for _ in range(data.draw(st.integers(1, 4))):
             with DurableInclusions.open(place) as kept:

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import columns_of
+from holdstrue.discovery.options import Options
 from holdstrue.rules.model import Key
 
 FILES = ("adult/adult.csv", "hospital/hospital.csv", "flights/flights_dirty.csv", "nycflights13/planes.csv",

@@ -10,9 +10,9 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import body_of
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
-from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Body
 
 
@@ -35,9 +35,9 @@ def random_table(rng: np.random.Generator, rows: int, columns: int) -> pa.Table:
 def counted(core: DependencyCore) -> set[Body]:
     """The exact rules by counting what breaks every left side, shortest first."""
     many = len(core.names)
-    validator = Validator(Partitions(core.codes), Workers(1))
+    validator = Validator(Partitions(core.codes), Work(threads=1))
     limits = np.zeros(2, dtype=np.int64)
-    found, complete = within(validator, many, list(range(many + 1)), limits, many, None)
+    found, complete = within(validator, many, list(range(many + 1)), limits, many)
     assert complete
     return {body_of(one.target, one.line, core.names) for one in found if one.target < many or one.line.any()}
 
@@ -86,16 +86,16 @@ def check_limits(seed: int, rows: int, columns: int) -> None:
     rng = np.random.default_rng(seed)
     few = {f"c{i}": rng.integers(0, rng.integers(2, 4), rows) for i in range(columns)}
     codes = Codes(pa.table(few).schema, "unknown")
-    codes.append(codes.encode(pa.table(few), Workers(1)))
-    validator = Validator(Partitions(codes), Workers(1))
+    codes.append(codes.encode(pa.table(few), Work(threads=1)))
+    validator = Validator(Partitions(codes), Work(threads=1))
     everything = np.arange(1 << columns, dtype=np.uint64).reshape(-1, 1)
     for share in (0.002, 0.02, 0.1):
         limits = np.array([int(share * rows * rows), NO_LIMIT] if seed % 2 else [NO_LIMIT, int(share * rows)])
-        found, complete = within(validator, columns, list(range(columns + 1)), limits, columns, None)
+        found, complete = within(validator, columns, list(range(columns + 1)), limits, columns)
         assert complete
         for target in range(columns + 1):
             sets = everything[(everything[:, 0] >> np.uint64(target)) & np.uint64(1) == 0]
-            counts, _ = validator.weigh(sets, np.full(len(sets), target), np.full(2, NO_LIMIT), None)
+            counts, _ = validator.weigh(sets, np.full(len(sets), target), np.full(2, NO_LIMIT))
             good = [int(line[0]) for line, count in zip(sets, counts) if (count[:2] <= limits).all()]
             minimal = {one for one in good if not any(other & ~one == 0 and other != one for other in good)}
             assert {int(one.line[0]) for one in found if one.target == target} == minimal

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 
 import holdstrue
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions, ConditionalRule
-from holdstrue.discovery.dependencies.codes import Codes, Nulls
+from holdstrue.discovery.dependencies.cfds import CfdCore, ConditionalRule
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.judging import members
-from holdstrue.discovery.dependencies.options import Options
-from holdstrue.discovery.dependencies.patterns import Demand, conditional
-from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.discovery.options import Measure
+from holdstrue.discovery.dependencies.patterns import conditional
+from holdstrue.discovery.options import Measure, Nulls, Options
 from holdstrue.discovery.shares import exact
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import CFD, FD, RuleSet
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
@@ -104,7 +103,7 @@ def test_rules_with_an_error_equal_the_count(
     columns, rows, equal = world
     error, exactly = data.draw(shares(len(rows) if measure == "rows" else len(rows) * (len(rows) - 1) // 2))
     nulls: Nulls = "equal" if equal else "unknown"
-    options = Options(nulls=nulls, max_lhs=longest, threads=1, error=error, measure=measure)
+    options = Options(kinds=("fd", "key"), nulls=nulls, max_predicates=longest, error=error, measure=measure)
     if not options.error:
         return
     core = ApproximateCore.load(table_of(rows[: len(rows) // 2], columns), options)
@@ -138,13 +137,13 @@ def test_conditional_dependencies_equal_the_count(
     error, exactly = data.draw(st.one_of(st.just((0, Fraction(0))), shares(len(rows) // 2)))
     confidence = 1 - exact(error)
     codes = Codes(table_of([], columns).schema, "equal" if equal else "unknown")
-    codes.append(codes.encode(table_of(rows, columns), Workers(1)))
+    codes.append(codes.encode(table_of(rows, columns), Work(threads=1)))
     values = [list(dict.fromkeys(row[c] for row in rows if equal or row[c] is not None)) for c in range(columns)]
     several = [len({row[c] for row in rows}) > 1 for c in range(columns)]
     conditions = [
         (c, number) for c in range(columns) if several[c] for number, v in enumerate(values[c]) if v is not None
     ]
-    found, complete = conditional(codes, conditions, Demand(support, confidence, 2), Workers(1))
+    found, complete = conditional(codes, conditions, Options(support=support, confidence=confidence), Work(threads=1))
     assert complete
     expected = conditional_dependencies(rows, columns, support=support, confidence=1 - exactly, longest=2, equal=equal)
     assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (
@@ -194,7 +193,7 @@ def test_conditional_rules_do_not_depend_on_the_order_of_columns(
     world: tuple[int, list[Row]], random: Random, longest: int
 ) -> None:
     columns, rows = world
-    options = CfdOptions(support=2, max_lhs=longest, threads=1)
+    options = Options(support=2, max_predicates=longest + 1, threads=1)
     table = table_of(rows, columns)
     order = list(table.column_names)
     random.shuffle(order)
@@ -217,7 +216,7 @@ def test_conditional_rules_after_a_batch_are_those_from_scratch(
 ) -> None:
     columns, copies = world
     random.shuffle(copies)
-    options = CfdOptions(nulls="equal" if equal else "unknown", support=2, threads=1)
+    options = Options(nulls="equal" if equal else "unknown", support=2, threads=1)
     half = len(copies) // 2
     with patch(LUCK, 0):
         core = CfdCore.load(table_of(copies[:half], columns), options)
@@ -253,7 +252,7 @@ def dirty_table(seed: int, rows: int = 600) -> pa.Table:
 
 
 def test_a_handful_of_wrong_rows_is_found() -> None:
-    core = DependencyCore.load(dirty_table(1), Options(max_lhs=2))
+    core = DependencyCore.load(dirty_table(1), Options(max_predicates=2))
     best = core.near_misses(5)[0][0]
     assert best.body == FD(("zip",), ("city",))
     assert best.suspects == (5, 77, 301)
@@ -288,7 +287,7 @@ def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[
     table = pa.table({NAMES[c]: pa.array([row[c] for row in copies], type=pa.int64()) for c in range(columns)})
     nulls = "equal" if equal else "unknown"
     with patch(LUCK, 0):
-        core = CfdCore.load(table, CfdOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
+        core = CfdCore.load(table, Options(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
     rules = tuple(parse_rule(text_of(body)) for body in core.bodies())
     assert all(isinstance(rule.body, CFD) for rule in rules)
     if rules:

@@ -14,7 +14,7 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.contents import contents_of
 from holdstrue.discovery.inclusions.counters import filled, shifted
 from holdstrue.discovery.inclusions.tally import Tally, distinct
-from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values
 from holdstrue.discovery.shares import Proportion
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
@@ -25,7 +25,7 @@ relaxed = settings(max_examples=60, deadline=None, suppress_health_check=list(He
 
 
 def found(core: UnaryInclusions, error: Proportion = 0, *, rows: bool = False) -> set[object]:
-    return set(as_pairs(rule.body for rule in core.rules(error, rows=rows)))
+    return set(as_pairs(rule.body for rule in core.rules(error, "rows" if rows else "pairs")))
 
 
 def check(core: UnaryInclusions, database: Database) -> None:
@@ -47,7 +47,7 @@ def check(core: UnaryInclusions, database: Database) -> None:
 @given(data=st.data(), structure=st.sampled_from(STRUCTURES), shards=st.sampled_from([1, 2, 8]))
 def test_every_batch(data: st.DataObject, structure: StructureKind, shards: int) -> None:
     database = data.draw(databases())
-    options = Options(structure=structure, shards=shards)
+    options = ValueLayout(structure=structure, shards=shards)
     core = UnaryInclusions.load(as_tables(database), options)
     check(core, database)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -71,11 +71,11 @@ def test_shards_alone_add_up(data: st.DataObject) -> None:
     """As tasks of their own, each with its part of the columns and then of the batch, sent as a table."""
     database = data.draw(databases())
     batch, after = data.draw(changes(database))
-    core = UnaryInclusions.load(as_tables(database), Options(shards=4))
+    core = UnaryInclusions.load(as_tables(database), ValueLayout(shards=4))
     size = len(core.attributes)
     tables = as_tables(database)
     columns = [
-        distinct(number, contents_of(tables[one.table].column(one.columns[0]), "types", core.options.seed)).split(4)
+        distinct(number, contents_of(tables[one.table].column(one.columns[0]), "types", core.layout.seed)).split(4)
         for one, number in core.numbers.items()
     ]
     total = np.zeros((size, size), dtype=np.int64)
@@ -85,7 +85,7 @@ def test_shards_alone_add_up(data: st.DataObject) -> None:
         total[left, right] += change
         left, right, change = shifted(values, Tally.of(part.to_table()), size)
         total[left, right] += change
-    fresh = UnaryInclusions.load(as_tables(after), Options(shards=4))
+    fresh = UnaryInclusions.load(as_tables(after), ValueLayout(shards=4))
     assert np.array_equal(total, fresh.structure.shared())
 
 
@@ -100,14 +100,14 @@ def test_many_values_come_and_go(structure: StructureKind, seed: int) -> None:
         return pa.table({f"c{i}": rng.integers(0, top // (1 + i % 7), rows) for i in range(m)})
 
     parts = [some(300, 10_000) for _ in range(4)] + [some(300, 40)]
-    core = UnaryInclusions.load({"t": parts[0]}, Options(structure=structure, shards=2))
+    core = UnaryInclusions.load({"t": parts[0]}, ValueLayout(structure=structure, shards=2))
     alive = [parts[0]]
     for part in [*parts[1:], *parts]:
         core.apply({"t": RowChanges(alive.pop(0) if len(alive) > 1 else None, part)})
         alive.append(part)
     for part in alive[:-1]:
         core.apply({"t": RowChanges(removed=part)})
-    fresh = UnaryInclusions.load({"t": alive[-1]}, Options(structure=structure, shards=2))
+    fresh = UnaryInclusions.load({"t": alive[-1]}, ValueLayout(structure=structure, shards=2))
     assert np.array_equal(core.structure.shared(), fresh.structure.shared())
     assert np.array_equal(core.held(), fresh.held())
     assert all(len(values) < COMPACT_FROM for values in core.structure.shards)

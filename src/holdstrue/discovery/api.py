@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
-from holdstrue.discovery.denials.counting import Within
+from holdstrue.discovery.denials.evidence import CountPairs
 from holdstrue.discovery.discovery import Discovery, loaded
 from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import checked_types, types_of_table
 from holdstrue.sources.fit import plain_column
 from holdstrue.sources.read import read_table
 
 _READ = ("encoding", "format", "delimiter", "null_values")
-Progress = Callable[[float, str], None]
 
 
 def discover(
@@ -30,7 +31,7 @@ def discover(
     state: Any = None,
     types: Mapping[str, str] | None = None,
     progress: Progress | None = None,
-    within: Within | None = None,
+    within: CountPairs | None = None,
     **choices: Any,
 ) -> Discovery:
     """Find the rules that hold in a table, or between tables.
@@ -84,7 +85,8 @@ def discover(
         tables[name] = plain_table(name, read_table(source, types=own, notes=notes, **read))
     keys = _keys(key, list(tables))
     _require(tables, keys, options)
-    found = loaded(tables, keys, options, progress, within)
+    work = replace(Work.lasting(options.budget, progress, options.threads), count_pairs=within)
+    found = loaded(tables, keys, options, work)
     found.types, found.notes = declared, tuple(notes)
     if state is not None:
         found.save(state)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.discovery.denials.budget import Budget
-from holdstrue.discovery.denials.core import DenialCore, DenialOptions
-from holdstrue.discovery.denials.predicates import SpaceOptions
+from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.core import DenialCore
 from holdstrue.discovery.found import Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
+from holdstrue.discovery.work import Work
 from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, Rule
 
@@ -24,9 +23,6 @@ FEW = 0.005
 
 MOST_COLUMNS = 64
 """Columns up to which they are compared across: beyond, thousands of comparisons would end any search."""
-
-MOST_RULES = 50_000
-"""Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
 
 
 class DenialKind(PerTable[DenialCore]):
@@ -37,17 +33,14 @@ class DenialKind(PerTable[DenialCore]):
         """Search one table."""
         if table.num_columns > MOST_COLUMNS:
             options = replace(options, cross=False)
-        budget = Budget(work.deadline, options.threads or 0, work.progress)
-        core = DenialCore.load(table, _core_options(options), budget, verifier=breaking, within=work.within)
-        core.budget = Budget(threads=options.threads or 0)
-        return core
+        space = choose_space(table, options, empty=True)
+        return DenialCore.load(table, options, work, space=space, verifier=breaking)
 
     @classmethod
     def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> DenialCore:
         """The core of one table as it was left."""
         rows = held.engine.tables[name].rows.values().select(schema.names)
-        budget = Budget(threads=options.threads or 0)
-        return DenialCore.restore(schema, _core_options(options), arrays, budget, verifier=breaking, table=rows)
+        return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
 
     def found(self) -> list[Found]:
         """The rules now."""
@@ -78,9 +71,7 @@ class DenialKind(PerTable[DenialCore]):
             if not core.complete:
                 unlooked.append(f"denial constraints of {name}: the search for those that hold did not end")
                 continue
-            before = core.budget
-            core.budget = Budget(time.monotonic() + NEAR_SECONDS, before.threads)
-            found, whole = core.near_misses(most)
+            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
             if not whole:
                 unlooked.append(f"denial constraints of {name}: not all, {NEAR_SECONDS:g} seconds were over")
             for miss in found:
@@ -89,7 +80,6 @@ class DenialKind(PerTable[DenialCore]):
                     continue
                 measures = {"score": round(rule.score, 4), "support": rule.support}
                 misses.append(Miss(rule.body, len(miss.pairs), rule.error, miss.pairs, (), name, measures))
-            core.budget = before
         return Near(tuple(misses), tuple(unlooked))
 
     def explain(self) -> str:
@@ -102,8 +92,3 @@ def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
     for violation in check(table, [Rule(body, "found")], limit=1):
         return int(violation.t), int(violation.s)
     return None
-
-
-def _core_options(options: Options) -> DenialOptions:
-    space = SpaceOptions(cross=options.cross, share=options.shared, empty=True, nulls=options.nulls, seed=options.seed)
-    return DenialOptions(space, options.max_predicates, MOST_RULES, error=options.error, sample=options.sample)

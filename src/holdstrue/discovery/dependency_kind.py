@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore, CfdOptions
+from holdstrue.discovery.dependencies.cfds import CfdCore
 from holdstrue.discovery.dependencies.core import DependencyCore
 from holdstrue.discovery.dependencies.near import NearMiss
-from holdstrue.discovery.dependencies.options import Options as CoreOptions
 from holdstrue.discovery.found import TOO_LITTLE, Found
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, Work, shown_table
+from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import FD, Body
 
 Core: TypeAlias = DependencyCore | ApproximateCore
@@ -28,12 +27,12 @@ class DependencyKind(PerTable[Core]):
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
         """Search one table."""
-        return _core(options).load(table, _core_options(options), deadline=work.deadline, progress=work.progress)
+        return _core(options).load(table, options, work)
 
     @classmethod
     def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> Core:
         """The core of one table as it was left."""
-        return _core(options).restore(schema, _core_options(options), arrays)
+        return _core(options).restore(schema, options, arrays)
 
     def found(self) -> list[Found]:
         """The rules now."""
@@ -59,7 +58,7 @@ class DependencyKind(PerTable[Core]):
             if not core.complete:
                 unlooked.append(f"keys and FDs of {name}: the search for those that hold did not end")
                 continue
-            found, whole = core.near_misses(most, deadline=time.monotonic() + NEAR_SECONDS)
+            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
             if not whole:
                 unlooked.append(f"keys and FDs of {name}: not all, {NEAR_SECONDS:g} seconds were over")
             misses += [Miss(m.body, len(m.suspects), m.error, m.witnesses, (), name, _measures(m)) for m in found]
@@ -79,12 +78,12 @@ class ConditionKind(PerTable[CfdCore]):
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> CfdCore:
         """Search one table."""
-        return CfdCore.load(table, _condition_options(options), deadline=work.deadline, progress=work.progress)
+        return CfdCore.load(table, options, work)
 
     @classmethod
     def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
         """The core of one table as it was left."""
-        return CfdCore.restore(schema, _condition_options(options), arrays)
+        return CfdCore.restore(schema, options, arrays)
 
     def found(self) -> list[Found]:
         """The rules now."""
@@ -110,35 +109,9 @@ class ConditionKind(PerTable[CfdCore]):
         return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"
 
 
-def _condition_options(options: Options) -> CfdOptions:
-    longest = {} if options.max_predicates is None else {"max_lhs": max(1, options.max_predicates - 1)}
-    return CfdOptions(
-        nulls=options.nulls,
-        support=options.support,
-        confidence=options.confidence,
-        threads=options.threads,
-        seed=options.seed,
-        **longest,
-    )
-
-
 def _measures(miss: NearMiss) -> dict[str, float]:
     return {"score": round(miss.score, 4), "pairs": miss.pairs, "support": miss.support}
 
 
 def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
     return ApproximateCore if options.error else DependencyCore
-
-
-def _core_options(options: Options) -> CoreOptions:
-    kinds = tuple(kind for kind in ("fd", "key") if kind in options.kinds)
-    # an FD of n predicates has n - 1 columns on the left, a key n: the longer one bounds the search
-    return CoreOptions(
-        kinds, options.nulls, _longest(options), options.threads, options.error, options.measure, options.seed
-    )
-
-
-def _longest(options: Options) -> int | None:
-    if options.max_predicates is None:
-        return None
-    return options.max_predicates if "key" in options.kinds else max(1, options.max_predicates - 1)

@@ -14,13 +14,13 @@ import pyarrow as pa
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import NO_VALUES, Ended, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Gone, Kind
-from holdstrue.discovery.kinds import FAMILIES, Progress, load_kinds, restore_kinds
+from holdstrue.discovery.kinds import FAMILIES, load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
+from holdstrue.discovery.work import Work
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
@@ -292,14 +292,13 @@ def loaded(
     tables: Mapping[str, pa.Table],
     keys: Mapping[str, Sequence[str]],
     options: Options,
-    progress: Progress | None,
-    within: Within | None = None,
+    work: Work,
 ) -> Discovery:
-    """Discover in tables that are in memory; `within` counts pairs of rows elsewhere."""
+    """Discover in tables that are in memory."""
     schemas = {name: table.schema for name, table in tables.items()}
     held = Held(schemas, {name: tuple(key) for name, key in keys.items()}, options.seed)
     held.load(tables)
-    return Discovery(held, load_kinds(held, options, progress, within), options)
+    return Discovery(held, load_kinds(held, options, work), options)
 
 
 def _meaning(body: Body) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,12 @@ from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
-from holdstrue.discovery.inclusions.nary import Inclusions, Search
+from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
-from holdstrue.discovery.inclusions.unary import Options as CoreOptions
-from holdstrue.discovery.kind import Arrays, Gone, Miss, Near, Work, searched_columns
+from holdstrue.discovery.kind import Arrays, Gone, Miss, Near, searched_columns
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import allowed
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Inclusion
 
 PARTLY = 0.5
@@ -41,16 +42,12 @@ class InclusionKind:
     def load(cls, held: Held, options: Options, work: Work) -> InclusionKind:
         """Search the rows that are held."""
         tables = {name: _table(held, name, schema) for name, schema in searched_columns(held, options).items()}
-        core = Inclusions.load(
-            tables, _search(options), _core_options(options), deadline=work.deadline, progress=work.progress
-        )
-        return cls(held, options, core)
+        return cls(held, options, Inclusions.load(tables, options, work))
 
     @classmethod
     def restore(cls, held: Held, options: Options, arrays: Arrays) -> InclusionKind:
         """As it was left."""
-        schemas = searched_columns(held, options)
-        return cls(held, options, Inclusions.restore(schemas, _core_options(options), _search(options), arrays))
+        return cls(held, options, Inclusions.restore(searched_columns(held, options), options, arrays))
 
     @property
     def complete(self) -> bool:
@@ -88,7 +85,8 @@ class InclusionKind:
     def near(self, most: int) -> Near:
         """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
         finder, misses = self._finder(), []
-        for one in foreign_keys(Inclusions(self.core.unary, Search(error=PARTLY)), self._tables()):
+        partly = replace(self.options, kinds=("ind",), error=PARTLY, measure="pairs")
+        for one in foreign_keys(Inclusions(self.core.unary, partly), self._tables()):
             if 0 < one.found.missing <= most and one.key >= NEARLY_A_KEY and one.score >= LIKELY:
                 body = one.found.body
                 broken = finder.breaks(body, min(most, LISTED))
@@ -100,7 +98,7 @@ class InclusionKind:
 
     def _finder(self) -> BreakFinder:
         schemas = searched_columns(self.held, self.options)
-        return BreakFinder(lambda name: _table(self.held, name, schemas[name]), self.core.unary.options.compare)
+        return BreakFinder(lambda name: _table(self.held, name, schemas[name]), self.core.unary.layout.compare)
 
     def explain(self) -> str:
         """How the inclusions are kept."""
@@ -124,14 +122,6 @@ def _listed(body: Inclusion, broken: Breaks) -> tuple[Any, ...]:
     # by place: a column may have the name of the counts behind them
     columns = [broken.values.column(place).to_pylist() for place in range(len(body.columns))]
     return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
-
-
-def _search(options: Options) -> Search:
-    return Search(options.arity, options.error, rows=options.measure == "rows")
-
-
-def _core_options(options: Options) -> CoreOptions:
-    return CoreOptions("text" if options.as_text else "types", seed=options.seed)
 
 
 def _measures(one: ForeignKey) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.discovery.denials.counting import Within
 from holdstrue.discovery.found import BROKEN, Found
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Body
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -54,17 +54,6 @@ class Gone:
     missing: int = 0
     """How many values break it; `values` are some of them."""
     why: str = BROKEN
-
-
-@dataclass(frozen=True)
-class Work:
-    """How far a search may go, and who is told."""
-
-    deadline: float | None = None
-    """In the time of `time.monotonic`."""
-    progress: Callable[[float, str], None] | None = None
-    within: Within | None = None
-    """Counts the evidence of a table elsewhere."""
 
 
 class Kind(Protocol):

@@ -13,6 +13,7 @@ from holdstrue.errors import HoldstrueError
 
 KINDS = ("dc", "fd", "key", "cfd", "ind")
 Measure: TypeAlias = Literal["pairs", "rows"]
+Nulls: TypeAlias = Literal["unknown", "equal"]
 _SHARES = {
     "error": "a share: at least 0 and below 1",
     "shared": "a share between 0 and 1",
@@ -63,7 +64,7 @@ class Options:
     max_predicates: int | None = None
     error: Proportion = Fraction(0)
     measure: Measure = "pairs"
-    nulls: Literal["unknown", "equal"] = "unknown"
+    nulls: Nulls = "unknown"
     cross: bool = True
     shared: Proportion = Fraction(3, 10)
     sample: int | None = None
@@ -113,6 +114,18 @@ class Options:
                 f"an error of {float(exact(self.error))} for conditional FDs alone, which have a confidence",
                 hint=f"--confidence {float(1 - exact(self.error))} (confidence=...) in place of the error",
             )
+
+    @property
+    def max_lhs(self) -> int | None:
+        """The most columns of a key or of an FD's left side: n predicates are a key of n columns, an FD of n - 1."""
+        if self.max_predicates is None:
+            return None
+        return self.max_predicates if "key" in self.kinds else max(1, self.max_predicates - 1)
+
+    @property
+    def max_conditional_lhs(self) -> int:
+        """The most columns on the left of a conditional FD, with the one that has the constant."""
+        return 2 if self.max_predicates is None else max(1, self.max_predicates - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""

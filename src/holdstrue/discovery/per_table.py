@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -11,9 +10,10 @@ import pyarrow as pa
 
 from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED
 from holdstrue.discovery.held import Batch, Held
-from holdstrue.discovery.kind import Arrays, Gone, Work, searched_columns, shown_table
+from holdstrue.discovery.kind import Arrays, Gone, searched_columns, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import nested, unnested
 from holdstrue.typing import I64
 
@@ -25,7 +25,7 @@ class Core(Protocol):
     def complete(self) -> bool:
         """Whether nothing was left out."""
 
-    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work) -> Turnover:
         """Follow a batch."""
 
     def snapshot(self) -> Any:
@@ -85,11 +85,11 @@ class PerTable(ABC, Generic[C]):
     def apply(self, batches: Mapping[str, Batch]) -> Sequence[Gone]:
         """Follow a batch."""
         gone = []
-        deadline = None if self.options.budget is None else time.monotonic() + self.options.budget
+        work = Work.lasting(self.options.budget, threads=self.options.threads)
         for name, batch in batches.items():
             if name in self.cores:
                 columns = [c for c in batch.added.column_names if not self.options.columns or c in self.options.columns]
-                turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), deadline=deadline)
+                turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), work)
                 where = shown_table(self.held, name)
                 gone += [Gone(died.body, died.witness, where, why=self._why(name, died)) for died in turnover.died]
         return gone

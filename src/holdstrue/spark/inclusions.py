@@ -25,7 +25,7 @@ from holdstrue.discovery.inclusions.durable import (
     MOST_RUNS,
 )
 from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
-from holdstrue.discovery.inclusions.unary import FoundInclusion, Options
+from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.values import LackingError, Values
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.turnover import Died, Turnover
@@ -61,7 +61,7 @@ class Census:
     version: int
     tasks: int
     schemas: Mapping[str, pa.Schema]
-    options: Options
+    options: ValueLayout
     checkpoint: bool
 
     @property
@@ -183,7 +183,7 @@ class Inclusions:
         fixed = Store(self.path).manifest().get("fixed", {})
         if fixed.get("kind") != KIND:
             raise StateError(f"{path} holds no discovered inclusions", hint="make it with Inclusions.create")
-        self._options = Options.of(fixed["options"])
+        self._options = ValueLayout.of(fixed["options"])
         self._schemas = {
             table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in fixed["schemas"].items()
         }
@@ -206,7 +206,7 @@ class Inclusions:
         spark = next(iter(frames.values())).sparkSession
         runner = SparkRunner(spark)
         schemas = {name: runner.schema(frame) for name, frame in frames.items()}
-        options = Options(compare="text" if as_text else "types", shards=shards)
+        options = ValueLayout(compare="text" if as_text else "types", shards=shards)
         fixed = {
             "kind": KIND,
             "options": options.to_dict(),

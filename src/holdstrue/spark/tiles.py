@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.evidence import Evidence, tile_evidence
 from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.work import Work
 from holdstrue.typing import I64, Mask
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Tiles:
     def __init__(self, runner: SparkRunner) -> None:
         self.runner = runner
 
-    def __call__(self, space: Space, codes: I64, known: Mask, slots: I64, budget: Budget) -> Evidence:
+    def __call__(self, space: Space, codes: I64, known: Mask, slots: I64, work: Work) -> Evidence:
         """The evidence of all pairs among these slots."""
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import LongType, StructField, StructType

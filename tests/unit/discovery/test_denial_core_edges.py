@@ -6,32 +6,35 @@ import datetime as dt
 import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.choice import choose_space
-from holdstrue.discovery.denials.core import DenialCore, DenialOptions
-from holdstrue.discovery.denials.predicates import SpaceOptions
-from holdstrue.errors import ChangeError, DataError
+from holdstrue.discovery.denials.core import DenialCore
+from holdstrue.discovery.denials.way_choice import Method
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import Rule
 from holdstrue.rules.normal import normal_body
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
 from oracle_denial import breaking
 
-ONE = Budget(threads=1)
+ONE = Work(threads=1)
 NONE = np.zeros(0, dtype=np.int64)
+METHODS: tuple[Method, ...] = ("evidence", "index")
 
 
 def texts(core: DenialCore) -> set[str]:
     return {text_of(rule.body) for rule in core.rules()}
 
 
-def pairs_of(table: pa.Table, **options: object) -> list[str]:
-    space = choose_space(table, SpaceOptions(**options))  # type: ignore[arg-type]
+def pairs_of(table: pa.Table, options: Options | None = None, **choices: Any) -> list[str]:
+    space = choose_space(table, options or Options(), **choices)
     names = space.columns
     return [f"{names[c.left]} {names[c.right]} {'order' if c.ordered else 'equal'}" for c in space.comparisons]
 
@@ -55,30 +58,28 @@ TYPES = pa.table(
 def test_the_space_follows_types_and_shared_values() -> None:
     own = ["i i order", "f f order", "s s equal", "z z equal", "y y equal", "d d order", "m m order"]
     assert pairs_of(TYPES) == [*own, "s z equal"]
-    assert pairs_of(TYPES, share=0.6) == own
-    assert pairs_of(TYPES, cross=False, order_text=True)[2] == "s s order"
+    assert pairs_of(TYPES, Options(shared=0.6)) == own
+    assert pairs_of(TYPES, Options(cross=False), order_text=True)[2] == "s s order"
     assert pairs_of(TYPES, columns=("z", "s"), both_ways=True) == ["z z equal", "s s equal", "z s equal", "s z equal"]
 
 
 def test_messages_name_the_column() -> None:
     with pytest.raises(DataError, match="no column 'zz'"):
-        choose_space(TYPES, SpaceOptions(columns=("zz",)))
+        choose_space(TYPES, Options(), columns=("zz",))
     with pytest.raises(DataError, match="'l' holds list"):
-        choose_space(TYPES, SpaceOptions(columns=("l",)))
+        choose_space(TYPES, Options(), columns=("l",))
     with pytest.raises(DataError, match="no column holds plain values"):
-        choose_space(TYPES.select(["l", "n"]), SpaceOptions())
+        choose_space(TYPES.select(["l", "n"]), Options())
     with pytest.raises(DataError, match="several columns called 'a'"):
-        choose_space(pa.table([[1], [2]], names=["a", "a"]), SpaceOptions())
-    with pytest.raises(DataError, match="error is 2"):
-        DenialOptions(error=2)
+        choose_space(pa.table([[1], [2]], names=["a", "a"]), Options())
+    with pytest.raises(HoldstrueError, match="error is 2"):
+        Options(error=2)
     with pytest.raises(DataError, match="need the counts of all pairs"):
-        DenialOptions(error=0.1, sample=10)
-    with pytest.raises(DataError, match="max_rules is 0"):
-        DenialOptions(max_rules=0)
+        DenialCore.load(TYPES, Options(error=0.1, sample=10))
 
 
 def test_rules_read_back_as_they_are() -> None:
-    core = DenialCore.load(TYPES, DenialOptions(space=SpaceOptions(both_ways=True, share=0.0)), ONE)
+    core = DenialCore.load(TYPES, work=ONE, space=choose_space(TYPES, Options(shared=0.0), both_ways=True))
     assert core.rules()
     for rule in core.rules():
         assert normal_body(rule.body) == rule.body
@@ -88,8 +89,8 @@ def test_rules_read_back_as_they_are() -> None:
 @pytest.mark.parametrize("rows", [0, 1])
 def test_too_few_rows_give_no_rules_until_there_are_pairs(rows: int) -> None:
     table = pa.table({"a": pa.array([1] * rows, pa.int64()), "b": pa.array(["x"] * rows, pa.string())})
-    for options in (DenialOptions(method="evidence"), DenialOptions(method="index")):
-        core = DenialCore.load(table, options, ONE)
+    for method in METHODS:
+        core = DenialCore.load(table, work=ONE, method=method)
         assert core.rules() == () and core.complete
         turnover = core.apply(NONE, pa.table({"a": [1, 2], "b": ["x", "y"]}))
         assert {text_of(body) for body in turnover.born} == texts(core) != set()
@@ -99,16 +100,16 @@ def test_too_few_rows_give_no_rules_until_there_are_pairs(rows: int) -> None:
 
 def test_constants_say_that_they_are() -> None:
     table = pa.table({"a": [7] * 5, "b": [1, 2, 3, 4, 5], "c": ["x"] * 5})
-    assert texts(DenialCore.load(table, budget=ONE)) == {"not(t.a != s.a)", "not(t.c != s.c)", "not(t.b = s.b)"}
+    assert texts(DenialCore.load(table, work=ONE)) == {"not(t.a != s.a)", "not(t.c != s.c)", "not(t.b = s.b)"}
 
 
 def test_three_hundred_columns_end_in_time() -> None:
     chance = np.random.default_rng(0)
     table = pa.table({f"c{i}": chance.integers(0, 5, 200) for i in range(300)})
-    options = DenialOptions(space=SpaceOptions(cross=False))
-    core = DenialCore.load(table, options, Budget(deadline=time.monotonic() + 3))
+    options = Options(cross=False)
+    core = DenialCore.load(table, options, Work(deadline=time.monotonic() + 3))
     assert not core.complete
-    few = DenialCore.load(table, DenialOptions(space=SpaceOptions(cross=False), max_rules=5), ONE)
+    few = DenialCore.load(table, options, ONE, most_rules=5)
     assert not few.complete and 0 < len(few.rules()) <= 5
     rows = table.to_pylist()
     for rule in few.rules():
@@ -117,24 +118,23 @@ def test_three_hundred_columns_end_in_time() -> None:
 
 def test_a_passed_deadline_says_so() -> None:
     table = pa.table({"a": list(range(50)), "b": [i % 7 for i in range(50)]})
-    core = DenialCore.load(table, budget=Budget(deadline=time.monotonic() - 1))
+    core = DenialCore.load(table, work=Work(deadline=time.monotonic() - 1))
     assert not core.complete
-    core.budget = ONE
     core.apply(NONE, table.slice(0, 1))
     assert core.complete and texts(core) == texts(
-        DenialCore.load(pa.concat_tables([table, table.slice(0, 1)]), budget=ONE)
+        DenialCore.load(pa.concat_tables([table, table.slice(0, 1)]), work=ONE)
     )
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[float, str]] = []
     table = pa.table({"a": list(range(200)), "b": [i % 7 for i in range(200)]})
-    DenialCore.load(table, budget=Budget(progress=lambda share, what: told.append((share, what))))
+    DenialCore.load(table, work=Work(progress=lambda share, what: told.append((share, what))))
     assert told and all(0 <= share <= 1 for share, _ in told)
 
 
 def test_rows_that_are_not_there() -> None:
-    core = DenialCore.load(pa.table({"a": [1, 2, 3]}), budget=ONE)
+    core = DenialCore.load(pa.table({"a": [1, 2, 3]}), work=ONE)
     core.apply(np.array([1]), pa.table({"a": pa.array([], pa.int64())}))
     for slots in ([1], [9], [-1]):
         with pytest.raises(ChangeError, match="no row in slot"):
@@ -146,10 +146,10 @@ def test_rows_that_are_not_there() -> None:
 
 def test_text_by_order_under_changes_and_restored() -> None:
     table = pa.table({"a": ["b", "d", "f"], "n": [1, 2, 3]})
-    options = DenialOptions(space=SpaceOptions(order_text=True))
-    core = DenialCore.load(table, options, ONE)
+    options = Options()
+    core = DenialCore.load(table, options, ONE, space=choose_space(table, options, order_text=True))
     assert texts(core) == {"not(t.a = s.a)", "not(t.n = s.n)", "not(t.n <= s.n and t.a >= s.a)"}
-    core = DenialCore.restore(table.schema, options, core.snapshot(), ONE)
+    core = DenialCore.restore(table.schema, options, core.snapshot())
     more = pa.table({"a": [f"c{i:03}" for i in range(80)], "n": [2] * 80})
     core.apply(np.array([1]), more)
     whole = pa.concat_tables([table.take([0, 2]), more])
@@ -160,7 +160,7 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     from holdstrue.discovery.denials import way_choice
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
-    core = DenialCore.load(table, budget=ONE)
+    core = DenialCore.load(table, work=ONE)
     assert str(core.method) == "evidence" and "60" not in core.explain()[0]
     monkeypatch.setattr(way_choice, "NEW_PAIRS", 10)
     monkeypatch.setattr(way_choice, "CANDIDATE_SECONDS", 1e-12)
@@ -168,19 +168,19 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(core.method) == "index"
     assert any("through indexes" in line for line in core.explain())
     whole = pa.concat_tables([table, pa.table({"a": [60, 5], "b": [30, 31]})])
-    assert texts(core) == texts(DenialCore.load(whole, budget=ONE))
+    assert texts(core) == texts(DenialCore.load(whole, work=ONE))
     assert turnover.died and all(len(died.witness) == 2 for died in turnover.died)
     core.apply(np.array([61, 3]), table.slice(0, 0))
     rest = pa.concat_tables([table.slice(0, 3), table.slice(4), pa.table({"a": [60], "b": [30]})])
-    assert texts(core) == texts(DenialCore.load(rest, budget=ONE))
+    assert texts(core) == texts(DenialCore.load(rest, work=ONE))
     with pytest.raises(DataError, match="near misses need the counts"):
-        core.near_misses()
+        core.near_misses(10, ONE)
 
 
 def test_keys_on_measures_rank_below_real_ones() -> None:
     chance = np.random.default_rng(1)
     table = pa.table({"id": np.arange(300), "weight": chance.normal(size=300), "kind": chance.integers(0, 3, 300)})
-    rules = {text_of(rule.body): rule for rule in DenialCore.load(table, budget=ONE).rules()}
+    rules = {text_of(rule.body): rule for rule in DenialCore.load(table, work=ONE).rules()}
     assert rules["not(t.id = s.id)"].score > 0.5 > rules["not(t.weight = s.weight)"].score == 0
 
 
@@ -189,7 +189,7 @@ def test_what_a_sample_gives_is_verified_on_all_rows(shared_data: Path) -> None:
 
     table = csv.read_csv(shared_data / "tax" / "tax50k_dirty.csv").slice(0, 3000)
     columns = ("zip", "city", "state", "salary", "rate")
-    space = SpaceOptions(columns=columns)
-    counted = DenialCore.load(table, DenialOptions(space=space, method="evidence"))
-    sampled = DenialCore.load(table, DenialOptions(space=space, sample=100))
+    space = choose_space(table, Options(), columns=columns)
+    counted = DenialCore.load(table, space=space, method="evidence")
+    sampled = DenialCore.load(table, Options(sample=100), space=space)
     assert texts(counted) == texts(sampled)

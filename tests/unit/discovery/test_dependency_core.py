@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,8 +13,9 @@ import pytest
 
 import holdstrue
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.options import Options
-from holdstrue.errors import ChangeError, DataError
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import DC, FD, Key
 from holdstrue.rules.text import text_of
 
@@ -125,11 +125,11 @@ def test_wide_tables_end_without_room_with_the_short_rules(monkeypatch: pytest.M
 
 
 def test_a_deadline_in_the_past_ends_at_once() -> None:
-    core = DependencyCore.load(wide(), deadline=time.monotonic() - 1)
+    core = DependencyCore.load(wide(), work=Work.lasting(-1))
     assert not core.complete
     assert core.bodies() == ()
     table = pa.table({"a": [1, 2, 2], "b": [1, 1, 1]})
-    core = DependencyCore.load(table, deadline=time.monotonic() - 1)
+    core = DependencyCore.load(table, work=Work.lasting(-1))
     core.apply(np.array([2]), table.slice(0, 0))
     assert core.complete
     assert texts(core) == {"key(a)", "not(t.b != s.b)"}
@@ -168,8 +168,8 @@ def test_mistakes_are_named() -> None:
     assert texts(core) == {"key(a)"}
     assert core.codes.members().tolist() == [0, 1]
     assert core.searched == 1
-    with pytest.raises(DataError, match="max_lhs"):
-        DependencyCore.load(pa.table({"a": [1]}), Options(max_lhs=0))
+    with pytest.raises(HoldstrueError, match="max_predicates"):
+        DependencyCore.load(pa.table({"a": [1]}), Options(max_predicates=0))
     with pytest.raises(DataError, match="several columns"):
         DependencyCore.load(pa.table([[1], [2]], names=["a", "a"]))
 
@@ -184,7 +184,7 @@ def test_known_numbers_of_rules(shared_data: Path) -> None:
 
 def test_what_is_found_holds(shared_data: Path) -> None:
     hospital = pa.csv.read_csv(shared_data / "hospital" / "hospital.csv")
-    core = DependencyCore.load(hospital, Options(max_lhs=2))
+    core = DependencyCore.load(hospital, Options(max_predicates=2))
     bodies = sorted(map(text_of, core.bodies()))[::7]
     report = holdstrue.check(hospital, bodies)
     assert len(bodies) > 20

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.options import Options
+from holdstrue.discovery.options import Options
 from holdstrue.rules.text import text_of
 
 

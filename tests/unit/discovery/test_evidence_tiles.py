@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.denials import evidence, layout
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.choice import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import (
@@ -22,11 +21,13 @@ from holdstrue.discovery.denials.evidence import (
     tile_evidence,
 )
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.scanning import breaking_pairs
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from oracle_denial import holds
 
-ONE = Budget(threads=1)
+ONE = Work(threads=1)
 
 
 def table_of(columns: int, rows: int, values: int, seed: int, nulls: float = 0.2) -> pa.Table:
@@ -39,7 +40,7 @@ def table_of(columns: int, rows: int, values: int, seed: int, nulls: float = 0.2
 
 
 def coded(table: pa.Table, **options: Any) -> tuple[Space, CodedRows]:
-    space = choose_space(table, SpaceOptions(**options))
+    space = choose_space(table, Options(**options))
     rows = CodedRows(space)
     rows.insert(table)
     return space, rows
@@ -89,10 +90,10 @@ def test_within_and_between(case: Any, nulls: str, narrow: int, monkeypatch: pyt
     monkeypatch.setattr(layout, "_NARROW", narrow)
     monkeypatch.setattr(evidence, "TASK_PAIRS", 100)
     table = table_of(seed=1, **case)
-    space, rows = coded(table, nulls=nulls, share=0.3 if case["columns"] < 10 else 2.0)
+    space, rows = coded(table, nulls=nulls, cross=case["columns"] < 10)
     n = table.num_rows
     everything = np.arange(n, dtype=np.int64)
-    found = evidence_within(space, rows.codes, rows.known, everything, Budget(threads=2))
+    found = evidence_within(space, rows.codes, rows.known, everything, Work(threads=2))
     expected = plain(space, table, [(t, s) for t in range(n) for s in range(n) if t != s])
     assert counter(space, found) == expected
     t, s = found.pairs.T

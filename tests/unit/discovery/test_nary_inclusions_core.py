@@ -8,24 +8,26 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.nary import Inclusions, Search
+from holdstrue.discovery.inclusions.nary import Inclusions
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
 
 
 def test_three_hundred_alike_columns_end() -> None:
     table = pa.table({f"c{i}": pa.array([7] * 5) for i in range(300)})
-    core = Inclusions.load({"t": table}, Search(arity=4, most=300))
+    core = Inclusions.load({"t": table}, Options(arity=4), most=300)
     assert not core.complete
     assert len(core.rules()) > 300 * 299
 
 
 def test_the_deadline_ends_the_search_with_what_was_found() -> None:
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
-    core = Inclusions.load({"t": table}, Search(arity=3), deadline=time.monotonic() + 60)
+    core = Inclusions.load({"t": table}, Options(arity=3), Work.lasting(60))
     assert core.complete and {len(rule.body.columns) for rule in core.rules()} == {1, 2, 3}
-    late = Inclusions.load({"t": table}, Search(arity=3), deadline=time.monotonic() - 1)
+    late = Inclusions.load({"t": table}, Options(arity=3), Work.lasting(-1))
     assert not late.complete and late.rules() == ()
-    restored = Inclusions.restore(late.unary.schemas, late.unary.options, Search(arity=3), late.snapshot())
+    restored = Inclusions.restore(late.unary.schemas, Options(arity=3, seed=late.options.seed), late.snapshot())
     assert not restored.complete and restored.rules() == ()
 
 
@@ -33,9 +35,9 @@ def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.Mon
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
     ticks = iter([0.0] * 8 + [9.0] * 100)
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
-    core = Inclusions.load({"t": table}, Search(arity=3), deadline=5.0)
+    core = Inclusions.load({"t": table}, Options(arity=3), Work(5.0))
     assert not core.complete and {len(rule.body.columns) for rule in core.rules()} == {1}
-    restored = Inclusions.restore(core.unary.schemas, core.unary.options, Search(arity=3), core.snapshot())
+    restored = Inclusions.restore(core.unary.schemas, Options(arity=3, seed=core.options.seed), core.snapshot())
     assert restored.rules() == core.rules() and not restored.complete
     restored.apply({"t": RowChanges(removed=table.slice(0, 1))}, lambda _: table.slice(1))
     assert {rule.values for rule in restored.rules()} == {1}
@@ -44,14 +46,14 @@ def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.Mon
 def test_progress_reaches_one() -> None:
     said: list[float] = []
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
-    Inclusions.load({"t": table}, Search(arity=3), progress=lambda share, _: said.append(share))
+    Inclusions.load({"t": table}, Options(arity=3), Work(progress=lambda share, _: said.append(share)))
     assert said == sorted(said) and said[-1] == 1.0
 
 
 def test_rows_that_are_not_there_change_nothing() -> None:
     table = pa.table({"a": [1, 2], "b": [1, 2]})
     other = pa.table({"c": [1, 2], "d": [1, 2]})
-    core = Inclusions.load({"t": table, "u": other}, Search(arity=2))
+    core = Inclusions.load({"t": table, "u": other}, Options(arity=2))
     before = core.rules()
     with pytest.raises(ChangeError, match="never occur together"):
         core.apply({"t": RowChanges(removed=pa.table({"a": [1], "b": [2]}))}, lambda _: table)
@@ -65,7 +67,7 @@ def test_stale_columns_are_counted_anew() -> None:
     names = [f"c{i}" for i in range(8)]
     table = pa.table({name: [1, 2, 3] for name in names})
     breaking = pa.table({name: [10 + i] for i, name in enumerate(names)})
-    core = Inclusions.load({"t": table}, Search(arity=2))
+    core = Inclusions.load({"t": table}, Options(arity=2))
     first = core.rules()
     for _ in range(2):
         both = {"t": pa.concat_tables([table, breaking])}

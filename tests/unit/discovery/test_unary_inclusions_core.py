@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
+from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
 
 
@@ -20,7 +21,7 @@ def names(core: UnaryInclusions) -> set[str]:
 @pytest.mark.parametrize("structure", ["counters", "clusters"])
 def test_columns_without_values_are_in_every_column_they_compare_with(structure: StructureKind) -> None:
     table = pa.table({"empty": pa.array([None, None], pa.int64()), "a": [1, 2], "s": ["x", "y"], "n": pa.nulls(2)})
-    core = UnaryInclusions.load({"t": table}, Options(structure=structure))
+    core = UnaryInclusions.load({"t": table}, ValueLayout(structure=structure))
     assert names(core) == {"t.empty in t.a", "t.empty in t.n"} | {f"t.n in t.{x}" for x in ("empty", "a", "s")}
 
 
@@ -43,13 +44,13 @@ def test_lists_are_not_compared() -> None:
 def test_as_text() -> None:
     tables = {"t": pa.table({"a": [1, 2]}), "s": pa.table({"b": ["1", "2", "3"]})}
     assert names(UnaryInclusions.load(tables)) == set()
-    assert names(UnaryInclusions.load(tables, Options(compare="text"))) == {"t.a in s.b"}
+    assert names(UnaryInclusions.load(tables, ValueLayout(compare="text"))) == {"t.a in s.b"}
 
 
 @pytest.mark.parametrize("structure", ["counters", "clusters"])
 def test_three_hundred_constant_columns(structure: StructureKind) -> None:
     table = pa.table({f"c{i}": pa.array([7] * 50) for i in range(300)})
-    core = UnaryInclusions.load({"t": table}, Options(structure=structure))
+    core = UnaryInclusions.load({"t": table}, ValueLayout(structure=structure))
     assert int(core.held().sum()) == 300 * 299
     row = pa.table({f"c{i}": [8 if i == 150 else 7] for i in range(300)})
     turnover = core.apply({"t": RowChanges(added=row)})
@@ -59,11 +60,11 @@ def test_three_hundred_constant_columns(structure: StructureKind) -> None:
 def test_a_passed_deadline_leaves_columns_out() -> None:
     said: list[tuple[float, str]] = []
     table = pa.table({"a": [1], "b": [1]})
-    core = UnaryInclusions.load({"t": table}, deadline=time.monotonic() - 1, progress=lambda *x: said.append(x))
+    core = UnaryInclusions.load({"t": table}, work=Work(time.monotonic() - 1, lambda *x: said.append(x)))
     assert not core.complete and core.rules() == ()
     assert said == [(0.5, "t.a"), (1.0, "t.b")]
     core.apply({"t": RowChanges(added=table)})
-    restored = UnaryInclusions.restore(core.schemas, core.options, core.snapshot())
+    restored = UnaryInclusions.restore(core.schemas, core.layout, core.snapshot())
     assert not restored.complete and restored.rules() == ()
 
 
@@ -91,4 +92,4 @@ def test_what_goes_and_comes_back_the_same_changes_nothing() -> None:
 
 def test_shards_are_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
-        UnaryInclusions.load({"t": pa.table({"a": [1]})}, Options(shards=3))
+        UnaryInclusions.load({"t": pa.table({"a": [1]})}, ValueLayout(shards=3))

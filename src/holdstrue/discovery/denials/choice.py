@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,8 @@ from holdstrue.data.coding import encode
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
 from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
-from holdstrue.discovery.denials.predicates import Comparison, Space, SpaceOptions
+from holdstrue.discovery.denials.predicates import Comparison, Space
+from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
 from holdstrue.typing import I64
@@ -20,11 +22,28 @@ _CHUNK = 1 << 14
 """Distinct values taken into one matrix product. Chosen, not tuned."""
 
 
-def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
-    """The predicate space of a table.
+def choose_space(
+    table: pa.Table,
+    options: Options,
+    *,
+    columns: Sequence[str] | None = None,
+    both_ways: bool = False,
+    order_text: bool = False,
+    empty: bool = False,
+) -> Space:
+    """The predicate space of a table. It stays as it was chosen when the table changes later.
 
-    Columns without any value are left out unless asked for, and columns of lists, structs and maps, which do
-    not compare. The space stays as it was chosen when the table changes later.
+    Parameters
+    ----------
+    columns
+        The columns to look at; None for all that hold plain values: lists, structs and maps do not compare.
+    both_ways
+        Whether t.A is compared with s.B as well as t.B with s.A. By default one of them is: rules on a
+        single comparison across columns are the same either way.
+    order_text
+        Whether text is also compared by order.
+    empty
+        Whether columns without any value are compared too: values may come later.
 
     Complexity: O(values log values), and O(columns^2) a distinct value that several columns share.
 
@@ -36,55 +55,58 @@ def choose_space(table: pa.Table, options: SpaceOptions) -> Space:
     Examples
     --------
     >>> table = pa.table({"a": [1, 2, 3], "b": [2, 3, 4], "c": ["x", "y", None]})
-    >>> space = choose_space(table, SpaceOptions())
+    >>> space = choose_space(table, Options())
     >>> [(space.columns[c.left], space.columns[c.right], c.ordered) for c in space.comparisons]
     [('a', 'a', True), ('b', 'b', True), ('c', 'c', False), ('a', 'b', True)]
     """
-    names = _wanted(table, options)
-    domains, kin = _domains(table.schema, names, options)
+    names = _wanted(table, columns, empty)
+    domains, kin = _domains(table.schema, names, options, names if order_text else ())
     ordered = {name: domains[name].kind != "digest" and domains[name].family != "bool" for name in names}
     place = {name: i for i, name in enumerate(names)}
     comparisons = [Comparison(i, i, ordered[name]) for i, name in enumerate(names)]
     if options.cross:
         for members in kin:
-            for one, other in _sharing(table, members, domains[members[0]], options.share):
+            for one, other in _sharing(table, members, domains[members[0]], options.shared):
                 left, right = sorted((place[one], place[other]))
                 comparisons.append(Comparison(left, right, ordered[one]))
-                if options.both_ways:
+                if both_ways:
                     comparisons.append(Comparison(right, left, ordered[one]))
     return Space(tuple(names), tuple(domains[name] for name in names), tuple(comparisons), options.nulls)
 
 
-def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: SpaceOptions) -> Space:
+def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: Options) -> Space:
     """The space that was chosen before, from its columns and comparisons (left, right, ordered)."""
-    domains, _ = _domains(schema, names, options)
+    ordered_names = [names[left] for left, _, ordered in comparisons.tolist() if ordered]
+    domains, _ = _domains(schema, names, options, ordered_names)
     chosen = tuple(Comparison(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)
     return Space(tuple(names), tuple(domains[name] for name in names), chosen, options.nulls)
 
 
-def _domains(schema: pa.Schema, names: list[str], options: SpaceOptions) -> tuple[dict[str, Domain], list[list[str]]]:
-    """How each column is coded, and the columns whose types agree."""
+def _domains(
+    schema: pa.Schema, names: list[str], options: Options, ordered_names: Collection[str]
+) -> tuple[dict[str, Domain], list[list[str]]]:
+    """How each column is coded (text by order only where it is named), and the columns whose types agree."""
     kin: dict[tuple[object, ...], list[str]] = {}
     for name in names:
         kin.setdefault(_kin(schema.field(name).type), []).append(name)
     domains: dict[str, Domain] = {}
     for members in kin.values():
-        ordered = options.order_text or family_of(schema.field(members[0]).type) not in CATEGORIES
+        ordered = members[0] in ordered_names or family_of(schema.field(members[0]).type) not in CATEGORIES
         domain = domain_of([schema.field(name).type for name in members], ordered=ordered, seed=options.seed)
         assert domain is not None
         domains |= dict.fromkeys(members, domain)
     return domains, list(kin.values())
 
 
-def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
+def _wanted(table: pa.Table, columns: Sequence[str] | None, empty: bool) -> list[str]:
     schema = table.schema
-    for name in options.columns or schema.names:
+    for name in columns or schema.names:
         if schema.names.count(name) > 1:
             raise DataError(f"the table has several columns called {name!r}", hint="rename one of them")
-    if options.columns is None:
+    if columns is None:
         names = [name for name in schema.names if family_of(schema.field(name).type) not in (None, "null")]
     else:
-        names = list(dict.fromkeys(options.columns))
+        names = list(dict.fromkeys(columns))
         for name in names:
             if name not in schema.names:
                 near = difflib.get_close_matches(name, schema.names, n=1)
@@ -95,7 +117,7 @@ def _wanted(table: pa.Table, options: SpaceOptions) -> list[str]:
                     f"column {name!r} holds {schema.field(name).type} values, which do not compare",
                     hint="leave the column out, or flatten it into plain columns",
                 )
-    if table.num_rows and not options.empty:
+    if table.num_rows and not empty:
         names = [name for name in names if table[name].null_count < table.num_rows]
     if not names:
         raise DataError("no column holds plain values to compare", hint="name other columns")

@@ -5,20 +5,16 @@ Memory: 9 bytes a row and column (a code and whether it is known), 1 byte a row 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import room
+from holdstrue.index.numbering import Snapshot
 from holdstrue.typing import I64, Mask
-
-Snapshot = dict[str, NDArray[Any]]
 
 
 class CodedRows:
@@ -27,9 +23,9 @@ class CodedRows:
     Examples
     --------
     >>> from holdstrue.discovery.denials.choice import choose_space
-    >>> from holdstrue.discovery.denials.predicates import SpaceOptions
+    >>> from holdstrue.discovery.options import Options
     >>> table = pa.table({"a": [3, 1, None]})
-    >>> rows = CodedRows(choose_space(table, SpaceOptions()))
+    >>> rows = CodedRows(choose_space(table, Options()))
     >>> rows.insert(table).tolist(), rows.live().tolist(), rows.known[0, :3].tolist()
     ([0, 1, 2], [0, 1, 2], [True, True, False])
     """

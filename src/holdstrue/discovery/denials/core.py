@@ -2,79 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any, Literal
-
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.bitsets import without
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.choice import choose_space, space_from
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.counting import CountingWay, Outcome, Within
-from holdstrue.discovery.denials.cover import Cover, CoverSearch, Limits, violated
+from holdstrue.discovery.denials.counting import CountingWay, Outcome
+from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
 from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
 from holdstrue.discovery.denials.near_misses import NearMiss, near_misses
-from holdstrue.discovery.denials.predicates import Space, SpaceOptions
+from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.probing import ProbingWay, Verifier
-from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.showing import shown
 from holdstrue.discovery.denials.way_choice import Method, chosen_way, estimate
-from holdstrue.discovery.shares import Proportion, exact
+from holdstrue.discovery.options import Options
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError
+from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
 
-Snapshot = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class DenialOptions:
-    """What is looked for, and how.
-
-    Parameters
-    ----------
-    space
-        Which columns are compared, and how.
-    max_predicates
-        The most predicates of a rule.
-    max_rules
-        The search ends when it has found this many.
-    error
-        The share of ordered pairs that may break a rule (g1); 0 for rules without exception.
-    sample
-        Search on this many rows, then verify on all: for tables of too many pairs.
-    method
-        `evidence`: the evidences of all pairs are counted. `index`: rules are searched on a sample and verified,
-        new rows are compared through indexes only. `auto`: by the number of pairs.
-    seed
-        For the sample.
-    """
-
-    space: SpaceOptions = field(default_factory=SpaceOptions)
-    max_predicates: int | None = None
-    max_rules: int | None = None
-    error: Proportion = Fraction(0)
-    sample: int | None = None
-    method: Literal["auto", "evidence", "index"] = "auto"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "error", exact(self.error, "error"))
-        if not 0 <= exact(self.error) < 1:
-            raise DataError(f"error is {self.error}", hint="give a share of pairs from 0 to below 1, such as 0.001")
-        if self.error and (self.sample or self.method == "index"):
-            raise DataError(
-                "rules with exceptions need the counts of all pairs, which a sample does not give",
-                hint="leave out the sample, or look for rules without exception",
-            )
-        for name, value in (("max_predicates", self.max_predicates), ("max_rules", self.max_rules)):
-            if value is not None and value < 1:
-                raise DataError(f"{name} is {value}", hint="give a number of at least 1, or leave it out")
+MOST_RULES = 50_000
+"""Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
 
 
 class DenialCore:
@@ -98,26 +50,29 @@ class DenialCore:
     [('not(t.city != s.city)', (3, 0))]
     """
 
-    def __init__(self, space: Space, options: DenialOptions, budget: Budget) -> None:
+    def __init__(
+        self, space: Space, options: Options, *, method: Method | None = None, most_rules: int = MOST_RULES
+    ) -> None:
         self.space = space
         self.options = options
-        self.budget = budget
+        self._wanted = method
         self._rows = CodedRows(space)
-        self._search = CoverSearch(space, Limits(options.max_predicates, options.max_rules))
+        self._search = CoverSearch(space, options.max_predicates, most_rules)
         self._cover = Cover(np.zeros((1, space.width), dtype=np.uint64))
-        self._way: CountingWay | ProbingWay = self._counting()
+        self._way: CountingWay | ProbingWay = CountingWay(self._rows, self._search, options.error)
         self._reasons: list[str] = []
 
     @classmethod
     def load(
         cls,
         table: pa.Table,
-        options: DenialOptions | None = None,
-        budget: Budget | None = None,
+        options: Options | None = None,
+        work: Work | None = None,
         *,
         space: Space | None = None,
         verifier: Verifier | None = None,
-        within: Within | None = None,
+        method: Method | None = None,
+        most_rules: int = MOST_RULES,
     ) -> DenialCore:
         """Discover from scratch.
 
@@ -125,29 +80,27 @@ class DenialCore:
         ----------
         table
             The rows; they get slots 0, 1, 2, ...
-        options, budget
+        options, work
             What is looked for; time, threads and progress.
         space
             Instead of one chosen from the table.
         verifier
             Finds two rows that break a rule, for the way without all pairs; without one all pairs are looked at.
-        within
-            Counts the evidence of the rows elsewhere.
+        method
+            `evidence`: the evidences of all pairs are counted. `index`: rules are searched on a sample and verified,
+            new rows are compared through indexes only. By default the number of pairs decides.
+        most_rules
+            The search ends when it has found this many.
 
         Complexity: O(rows^2 x comparisons / lanes of a vector) with counted evidences.
         """
-        options = options or DenialOptions()
-        core = cls(space or choose_space(table, options.space), options, budget or Budget())
-        method, reason = chosen_way(table.num_rows, options.method, options.sample, options.error)
+        options = options or Options()
+        core = cls(space or choose_space(table, options), options, method=method, most_rules=most_rules)
+        method, reason = chosen_way(table.num_rows, options, method)
         core._reasons = [reason]
         if method == "index":
-            core._way = core._probing()
-            core._way.verifier, core._way.table = verifier, table if verifier is not None else None
-        slots = core._rows.insert(table)
-        if isinstance(core._way, CountingWay):
-            core._cover = core._way.load(slots, core.budget, within)
-        else:
-            core._cover = core._way.load(slots, core.budget)
+            core._way = core._probing(verifier, table)
+        core._cover = core._way.load(core._rows.insert(table), work or Work())
         return core
 
     @property
@@ -163,15 +116,15 @@ class DenialCore:
     @property
     def method(self) -> Method:
         """The way in use."""
-        return "evidence" if isinstance(self._way, CountingWay) else "index"
+        return self._way.method
 
-    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
         """Take rows out (by slot) and put rows in; returns the rules that this ended and made.
 
         Runtime complexity: O(rows of the batch x rows) comparisons with counted evidences; with indexes
         O(candidate pairs), and verification of what removed rows make possible.
         """
-        self.budget = replace(self.budget, deadline=deadline)
+        work = work or Work(threads=self.options.threads)
         before = shown(self.space, self._cover.sets)
         gone = np.unique(np.asarray(removed, dtype=np.int64)) if len(removed) else np.zeros(0, dtype=np.int64)
         if gone.size != len(removed):
@@ -180,12 +133,10 @@ class DenialCore:
         self._rows.remove(gone)
         rest = self._rows.live()
         new = self._rows.insert(added)
-        if isinstance(self._way, ProbingWay) and self._way.table is not None:
-            columns = self._way.table.schema.names
-            self._way.table = pa.concat_tables([self._way.table, added.select(columns).cast(self._way.table.schema)])
-        outcome = self._way.apply(self._cover, gone, rest, new, self.budget)
+        self._way.extend(added)
+        outcome = self._way.apply(self._cover, gone, rest, new, work)
         self._cover = outcome.cover
-        return self._turnover(before, outcome)
+        return self._turnover(before, outcome, work)
 
     def rules(self) -> tuple[DenialRule, ...]:
         """The rules that hold now, the most interesting first. Runtime complexity: as `Measures`, for each rule."""
@@ -199,7 +150,7 @@ class DenialCore:
         """The rules that hold now without measures, in a fixed order."""
         return tuple(self.space.body(mask) for mask in shown(self.space, self._cover.sets))
 
-    def near_misses(self, most: int = 10, limit: int = 100) -> tuple[tuple[NearMiss, ...], bool]:
+    def near_misses(self, most: int, work: Work, *, limit: int = 100) -> tuple[tuple[NearMiss, ...], bool]:
         """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
 
         The best of them, and whether there was time to look for all.
@@ -209,14 +160,14 @@ class DenialCore:
         DataError
             When the evidences of all pairs are not kept.
         """
-        if not isinstance(self._way, CountingWay):
+        if self.method != "evidence":
             raise DataError(
                 "near misses need the counts of all pairs, which are not kept for this table",
                 hint="discover in fewer rows, without a sample",
             )
         words, counts = self._way.weighted()
         measures = Measures(self.space, words, counts, self._facts(), sampled=False)
-        return near_misses(self._rows, self._search, (words, counts), measures, most, limit, self.budget)
+        return near_misses(self._rows, self._search, (words, counts), measures, most, limit, work)
 
     def explain(self) -> list[str]:
         """Which way is in use, why, and what it keeps."""
@@ -226,21 +177,18 @@ class DenialCore:
 
     def _choose_way(self, removed: int, added: int) -> None:
         """From counted evidences to indexes when the new pairs are too many."""
-        if not isinstance(self._way, CountingWay):
+        if self.method != "evidence":
             return
         live = self._rows.live().size
         cost = estimate(self._rows, self._cover.sets, live, removed, added)
         self._reasons = [cost.text]
-        if self.options.method == "auto" and not self.options.error and cost.prefers_index and self.complete:
+        if self._wanted is None and not self.options.error and cost.prefers_index and self.complete:
             probing = self._probing()
             probing.adopt(*self._way.weighted(), self._cover)
             self._way = probing
 
-    def _counting(self) -> CountingWay:
-        return CountingWay(self._rows, self._search, self.options.error)
-
-    def _probing(self) -> ProbingWay:
-        return ProbingWay(self._rows, self._search, self.options.sample, self.options.seed)
+    def _probing(self, verifier: Verifier | None = None, table: pa.Table | None = None) -> ProbingWay:
+        return ProbingWay(self._rows, self._search, self.options.sample, verifier, table)
 
     def _violations(self, sets: U64) -> list[int]:
         """By rule: the ordered pairs that break it."""
@@ -258,20 +206,20 @@ class DenialCore:
             spread.append(float(codes.max()) - float(codes.min()) + 1 if whole else 1.0)
         return ColumnFacts(tuple(domain.kind == "float" for domain in self.space.domains), tuple(spread))
 
-    def _turnover(self, before: U64, outcome: Outcome) -> Turnover:
+    def _turnover(self, before: U64, outcome: Outcome, work: Work) -> Turnover:
         after = shown(self.space, self._cover.sets)
         died, born = without(before, after), without(after, before)
-        witnesses = self._witnesses(died, outcome)
+        witnesses = self._witnesses(died, outcome, work)
         return Turnover(
             tuple(Died(self.space.body(mask), pair) for mask, pair in zip(died, witnesses, strict=True)),
             tuple(self.space.body(mask) for mask in born),
         )
 
-    def _witnesses(self, died: U64, outcome: Outcome) -> list[tuple[int, ...]]:
+    def _witnesses(self, died: U64, outcome: Outcome, work: Work) -> list[tuple[int, ...]]:
         """A pair that breaks each rule, from the batch's own pairs; none where it still holds."""
         place = violated(died, outcome.words) if died.shape[0] else np.zeros(0, dtype=np.int64)
         pairs: list[tuple[int, ...]] = [tuple(outcome.pairs[e].tolist()) if e >= 0 else () for e in place.tolist()]
-        if self.options.error and isinstance(self._way, CountingWay):
+        if self.options.error:
             broken = [count > self._way.allowed for count in self._violations(died)]
             pairs = [pair if is_broken else () for pair, is_broken in zip(pairs, broken, strict=True)]
             lost = [i for i, pair in enumerate(pairs) if broken[i] and not pair]
@@ -280,9 +228,7 @@ class DenialCore:
             lost = [] if self.complete else [i for i, pair in enumerate(pairs) if not pair]
         if lost:
             try:
-                for i, found in zip(
-                    lost, breaking_pairs(self._rows, list(died[lost]), self.budget, most=1), strict=True
-                ):
+                for i, found in zip(lost, breaking_pairs(self._rows, list(died[lost]), work, most=1), strict=True):
                     pairs[i] = found[0] if found else ()
             except OutOfTimeError:
                 return pairs
@@ -298,10 +244,9 @@ class DenialCore:
 
     def snapshot(self) -> Snapshot:
         """Plain arrays that make up the state."""
-        arrays = {f"rows.{name}": array for name, array in self._rows.snapshot().items()}
-        arrays |= {f"way.{name}": array for name, array in self._way.snapshot().items()}
+        arrays = nested("rows", self._rows.snapshot()) | nested("way", self._way.snapshot())
         arrays["cover"] = self._cover.sets
-        arrays["flags"] = np.array([self._cover.complete, isinstance(self._way, ProbingWay)])
+        arrays["flags"] = np.array([self._cover.complete, self.method == "index"])
         arrays["columns"] = np.frombuffer("\0".join(self.space.columns).encode(), dtype=np.uint8).copy()
         arrays["comparisons"] = np.array([(c.left, c.right, c.ordered) for c in self.space.comparisons], dtype=np.int64)
         return arrays
@@ -310,26 +255,20 @@ class DenialCore:
     def restore(
         cls,
         schema: pa.Schema,
-        options: DenialOptions,
+        options: Options,
         arrays: Snapshot,
-        budget: Budget | None = None,
         *,
         verifier: Verifier | None = None,
         table: pa.Table | None = None,
     ) -> DenialCore:
         """The core as it was left; a verifier needs the table by slot (rows that went included)."""
         names = arrays["columns"].tobytes().decode().split("\0")
-        core = cls(space_from(schema, names, arrays["comparisons"], options.space), options, budget or Budget())
-        core._rows.restore(_part("rows.", arrays))
+        core = cls(space_from(schema, names, arrays["comparisons"], options), options)
+        core._rows.restore(unnested("rows", arrays))
         complete, probing = (bool(flag) for flag in arrays["flags"])
         if probing:
-            core._way = core._probing()
-            core._way.verifier, core._way.table = verifier, table
-        core._way.restore(_part("way.", arrays))
+            core._way = core._probing(verifier, table)
+        core._way.restore(unnested("way", arrays))
         core._cover = Cover(arrays["cover"].copy(), complete)
         core._reasons = ["as it was left"]
         return core
-
-
-def _part(prefix: str, arrays: Snapshot) -> Snapshot:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

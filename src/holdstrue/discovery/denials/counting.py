@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from holdstrue.discovery.denials.bitsets import without
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counted import CountedEvidence, Shift
 from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.way_choice import Method
 from holdstrue.discovery.shares import Proportion, allowed
-from holdstrue.typing import I64, U64, Mask
-
-Snapshot = dict[str, NDArray[Any]]
-Within: TypeAlias = Callable[[Space, I64, Mask, I64, Budget], Evidence]
-"""Counts the evidence of all pairs of some rows: (space, codes, known, slots, budget)."""
+from holdstrue.discovery.work import Work
+from holdstrue.index.numbering import Snapshot
+from holdstrue.typing import I64, U64
 
 
 @dataclass(frozen=True)
@@ -40,6 +35,7 @@ class CountingWay:
     """
 
     name = "counted evidences"
+    method: Method = "evidence"
 
     def __init__(self, rows: CodedRows, search: CoverSearch, error: Proportion = 0.0) -> None:
         self._rows = rows
@@ -48,31 +44,34 @@ class CountingWay:
         self.evidence = CountedEvidence(rows.space.width)
         self._whole = True
 
-    def load(self, slots: I64, budget: Budget, within: Within | None = None) -> Cover:
+    def load(self, slots: I64, work: Work) -> Cover:
         """Compare all pairs, here or elsewhere, and search."""
         rows = self._rows
-        found = (within or evidence_within)(rows.space, rows.codes, rows.known, slots, budget)
+        found = (work.count_pairs or evidence_within)(rows.space, rows.codes, rows.known, slots, work)
         self.evidence.apply([], [found])
         self._whole = found.complete
-        return self._searched(found.complete, budget)
+        return self._searched(found.complete, work)
 
-    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, budget: Budget) -> Outcome:
+    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> Outcome:
         """Count the pairs of removed rows out and those of new rows in; bring the cover up to date.
 
         Where time ran out before all pairs were counted, they are counted anew.
         """
         if not self._whole:
             self.evidence = CountedEvidence(self._rows.space.width)
-            cover = self.load(np.sort(np.concatenate([rest, new])), budget)
+            cover = self.load(np.sort(np.concatenate([rest, new])), work)
             return Outcome(cover, self.evidence.words()[:0], np.zeros((0, 2), dtype=np.int64))
-        lost = [self._within(removed, budget), self._between(removed, rest, budget)] if removed.size else []
-        won = [self._within(new, budget), self._between(new, rest, budget)] if new.size else []
+        lost = [self._within(removed, work), self._between(removed, rest, work)] if removed.size else []
+        won = [self._within(new, work), self._between(new, rest, work)] if new.size else []
         shift = self.evidence.apply(lost, won)
         self._whole = all(part.complete for part in (*lost, *won))
-        cover = self._followed(cover, shift, self._whole, budget)
+        cover = self._followed(cover, shift, self._whole, work)
         if not won:
             return Outcome(cover, shift.fresh, shift.pairs)
         return Outcome(cover, np.concatenate([p.words for p in won]), np.concatenate([p.pairs for p in won]))
+
+    def extend(self, added: pa.Table) -> None:
+        """Rows came: codes are all that is needed of them."""
 
     @property
     def allowed(self) -> int:
@@ -83,29 +82,29 @@ class CountingWay:
         """The evidences with their numbers of pairs."""
         return self.evidence.words(), self.evidence.counts()
 
-    def _within(self, slots: I64, budget: Budget) -> Evidence:
-        return evidence_within(self._rows.space, self._rows.codes, self._rows.known, slots, budget)
+    def _within(self, slots: I64, work: Work) -> Evidence:
+        return evidence_within(self._rows.space, self._rows.codes, self._rows.known, slots, work)
 
-    def _between(self, one: I64, other: I64, budget: Budget) -> Evidence:
-        return evidence_between(self._rows.space, self._rows.codes, self._rows.known, one, other, budget)
+    def _between(self, one: I64, other: I64, work: Work) -> Evidence:
+        return evidence_between(self._rows.space, self._rows.codes, self._rows.known, one, other, work)
 
-    def _searched(self, all_pairs: bool, budget: Budget) -> Cover:
+    def _searched(self, all_pairs: bool, work: Work) -> Cover:
         if not all_pairs:
             # what was not compared may break any rule
             return Cover(np.zeros((0, self._rows.space.width), dtype=np.uint64), complete=False)
         if self._error:
-            return self._search.approximate(*self.weighted(), self.allowed, budget)
-        return self._search.search(self.evidence.words(), budget)
+            return self._search.approximate(*self.weighted(), self.allowed, work)
+        return self._search.search(self.evidence.words(), work)
 
-    def _followed(self, cover: Cover, shift: Shift, all_pairs: bool, budget: Budget) -> Cover:
+    def _followed(self, cover: Cover, shift: Shift, all_pairs: bool, work: Work) -> Cover:
         if not cover.complete or not all_pairs or self._error:
-            return self._searched(all_pairs, budget)
+            return self._searched(all_pairs, work)
         if shift.gone.size:
             remaining = without(self.evidence.words(), shift.fresh)
-            cover = self._search.reduced(cover, remaining, shift.gone, budget)
+            cover = self._search.reduced(cover, remaining, shift.gone, work)
         if cover.complete and shift.fresh.size:
             cover = self._search.extended(cover, shift.fresh)
-        return cover if cover.complete else self._searched(all_pairs, budget)
+        return cover if cover.complete else self._searched(all_pairs, work)
 
     def explain(self) -> list[str]:
         """What is kept, in a few words."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import cover as kernels
 from holdstrue.kernels.approximate import search_approximate
 from holdstrue.rules.model import Op
@@ -35,14 +35,6 @@ _OUTCOMES = {Op.LE: 0b011, Op.GE: 0b110, Op.NE: 0b101, Op.EQ: 0b010}
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How far a search goes: predicates of a constraint, and constraints in all."""
-
-    predicates: int | None = None
-    rules: int | None = None
-
-
-@dataclass(frozen=True)
 class Cover:
     """Minimal sets of atoms, in no order; not all of them when `complete` is False."""
 
@@ -56,16 +48,16 @@ class Cover:
 
 
 class CoverSearch:
-    """Finds and updates covers over one space."""
+    """Finds and updates covers over one space; at most so many predicates of a constraint, and constraints in all."""
 
-    def __init__(self, space: Space, limits: Limits) -> None:
+    def __init__(self, space: Space, most_predicates: int | None = None, most_rules: int | None = None) -> None:
         self._space = space
-        self._limits = limits
-        self._most = len(space.comparisons) if limits.predicates is None else limits.predicates
+        self._most = len(space.comparisons) if most_predicates is None else most_predicates
+        self._most_rules = most_rules
         self._about = _about(space)
         self._scratch = np.zeros((2 * DEEPEST + 2,) * 2, dtype=np.int64)
 
-    def search(self, evidences: U64, budget: Budget, *, inside: U64 | None = None) -> Cover:
+    def search(self, evidences: U64, work: Work, *, inside: U64 | None = None) -> Cover:
         """All minimal sets; with `inside` only those that lie within one of these evidences.
 
         Without evidences the empty set is the only one: nothing was compared.
@@ -78,9 +70,9 @@ class CoverSearch:
             inside = _not_within(inside, evidences)
             if not inside.shape[0]:
                 return Cover(np.zeros((0, width), dtype=np.uint64))
-        return self._gathered(self._enumerated(evidences, inside), budget)
+        return self._gathered(self._enumerated(evidences, inside), work)
 
-    def approximate(self, evidences: U64, counts: I64, allowed: int, budget: Budget) -> Cover:
+    def approximate(self, evidences: U64, counts: I64, allowed: int, work: Work) -> Cover:
         """All minimal sets that evidences of at most `allowed` pairs in all contain.
 
         Complexity: O(atoms tried x evidences), see `kernels.approximate`.
@@ -88,19 +80,19 @@ class CoverSearch:
         if int(counts.sum()) <= allowed:
             return Cover(np.zeros((1, self._space.width), dtype=np.uint64))
         order = np.argsort(-counts, kind="stable")
-        return self._gathered(self._enumerated_approximately(evidences[order], counts[order], allowed), budget)
+        return self._gathered(self._enumerated_approximately(evidences[order], counts[order], allowed), work)
 
-    def _gathered(self, parts: Iterator[Cover], budget: Budget) -> Cover:
+    def _gathered(self, parts: Iterator[Cover], work: Work) -> Cover:
         found, complete, count = [np.zeros((0, self._space.width), dtype=np.uint64)], True, 0
         for part in parts:
             found.append(part.sets)
             count += part.size
-            budget.tell(0.0, f"searching: {count} rules so far")
+            work.tell(0.0, f"searching: {count} rules so far")
             complete = complete and part.complete
-            if budget.over or (self._limits.rules is not None and count >= self._limits.rules):
+            if work.over or (self._most_rules is not None and count >= self._most_rules):
                 complete = False
                 break
-        return Cover(np.concatenate(found)[: self._limits.rules], complete)
+        return Cover(np.concatenate(found)[: self._most_rules], complete)
 
     def extended(self, cover: Cover, evidences: U64) -> Cover:
         """The cover after these evidences have come.
@@ -136,13 +128,13 @@ class CoverSearch:
         kernels.containing(evidences, cover.sets, hit)
         return np.ascontiguousarray(evidences[hit])
 
-    def reduced(self, cover: Cover, remaining: U64, removed: U64, budget: Budget) -> Cover:
+    def reduced(self, cover: Cover, remaining: U64, removed: U64, work: Work) -> Cover:
         """The cover after evidences have gone.
 
         Complexity: O(sets x evidences), and a search cut off outside of the removed evidences.
         """
         if not remaining.shape[0]:
-            return self.search(remaining, budget)
+            return self.search(remaining, work)
         criticals = np.empty_like(cover.sets)
         kernels.critical_atoms(cover.sets, removed, criticals)
         shaken = np.flatnonzero(criticals.any(axis=1))
@@ -151,7 +143,7 @@ class CoverSearch:
         kernels.critical_atoms(doubtful, remaining, criticals)
         keep = np.ones(cover.size, dtype=np.bool_)
         keep[shaken] = (criticals == doubtful).all(axis=1)
-        born = self.search(remaining, budget, inside=removed)
+        born = self.search(remaining, work, inside=removed)
         return Cover(np.concatenate([cover.sets[keep], born.sets]), cover.complete and born.complete)
 
     def _enumerated(self, evidences: U64, inside: U64 | None) -> Iterator[Cover]:

@@ -7,18 +7,18 @@ independent: threads here, tasks elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.layout import Layout, Side
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.ranks import Block, ranked, ranked_between
 from holdstrue.discovery.denials.tally import PairCounter, Tally
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import evidence as kernels
 from holdstrue.typing import I64, U64, Mask
 
@@ -47,27 +47,31 @@ class Evidence:
         return int(self.counts.size)
 
 
+CountPairs: TypeAlias = Callable[[Space, I64, Mask, I64, Work], Evidence]
+"""Counts the evidence of all pairs of some rows: (space, codes, known, slots, work)."""
+
+
 def no_evidence(space: Space) -> Evidence:
     """The evidence of no pairs."""
     none = np.zeros(0, dtype=np.int64)
     return Evidence(np.zeros((0, space.width), dtype=np.uint64), none, none.reshape(0, 2))
 
 
-def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, budget: Budget) -> Evidence:
+def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, work: Work) -> Evidence:
     """The evidence of all pairs of distinct rows among `slots`.
 
     Complexity: O(rows^2 x comparisons / lanes of a vector).
     """
     if slots.size < 2:
         return no_evidence(space)
-    layout, side = ranked(space, codes[:, slots], known[:, slots], slots, budget.workers)
-    tally, complete = _counted(layout, side, side, _triangle(side.size), budget)
+    layout, side = ranked(space, codes[:, slots], known[:, slots], slots, work)
+    tally, complete = _counted(layout, side, side, _triangle(side.size), work)
     if side.weights.size:
         _add_copies(layout, side, tally)
     return _unpacked(layout, tally, side, side, complete)
 
 
-def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slots: I64, budget: Budget) -> Evidence:
+def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slots: I64, work: Work) -> Evidence:
     """The evidence of all pairs, in both orders, of a row of `t_slots` and one of `s_slots` (which share none).
 
     Complexity: O(pairs x comparisons / lanes of a vector).
@@ -77,7 +81,7 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
     if t_slots.size > s_slots.size:
         t_slots, s_slots = s_slots, t_slots
     layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))
-    tally, complete = _counted(layout, t_side, s_side, _rectangle(t_side.size, s_side.size), budget)
+    tally, complete = _counted(layout, t_side, s_side, _rectangle(t_side.size, s_side.size), work)
     return _unpacked(layout, tally, t_side, s_side, complete)
 
 
@@ -97,7 +101,7 @@ def tile_evidence(space: Space, t: tuple[I64, Mask], s: tuple[I64, Mask] | None 
     """
     codes, known = t
     first = np.arange(codes.shape[1], dtype=np.int64)
-    one = Budget(threads=1)
+    one = Work(threads=1)
     if s is None:
         found = evidence_within(space, codes, known, first, one)
     else:
@@ -137,7 +141,7 @@ def _rectangle(t_rows: int, s_rows: int) -> list[Span]:
     return [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows if s_rows else 0, step)]
 
 
-def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], budget: Budget) -> tuple[Tally, bool]:
+def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], work: Work) -> tuple[Tally, bool]:
     """Work the tasks off in threads, each with a table of its own, and put the tables together."""
     tasks, lock, done = iter(spans), Lock(), [0]
     stopped: list[bool] = []
@@ -145,28 +149,22 @@ def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], budget: Budget
     def next_task() -> Span | None:
         with lock:
             if done[0]:
-                budget.tell(done[0] / len(spans), "comparing pairs of rows")
+                work.tell(done[0] / len(spans), "comparing pairs of rows")
             if stopped:
                 return None
             done[0] += 1
             return next(tasks, None)
 
-    def work() -> PairCounter:
+    def counted(_: int) -> PairCounter:
         counter = PairCounter(layout.width)
         while (span := next_task()) is not None:
             counter.count(layout, t, s, np.array(span, dtype=np.int64))
-            if budget.over or len(counter) * layout.width > MOST_WORDS:
+            if work.over or len(counter) * layout.width > MOST_WORDS:
                 stopped.append(True)
         return counter
 
-    workers = max(1, min(budget.workers, len(spans)))
-    if workers == 1:
-        counters = [work()]
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            counters = [future.result() for future in [pool.submit(work) for _ in range(workers)]]
     whole = Tally(layout.width)
-    for counter in counters:
+    for counter in work.each(counted, range(max(1, min(work.workers, len(spans))))):
         counter.into(whole)
     return whole, not stopped
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.cover import CoverSearch
 from holdstrue.discovery.denials.measures import DenialRule, Measures, violations
-from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.showing import shown
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I64, U64
 
 
@@ -33,7 +33,7 @@ def near_misses(
     measures: Measures,
     most: int,
     limit: int,
-    budget: Budget,
+    work: Work,
 ) -> tuple[tuple[NearMiss, ...], bool]:
     """Minimal rules that at least one and at most `most` ordered pairs break, the `limit` best of them.
 
@@ -41,7 +41,7 @@ def near_misses(
     Complexity: a search with exceptions, then one look at all pairs.
     """
     words, counts = weighted
-    cover = search.approximate(words, counts, most, budget)
+    cover = search.approximate(words, counts, most, work)
     found = shown(rows.space, cover.sets)
     broken = violations(found, words, counts)
     near = (broken > 0) & (broken <= most)
@@ -50,7 +50,7 @@ def near_misses(
     rated.sort(key=lambda one: (-one[0].score, one[0].violations))
     rated = rated[:limit]
     try:
-        listed = breaking_pairs(rows, [mask for _, mask in rated], budget)
+        listed = breaking_pairs(rows, [mask for _, mask in rated], work)
     except OutOfTimeError:
         return (), False
     out = []

@@ -8,6 +8,7 @@ from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.layout import Layout
 from holdstrue.discovery.denials.ranks import ranked
 from holdstrue.discovery.denials.tally import Tally
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import evidence as kernels
 from holdstrue.typing import I64, U64
 
@@ -24,7 +25,7 @@ class PairWords:
         if space.nulls == "equal":
             slots = np.arange(rows.size, dtype=np.int64)
             codes, known = rows.codes[:, : rows.size], rows.known[:, : rows.size]
-            self._layout, side = ranked(space, codes, known, slots, 1, as_given=True)
+            self._layout, side = ranked(space, codes, known, slots, Work(threads=1), as_given=True)
             self._codes, self._known = side.ranks, side.known
             return
         # codes compare as the values do: there is no need to rank them

@@ -13,20 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from holdstrue.data.domain import Domain
-from holdstrue.data.seed import PROCESS, Seed
-from holdstrue.discovery.shares import Proportion
+from holdstrue.discovery.options import Nulls
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
 from holdstrue.typing import I64, U64, Mask
-
-Nulls: TypeAlias = Literal["unknown", "equal"]
 
 ORDERED_ATOMS = (Op.LE, Op.GE, Op.NE)
 EQUALITY_ATOMS = (Op.EQ, Op.NE)
@@ -39,42 +34,6 @@ _RANK = {op: rank for rank, op in enumerate(Op)}
 _ATOMS = {op: atoms for atoms, op in _OPERATOR.items() if len(atoms) == 2} | {
     op: frozenset({op}) for op in (Op.LE, Op.GE, Op.NE)
 }
-
-
-@dataclass(frozen=True)
-class SpaceOptions:
-    """What may be compared.
-
-    Parameters
-    ----------
-    columns
-        The columns to look at; None for all that hold plain values.
-    cross
-        Whether different columns are compared.
-    share
-        The least share of common values (of all values of two columns, counted with their multiplicity)
-        for which the columns are compared.
-    both_ways
-        Whether t.A is compared with s.B as well as t.B with s.A. By default one of them is: rules on a
-        single comparison across columns are the same either way.
-    order_text
-        Whether text is also compared by order.
-    empty
-        Whether columns without any value are compared too: values may come later.
-    nulls
-        `unknown`: no comparison with NULL holds. `equal`: NULL is a value, equal to itself, below all others.
-    seed
-        Of the digests of values; that of the state where they are kept.
-    """
-
-    columns: tuple[str, ...] | None = None
-    cross: bool = True
-    share: Proportion = Fraction(3, 10)
-    both_ways: bool = False
-    order_text: bool = False
-    empty: bool = False
-    nulls: Nulls = "unknown"
-    seed: Seed = PROCESS
 
 
 @dataclass(frozen=True)
@@ -99,6 +58,7 @@ class Space:
 
     Examples
     --------
+    >>> from holdstrue.data.seed import PROCESS
     >>> number = Domain("int", "integer", PROCESS)
     >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width

@@ -10,28 +10,27 @@ are verified likewise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.discovery.denials.bitsets import keys, without
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting import Outcome
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among
 from holdstrue.discovery.denials.evidence import evidence_within
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.probes import Probe
-from holdstrue.discovery.denials.scanning import OutOfTimeError, breaking_pairs
+from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
 from holdstrue.discovery.denials.showing import canonical, canonical_each
+from holdstrue.discovery.denials.way_choice import Method
+from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.index.numbering import Snapshot
 from holdstrue.kernels import cover as kernels
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
 
-Snapshot = dict[str, NDArray[Any]]
 Verifier = Callable[[DC, pa.Table], tuple[int, int] | None]
 """Finds the positions (t, s) of two rows of a table that break a rule, or None."""
 
@@ -53,35 +52,44 @@ class ProbingWay:
     """
 
     name = "candidate pairs through indexes"
+    method: Method = "index"
+    allowed = 0
 
-    def __init__(self, rows: CodedRows, search: CoverSearch, sample: int | None, seed: int) -> None:
+    def __init__(
+        self,
+        rows: CodedRows,
+        search: CoverSearch,
+        sample: int | None,
+        verifier: Verifier | None,
+        table: pa.Table | None,
+    ) -> None:
         self._rows = rows
         self._search = search
         self._sample = sample or SAMPLE_ROWS
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         width = rows.space.width
         self._words: U64 = np.zeros((0, width), dtype=np.uint64)
         self._pairs: I64 = np.zeros((0, 2), dtype=np.int64)
         self._weights: tuple[U64, I64] = (self._words, np.zeros(0, dtype=np.int64))
         self._probes: list[tuple[Probe, U64]] = []
-        self.verifier: Verifier | None = None
-        self.table: pa.Table | None = None
+        self._verifier = verifier
+        self._table = None if verifier is None else table
         self._inside = 0
         self.verified = 0
         self.candidates = 0
 
-    def load(self, slots: I64, budget: Budget) -> Cover:
+    def load(self, slots: I64, work: Work) -> Cover:
         """Search on a sample, verify on all rows, extend by what breaks, until nothing does."""
         space = self._rows.space
         chosen = slots if slots.size <= self._sample else np.sort(self._random.choice(slots, self._sample, False))
-        found = evidence_within(space, self._rows.codes, self._rows.known, chosen, budget)
+        found = evidence_within(space, self._rows.codes, self._rows.known, chosen, work)
         self._weights = found.words, found.counts
         self._witness(found.words, found.pairs)
         self._witness(*self._neighbours(slots))
         if not found.complete:
             return Cover(np.zeros((0, space.width), dtype=np.uint64), complete=False)
-        cover = self._search.search(self._words, budget)
-        cover = self._settled(cover, np.zeros((0, space.width), dtype=np.uint64), budget)
+        cover = self._search.search(self._words, work)
+        cover = self._settled(cover, np.zeros((0, space.width), dtype=np.uint64), work)
         self._index(cover, slots)
         return cover
 
@@ -91,17 +99,17 @@ class ProbingWay:
         self._witness(words, np.full((words.shape[0], 2), -1, dtype=np.int64))
         self._index(cover, self._rows.live())
 
-    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, budget: Budget) -> Outcome:
+    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> Outcome:
         """Verify what removed rows make possible; extend by the pairs that new rows bring."""
         none, no_pairs = np.zeros((0, self._rows.space.width), dtype=np.uint64), np.zeros((0, 2), dtype=np.int64)
         if removed.size and cover.complete:
             self._rows.alive[new] = False
-            cover = self._after_removal(cover, budget)
+            cover = self._after_removal(cover, work)
             self._rows.alive[new] = True
         if not cover.complete or (new.size and not cover.sets.any(axis=1).all()):
             # nothing to go on from: a search that was cut short, or a table without pairs
             self._words, self._pairs, self._probes = none, no_pairs, []
-            cover = self.load(self._rows.live(), budget)
+            cover = self.load(self._rows.live(), work)
             return Outcome(cover, np.ascontiguousarray(self._words), self._pairs)
         if not new.size:
             return Outcome(cover, none, no_pairs)
@@ -114,11 +122,17 @@ class ProbingWay:
         cover = self._search.extended(cover, words)
         return Outcome(cover, words, pairs)
 
+    def extend(self, added: pa.Table) -> None:
+        """Rows came: the verifier will look at them."""
+        if self._table is not None:
+            schema = self._table.schema
+            self._table = pa.concat_tables([self._table, added.select(schema.names).cast(schema)])
+
     def weighted(self) -> tuple[U64, I64]:
         """Evidences of the sample with their numbers of pairs."""
         return self._weights
 
-    def _after_removal(self, cover: Cover, budget: Budget) -> Cover:
+    def _after_removal(self, cover: Cover, work: Work) -> Cover:
         ends = self._pairs
         stays = (ends >= 0).all(axis=1) & self._rows.alive[ends].all(axis=1)
         gone = without(self._words[~stays], self._words[stays])
@@ -126,10 +140,10 @@ class ProbingWay:
         if not gone.shape[0]:
             return cover
         held = canonical(self._rows.space, cover.sets)
-        cover = self._search.reduced(cover, np.ascontiguousarray(self._words), gone, budget)
-        return self._settled(cover, held, budget)
+        cover = self._search.reduced(cover, np.ascontiguousarray(self._words), gone, work)
+        return self._settled(cover, held, work)
 
-    def _settled(self, cover: Cover, held: U64, budget: Budget) -> Cover:
+    def _settled(self, cover: Cover, held: U64, work: Work) -> Cover:
         """Verify until every rule holds; `held` are known to. Rules left unverified in time are dropped."""
         live = self._rows.live()
         if live.size > 1 and not cover.sets.any(axis=1).all():
@@ -142,9 +156,9 @@ class ProbingWay:
                 return cover if cover.complete else minimal_among(cover, self._words)
             sizes = np.bitwise_count(pending).sum(axis=1)
             part = np.ascontiguousarray(pending[np.argsort(sizes, kind="stable")[:ROUND]])
-            budget.tell(held.shape[0] / (held.shape[0] + pending.shape[0]), "verifying rules")
+            work.tell(held.shape[0] / (held.shape[0] + pending.shape[0]), "verifying rules")
             try:
-                broken = self._verify(part, budget)
+                broken = self._verify(part, work)
             except OutOfTimeError:
                 kept = np.isin(keys(canonical_each(self._rows.space, cover.sets)), keys(held))
                 return minimal_among(Cover(cover.sets[kept], complete=False), self._words)
@@ -160,18 +174,17 @@ class ProbingWay:
         self._witness(words, pairs)
         return self._search.extended(cover, np.unique(words, axis=0))
 
-    def _verify(self, sets: U64, budget: Budget) -> list[tuple[int, int] | None]:
+    def _verify(self, sets: U64, work: Work) -> list[tuple[int, int] | None]:
         self.verified += sets.shape[0]
-        if self.verifier is None or self.table is None:
-            found = breaking_pairs(self._rows, list(sets), budget, most=1)
+        if self._verifier is None or self._table is None:
+            found = breaking_pairs(self._rows, list(sets), work, most=1)
             return [pairs[0] if pairs else None for pairs in found]
         live = self._rows.live()
-        table = self.table if live.size == self.table.num_rows else self.table.take(pa.array(live))
+        table = self._table if live.size == self._table.num_rows else self._table.take(pa.array(live))
         out: list[tuple[int, int] | None] = []
         for mask in sets:
-            if budget.over:
-                raise OutOfTimeError
-            pair = self.verifier(self._rows.space.body(mask), table)
+            work.require_time()
+            pair = self._verifier(self._rows.space.body(mask), table)
             out.append(None if pair is None else (int(live[pair[0]]), int(live[pair[1]])))
         return out
 

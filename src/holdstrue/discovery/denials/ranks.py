@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from holdstrue.data.seed import OPEN
 from holdstrue.discovery.denials.layout import Lanes, Layout, Side
 from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import digest
 from holdstrue.kernels import ranks as kernels
 from holdstrue.typing import I64, Mask
@@ -25,7 +24,7 @@ _COPIES = 0.5
 
 
 def ranked(
-    space: Space, codes: I64, known: Mask, slots: I64, workers: int, *, as_given: bool = False
+    space: Space, codes: I64, known: Mask, slots: I64, work: Work, *, as_given: bool = False
 ) -> tuple[Layout, Side]:
     """Ranks for comparing a block with itself; equal rows as one, rows in an order that counts fast.
 
@@ -36,17 +35,11 @@ def ranked(
 
     def rank(component: tuple[int, ...]) -> None:
         columns = list(component)
-        values, place = np.unique(codes[columns].ravel(), return_inverse=True)
+        place = np.unique(codes[columns].ravel(), return_inverse=True)[1]
         ranks[columns] = place.reshape(len(columns), rows)
         _settle_nulls(space, ranks, known, columns)
-        del values
 
-    if workers > 1 and rows > _SMALL:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(rank, space.components))
-    else:
-        for component in space.components:
-            rank(component)
+    (work if rows > _SMALL else Work(threads=1)).each(rank, space.components)
     weights, copies = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if not as_given and rows:
         order, weights, copies = _arranged(space, ranks, known, slots)

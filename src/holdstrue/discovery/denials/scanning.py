@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdstrue.discovery.denials.budget import Budget
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.ranks import ranked
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import evidence as kernels
 from holdstrue.typing import U64
 
@@ -18,12 +18,8 @@ ROWS_AT_ONCE = 256
 _ROOM = 1 << 14
 
 
-class OutOfTimeError(Exception):
-    """The deadline passed before all pairs were looked at."""
-
-
 def breaking_pairs(
-    rows: CodedRows, masks: Sequence[U64], budget: Budget, *, most: int | None = None
+    rows: CodedRows, masks: Sequence[U64], work: Work, *, most: int | None = None
 ) -> list[list[tuple[int, int]]]:
     """For each set of atoms the ordered pairs of slots that satisfy it: one with `most` = 1, else all of them.
 
@@ -38,14 +34,13 @@ def breaking_pairs(
     found: list[list[tuple[int, int]]] = [[] for _ in masks]
     if slots.size < 2 or not masks:
         return found
-    layout, side = ranked(rows.space, rows.codes[:, slots], rows.known[:, slots], slots, budget.workers, as_given=True)
+    layout, side = ranked(rows.space, rows.codes[:, slots], rows.known[:, slots], slots, work, as_given=True)
     # a pair (t, s) is looked at once, so each set is asked for in both orders of the rows
     asked = np.array([layout.conditions(mask, mirrored=way) for mask in masks for way in (False, True)])
     wanted = np.ones(len(asked), dtype=np.bool_)
     out = np.empty((max(_ROOM, 2 * kernels.STRIP * len(asked)), 3), dtype=np.int64)
     for start in range(0, side.size - 1, ROWS_AT_ONCE):
-        if budget.over:
-            raise OutOfTimeError
+        work.require_time()
         end = min(start + ROWS_AT_ONCE, side.size)
         span = np.array([start, end, 0, side.size, 1], dtype=np.int64)
         state = np.array([0, start, 0, int(most == 1)], dtype=np.int64)

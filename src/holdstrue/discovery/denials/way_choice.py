@@ -10,7 +10,7 @@ import numpy as np
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.select_index import IndexSelection
 from holdstrue.discovery.denials.showing import canonical
-from holdstrue.discovery.shares import Proportion
+from holdstrue.discovery.options import Options
 from holdstrue.errors import DataError
 from holdstrue.typing import U64
 
@@ -50,14 +50,19 @@ class Cost:
         return said if np.isnan(self.probing) else f"{said}, through indexes {self.probing:.2g} s"
 
 
-def chosen_way(rows: int, method: str, sample: int | None, error: Proportion) -> tuple[Method, str]:
-    """The way to load a table, and why."""
+def chosen_way(rows: int, options: Options, wanted: Method | None) -> tuple[Method, str]:
+    """The way to load a table, and why; the one that is wanted, if any."""
     pairs = rows * (rows - 1) // 2
-    if method == "index" or sample:
+    if wanted == "index" or options.sample:
+        if options.error:
+            raise DataError(
+                "rules with exceptions need the counts of all pairs, which a sample does not give",
+                hint="leave out the sample, or look for rules without exception",
+            )
         return "index", "asked for: a sample is searched, rules are verified on all rows"
-    if method == "evidence" or pairs <= COUNTED_PAIRS:
+    if wanted == "evidence" or pairs <= COUNTED_PAIRS:
         return "evidence", f"{pairs} pairs of rows, about {pairs * PAIR_SECONDS:.2g} s on one core"
-    if error:
+    if options.error:
         raise DataError(
             f"{rows} rows have {pairs} pairs, too many to count for rules with exceptions",
             hint=f"discover in {int((2 * COUNTED_PAIRS) ** 0.5)} of the rows at most, or without an error",

@@ -15,13 +15,12 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
 from holdstrue.discovery.dependencies.near import NearMiss, suspects
-from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import Dependency, profiles
-from holdstrue.discovery.dependencies.search import Progress
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
@@ -46,27 +45,20 @@ class ApproximateCore:
         many = len(self.names)
         self._targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
         self._longest = many if options.max_lhs is None else min(many, options.max_lhs)
-        self._workers = Workers(options.threads)
+        self._work = Work(threads=options.threads)
         self._lines: U64 = np.empty((0, many // 64 + 1), dtype=np.uint64)
         self._of: I64 = np.empty(0, dtype=np.int64)
         self._counts: I64 = np.empty((0, 4), dtype=np.int64)
         self.complete = False
 
     @classmethod
-    def load(
-        cls,
-        table: pa.Table,
-        options: Options,
-        *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
-    ) -> ApproximateCore:
+    def load(cls, table: pa.Table, options: Options, work: Work | None = None) -> ApproximateCore:
         """Find all minimal keys and FDs within `options.error`; at the deadline it ends with what was found."""
         core = cls(table.schema, options)
-        core.codes.append(core.codes.encode(table, core._workers))
-        if progress is not None:
-            progress(0.1, "columns coded")
-        core._find(deadline)
+        work = work or core._work
+        core.codes.append(core.codes.encode(table, work))
+        work.tell(0.1, "columns coded")
+        core._find(work)
         return core
 
     @property
@@ -74,37 +66,37 @@ class ApproximateCore:
         """How many rows the table has."""
         return int(np.count_nonzero(self.codes.alive[: self.codes.used]))
 
-    def _find(self, deadline: float | None) -> None:
+    def _find(self, work: Work) -> None:
         error, rows = self.options.error, self.rows
         limits = np.array([NO_LIMIT, NO_LIMIT], dtype=np.int64)
         if self.options.measure == "pairs":
             limits[OFFENDING] = allowed(error, rows * (rows - 1) // 2)
         else:
             limits[SURPLUS] = allowed(error, rows)
-        found, self.complete = within(
-            self._validator(), len(self.names), self._targets, limits, self._longest, deadline
-        )
+        validator = self._validator(work)
+        found, self.complete = within(validator, len(self.names), self._targets, limits, self._longest)
         found = [one for one in found if one.target < len(self.names) or one.line.any()]
         self._lines = np.array([one.line for one in found], dtype=np.uint64).reshape(-1, len(self.names) // 64 + 1)
         self._of = np.array([one.target for one in found], dtype=np.int64)
         self._counts = np.array([one.counts for one in found], dtype=np.int64).reshape(-1, 4)
 
-    def _validator(self) -> Validator:
-        return Validator(Partitions(self.codes), self._workers)
+    def _validator(self, work: Work) -> Validator:
+        return Validator(Partitions(self.codes), work)
 
     def _body(self, target: int, line: U64) -> Body:
         return body_of(target, line, self.names)
 
-    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
         """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
+        work = work or self._work
         before = {
             body: (int(target), line) for body, target, line in zip(self.bodies(), self._of, self._lines, strict=True)
         }
-        codes, places = self.codes.encode(added, self._workers), self.codes.places(removed)
+        codes, places = self.codes.encode(added, work), self.codes.places(removed)
         self.codes.remove(places)
         self.codes.compact()
         self.codes.append(codes)
-        self._find(deadline)
+        self._find(work)
         after = self.bodies()
         gone = [body for body in before if body not in set(after)]
         died = tuple(Died(body, self._witness(*before[body])) for body in gone)
@@ -116,7 +108,7 @@ class ApproximateCore:
         if ((shorter & ~line) == 0).all(axis=1).any():
             return ()
         column = None if target == len(self.names) else self.codes.matrix[target]
-        pairs = suspects(column, *self._validator().rows_of(line))
+        pairs = suspects(column, *self._validator(self._work).rows_of(line))
         return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0])) if pairs else ()
 
     def bodies(self) -> tuple[Body, ...]:
@@ -147,11 +139,11 @@ class ApproximateCore:
         return tuple(replace(rule, error=errors[rule.body], implied=False, implied_by_key=False) for rule in found)
 
     def near_misses(
-        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+        self, most: int, work: Work | None = None, *, max_lhs: int = 2
     ) -> tuple[tuple[NearMiss, ...], bool]:
         """As `DependencyCore.near_misses`."""
-        columns = profiles(self.codes, self._schema)
-        return near_misses(self.codes, self._validator(), self._targets, self._body, columns, most, max_lhs, deadline)
+        columns, validator = profiles(self.codes, self._schema), self._validator(work or self._work)
+        return near_misses(self.codes, validator, self._targets, self._body, columns, most, max_lhs)
 
     def size_bytes(self) -> int:
         """Memory held."""

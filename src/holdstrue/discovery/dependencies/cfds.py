@@ -18,24 +18,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.data.values import family_of
-from holdstrue.discovery.dependencies.codes import Codes, Nulls
+from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.judging import members as columns_in
 from holdstrue.discovery.dependencies.near import suspects
-from holdstrue.discovery.dependencies.patterns import Conditional, Demand, Progress, conditional
+from holdstrue.discovery.dependencies.patterns import Conditional, conditional
 from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.discovery.shares import Proportion, allowed, exact
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.shares import allowed, exact
 from holdstrue.discovery.turnover import Died, Turnover
-from holdstrue.errors import DataError
+from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
 from holdstrue.rules.cursor import Cursor
@@ -61,39 +59,6 @@ EXPECTED = 10
 """An FD that is broken by chance is not broken here with probability e^-10. Chosen, not tuned."""
 
 _FAMILIES = ("text", "integer", "bool", "date")
-
-
-@dataclass(frozen=True)
-class CfdOptions:
-    """What conditional FDs are looked for.
-
-    Parameters
-    ----------
-    support
-        Rows that must match a pattern and have a partner, of which as many would break it by chance.
-    confidence
-        The share of the matching rows that must keep to it.
-    max_lhs
-        Columns on the left, with the one that has the constant.
-    seed
-        Of the digests of values; that of the state where they are kept.
-    """
-
-    nulls: Nulls = "unknown"
-    support: int = 20
-    confidence: Proportion = Fraction(1)
-    max_lhs: int = 2
-    threads: int | None = None
-    seed: Seed = PROCESS
-
-    def __post_init__(self) -> None:
-        if self.support < 2:
-            raise DataError(f"support is {self.support}", hint="at least 2 rows must match a pattern")
-        object.__setattr__(self, "confidence", exact(self.confidence, "confidence"))
-        if not 0 < exact(self.confidence) <= 1:
-            raise DataError(f"confidence is {self.confidence}", hint="give a share above 0, at most 1")
-        if self.max_lhs < 1:
-            raise DataError(f"max_lhs is {self.max_lhs}", hint="left sides have at least one column")
 
 
 @dataclass(frozen=True)
@@ -126,28 +91,22 @@ class CfdCore:
     ["[land='UK', zip] -> [street]"]
     """
 
-    def __init__(self, schema: pa.Schema, options: CfdOptions) -> None:
+    def __init__(self, schema: pa.Schema, options: Options) -> None:
         self.options, self._schema = options, schema
         self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
-        self._workers = Workers(options.threads)
+        self._work = Work(threads=options.threads)
         self._values: list[list[Any]] = [[] for _ in self.names]
         self._rules: tuple[ConditionalRule, ...] = ()
         self.complete = False
 
     @classmethod
-    def load(
-        cls,
-        table: pa.Table,
-        options: CfdOptions | None = None,
-        *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
-    ) -> CfdCore:
+    def load(cls, table: pa.Table, options: Options | None = None, work: Work | None = None) -> CfdCore:
         """Find the conditional FDs of a table; at the deadline it ends with what was found."""
-        core = cls(table.schema, options or CfdOptions())
-        core._take(table, core.codes.encode(table, core._workers))
-        core._find(deadline, progress)
+        core = cls(table.schema, options or Options())
+        work = work or core._work
+        core._take(table, core.codes.encode(table, work))
+        core._find(work)
         return core
 
     def _take(self, table: pa.Table, codes: I32) -> None:
@@ -165,17 +124,13 @@ class CfdCore:
     def _may_be_constant(self, name: str) -> bool:
         return family_of(self._schema.field(name).type) in _FAMILIES
 
-    def _find(self, deadline: float | None, progress: Progress | None = None) -> None:
-        options = self.options
+    def _find(self, work: Work) -> None:
         columns = profiles(self.codes, self._schema)
         rows = int(np.count_nonzero(self.codes.alive[: self.codes.used]))
         conditions = self._conditions(columns)
-        found, complete = conditional(
-            self.codes, conditions[:MOST_CONDITIONS], Demand(options.support, options.confidence, options.max_lhs),
-            self._workers, deadline, progress,
-        )  # fmt: skip
+        found, complete = conditional(self.codes, conditions[:MOST_CONDITIONS], self.options, work)
         self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)
-        kept = [one for one in found if self._chance(one, columns) >= options.support]
+        kept = [one for one in found if self._chance(one, columns) >= self.options.support]
         self._rules = self._together(self._not_luck(kept), columns, rows)
 
     def _forgotten(self, columns: list[Profile]) -> bool:
@@ -282,14 +237,14 @@ class CfdCore:
         """The rules alone."""
         return tuple(rule.body for rule in self._rules)
 
-    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
         """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
-        before = self.bodies()
-        codes, places = self.codes.encode(added, self._workers), self.codes.places(removed)
+        work, before = work or self._work, self.bodies()
+        codes, places = self.codes.encode(added, work), self.codes.places(removed)
         self.codes.remove(places)
         self.codes.compact()
         self._take(added, codes)
-        self._find(deadline)
+        self._find(work)
         after = self.bodies()
         died = tuple(Died(body, self._witness(body)) for body in before if body not in after)
         return Turnover(died, tuple(body for body in after if body not in before))
@@ -313,7 +268,7 @@ class CfdCore:
             line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
             for other in others:
                 line[other >> 6] |= np.uint64(1 << (other & 63))
-            validator = Validator(Partitions(self.codes, members=members), self._workers)
+            validator = Validator(Partitions(self.codes, members=members), self._work)
             pairs = suspects(right, *validator.rows_of(line))
             if len(pairs) > most:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
@@ -339,7 +294,7 @@ class CfdCore:
         return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: CfdOptions, arrays: Snapshot) -> CfdCore:
+    def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> CfdCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
         core.codes.restore(unnested("codes", arrays))

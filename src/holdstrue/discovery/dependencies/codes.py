@@ -7,7 +7,6 @@ of its numbering (`index.numbering`).
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +14,12 @@ import pyarrow as pa
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.domain import domain_of
 from holdstrue.data.seed import PROCESS, Seed
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.options import Nulls
+from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.typing import I32, I64, U64, Mask
-
-Nulls: TypeAlias = Literal["unknown", "equal"]
 
 MOST_ROWS = 2**31 - 2
 
@@ -36,7 +34,7 @@ class Codes:
     Examples
     --------
     >>> codes = Codes(pa.schema([("a", pa.string())]), "unknown")
-    >>> codes.append(codes.encode(pa.table({"a": ["x", None, "x", "y"]}), Workers(1)))
+    >>> codes.append(codes.encode(pa.table({"a": ["x", None, "x", "y"]}), Work(threads=1)))
     >>> codes.matrix[:, :4].tolist(), codes.members().tolist()
     ([[0, -1, 0, 1]], [0, 1, 2, 3])
     """
@@ -57,7 +55,7 @@ class Codes:
         self.used = 0
         self.next_slot = 0
 
-    def encode(self, table: pa.Table, workers: Workers) -> I32:
+    def encode(self, table: pa.Table, work: Work) -> I32:
         """The codes of further rows, which are not in the table yet, column by column. Complexity: O(values)."""
         for name in self.names:
             if name not in table.column_names:
@@ -74,7 +72,7 @@ class Codes:
         def one(number: int) -> None:
             codes[number] = self._numbers(number, table.column(self.names[number]), self.names[number])
 
-        workers(one, range(len(self.names)))
+        work.each(one, range(len(self.names)))
         return codes
 
     def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:

@@ -16,18 +16,16 @@ from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
 from holdstrue.discovery.dependencies.near import NearMiss
-from holdstrue.discovery.dependencies.options import Options
 from holdstrue.discovery.dependencies.ranking import Dependency, profiles
 from holdstrue.discovery.dependencies.sampling import sample
-from holdstrue.discovery.dependencies.search import Progress, Search
+from holdstrue.discovery.dependencies.search import Search
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.options import Options
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
-
-__all__ = ["DependencyCore", "Options"]
 
 
 class DependencyCore:
@@ -52,37 +50,29 @@ class DependencyCore:
         self.names = self.codes.names
         many = len(self.names)
         targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
-        self._workers = Workers(options.threads)
+        self._work = Work(threads=options.threads)
         longest = many if options.max_lhs is None else min(many, options.max_lhs)
         covers = [Cover(target, many) for target in targets]
-        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest, self._workers)
+        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest)
         self._schema = schema
         self.complete = False
 
     @classmethod
-    def load(
-        cls,
-        table: pa.Table,
-        options: Options | None = None,
-        *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
-    ) -> DependencyCore:
+    def load(cls, table: pa.Table, options: Options | None = None, work: Work | None = None) -> DependencyCore:
         """Find all minimal keys and FDs of a table.
 
-        At the deadline (of `time.monotonic`) it ends with what was found, and `complete` is False.
+        At the deadline it ends with what was found, and `complete` is False.
         """
         core = cls(table.schema, options or Options())
-        core.codes.append(core.codes.encode(table, core._workers))
-        if progress is not None:
-            progress(0.05, "columns coded")
+        work = work or core._work
+        core.codes.append(core.codes.encode(table, work))
+        work.tell(0.05, "columns coded")
         parts = Partitions(core.codes)
-        parts.ranked(core._workers)
-        sample(core.codes, parts, core._search.evidence, deadline)
-        if progress is not None:
-            progress(0.1, "rows sampled")
-        core._search.take(core._search.evidence.known(), deadline)
-        core.complete = core._search.deepen(parts, parts, deadline, progress)
+        parts.ranked(work)
+        sample(core.codes, parts, core._search.evidence, work)
+        work.tell(0.1, "rows sampled")
+        core._search.take(core._search.evidence.known(), work)
+        core.complete = core._search.deepen(parts, parts, work.part(0.1, 0.9))
         return core
 
     @property
@@ -90,15 +80,15 @@ class DependencyCore:
         """All rules with left sides (keys) of up to this many columns were found, also when not `complete`."""
         return self._search.searched
 
-    def apply(self, removed: I64, added: pa.Table, *, deadline: float | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
         """Take rows out by slot, add others; what became of the rules.
 
         Complexity: O(rows) for every column to find the groups of new rows, then O(rows in these groups);
         removed rows cost a validation for each pair of the evidence that they were in.
         """
-        search, codes = self._search, self.codes
+        search, codes, work = self._search, self.codes, work or self._work
         # all that can be refused is refused here, before anything changes
-        fresh_codes, places = codes.encode(added, self._workers), codes.places(removed)
+        fresh_codes, places = codes.encode(added, work), codes.places(removed)
         before = {cover.target: cover.holding().copy() for cover in search.covers}
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
@@ -114,16 +104,16 @@ class DependencyCore:
         if added.num_rows:
             for cover in search.covers:
                 cover.age()
-        search.extents.follow(codes, fresh, gone_codes, before.values(), self._workers, deadline)
+        search.extents.follow(codes, fresh, gone_codes, before.values(), work)
         whole = Partitions(codes)
         touched = Partitions(codes, fresh) if added.num_rows and fresh else whole
-        self._mend(lost, whole, deadline)
-        self.complete = search.deepen(whole, touched, deadline)
+        self._mend(lost, whole, work)
+        self.complete = search.deepen(whole, touched, work)
         turnover = self._turnover(before)
         search.evidence.compact()
         return turnover
 
-    def _mend(self, lost: I64, whole: Partitions, deadline: float | None) -> None:
+    def _mend(self, lost: I64, whole: Partitions, work: Work) -> None:
         """Look for other pairs where those are gone that showed a dependency not to hold; renew covers without."""
         search = self._search
         evidence = search.evidence
@@ -137,11 +127,11 @@ class DependencyCore:
         asked = np.flatnonzero(wanted.any(axis=1))
         if asked.size == 0:
             return
-        tested = Validator(whole, self._workers).test(evidence.agree[lost[asked]], wanted[asked], deadline)
+        tested = Validator(whole, work).test(evidence.agree[lost[asked]], wanted[asked])
         mended = np.bitwise_or.reduce(wanted[asked] & ~tested.broken, axis=0)
-        search.take(evidence.add(self.codes.matrix, tested.pairs), deadline)
+        search.take(evidence.add(self.codes.matrix, tested.pairs), work)
         renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
-        search.renew(renewed, deadline)
+        search.renew(renewed, work)
 
     def _turnover(self, before: dict[int, U64]) -> Turnover:
         died: list[Died] = []
@@ -190,26 +180,25 @@ class DependencyCore:
         """
         lines, targets = self._dependencies()
         return judged(
-            lines, targets, self._body, self._search.extents.of(lines, self._validator),
+            lines, targets, self._body, self._search.extents.of(lines, lambda: self._validator(self._work)),
             profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
             self.codes.known_rows, nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
 
     def near_misses(
-        self, most: int, *, max_lhs: int = 2, deadline: float | None = None
+        self, most: int, work: Work | None = None, *, max_lhs: int = 2
     ) -> tuple[tuple[NearMiss, ...], bool]:
         """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
 
         And whether there was time and room to look for all of up to `max_lhs` columns.
         Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
         """
-        return near_misses(
-            self.codes, self._validator(), [cover.target for cover in self._search.covers], self._body,
-            profiles(self.codes, self._schema), most, max_lhs, deadline,
-        )  # fmt: skip
+        columns, validator = profiles(self.codes, self._schema), self._validator(work or self._work)
+        targets = [cover.target for cover in self._search.covers]
+        return near_misses(self.codes, validator, targets, self._body, columns, most, max_lhs)
 
-    def _validator(self) -> Validator:
-        return Validator(Partitions(self.codes), self._workers)
+    def _validator(self, work: Work) -> Validator:
+        return Validator(Partitions(self.codes), work)
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -5,12 +5,11 @@ Memory: 16 bytes for each 64 columns and 2 bytes more a left side.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.evidence import Outcomes
+from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import room
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import CUT, DONE, HITS, HOLDS, OPEN, SET_AT, SETS, STALE
@@ -54,7 +53,7 @@ class Cover:
         """The left sides that hold."""
         return self.sets[self.status == HOLDS]
 
-    def extend(self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None) -> bool:
+    def extend(self, evidence: Outcomes, numbers: I64, longest: int, most: int, work: Work) -> bool:
         """Take in pieces of evidence, the largest agree sets first; False when time or room ran out.
 
         A set inside one before it then meets no left side any more, and costs little.
@@ -66,8 +65,7 @@ class Cover:
         hits, hit_status = np.empty_like(self._sets), np.empty_like(self._status)
         while state[SET_AT] < numbers.size or state[DONE] < state[HITS]:
             needed = int(state[SETS]) + 64 * self.words
-            late = deadline is not None and time.monotonic() > deadline
-            if needed - 64 * self.words > most or late:
+            if needed - 64 * self.words > most or work.over:
                 self._used = int(state[SETS])
                 self._keep(self.status != OPEN)
                 self.settled = False
@@ -82,9 +80,7 @@ class Cover:
         self.cut |= bool(state[CUT])
         return True
 
-    def renew(
-        self, evidence: Outcomes, numbers: I64, longest: int, most: int, deadline: float | None, *, stale: bool
-    ) -> bool:
+    def renew(self, evidence: Outcomes, numbers: I64, longest: int, most: int, work: Work, *, stale: bool) -> bool:
         """Build the antichain anew from all evidence; what held before still does (`stale`: among the old rows).
 
         False when time or room ran out; then left sides of which something is known are all that is kept.
@@ -94,7 +90,7 @@ class Cover:
         fresh.__dict__.update(self.__dict__)
         fresh._sets, fresh._status = np.zeros_like(self._sets), np.zeros_like(self._status)
         fresh._used, fresh.cut, fresh.settled = 1, False, True
-        if not fresh.extend(evidence, numbers, longest, most, deadline):
+        if not fresh.extend(evidence, numbers, longest, most, work):
             self._keep(self.status != OPEN)
             self.settled = False
             return False

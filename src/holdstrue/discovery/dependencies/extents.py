@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.validation import Partitions, Tested, Validator
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.work import Work
 from holdstrue.kernels.partitions import GATHERED, SUPPORT
 from holdstrue.typing import I32, I64, U64
 
@@ -34,9 +34,7 @@ class Extents:
         for i in np.flatnonzero(tested.done & ~tested.broken.any(axis=1)):
             self._known[sets[i].tobytes()] = int(tested.extent[i, 0]), int(tested.extent[i, 1])
 
-    def follow(
-        self, codes: Codes, fresh: int, gone: I32, lasting: Iterable[U64], workers: Workers, deadline: float | None
-    ) -> None:
+    def follow(self, codes: Codes, fresh: int, gone: I32, lasting: Iterable[U64], work: Work) -> None:
         """Rows came, from position `fresh` on, and others went, of which these are the codes.
 
         Extents of left sides that are not among the `lasting` are forgotten.
@@ -50,8 +48,8 @@ class Extents:
             return
         if changed:
             members = np.concatenate((codes.members(), codes.lay_out(gone)))
-            validator = Validator(Partitions(codes, fresh, members), workers)
-            change, done = validator.shifted(np.array(list(kept.values())), codes.used, deadline)
+            validator = Validator(Partitions(codes, fresh, members), work)
+            change, done = validator.shifted(np.array(list(kept.values())), codes.used)
         else:
             change, done = np.zeros((len(kept), 2), dtype=np.int64), np.ones(len(kept), dtype=np.bool_)
         for name, (rows, groups), counted in zip(kept, change.tolist(), done, strict=True):
@@ -66,7 +64,7 @@ class Extents:
             validator = validated()
             key = np.full(missing.size, validator.many, dtype=np.int64)
             limits = np.full(4, np.iinfo(np.int64).max, dtype=np.int64)
-            counts, _ = validator.weigh(sets[missing], key, limits, None)
+            counts, _ = validator.weigh(sets[missing], key, limits)
             for i, count in zip(missing, counts, strict=True):
                 self._known[lines[i]] = int(count[SUPPORT]), int(count[GATHERED])
         return np.array([self._known[line] for line in lines], dtype=np.int64).reshape(-1, 2)

@@ -93,7 +93,6 @@ def near_misses(
     columns: list[Profile],
     most: int,
     max_lhs: int,
-    deadline: float | None,
 ) -> tuple[tuple[NearMiss, ...], bool]:
     """Minimal keys and FDs of up to `max_lhs` columns that at most `most` rows break, the most believable first.
 
@@ -101,7 +100,7 @@ def near_misses(
     """
     rows = int(np.count_nonzero(codes.alive[: codes.used]))
     limits = np.array([NO_LIMIT, most], dtype=np.int64)
-    weighed, whole = within(validator, len(columns), targets, limits, max_lhs, deadline)
+    weighed, whole = within(validator, len(columns), targets, limits, max_lhs)
     found = []
     for one in weighed:
         left = [columns[i] for i in members(one.line)]

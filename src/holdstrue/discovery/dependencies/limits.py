@@ -16,6 +16,7 @@ import numpy as np
 from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Refuted
 from holdstrue.discovery.dependencies.validation import Validator
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import HOLDS, OPEN
 from holdstrue.kernels.partitions import OFFENDING, SURPLUS
@@ -59,7 +60,6 @@ def within(
     targets: list[int],
     limits: I64,
     longest: int,
-    deadline: float | None,
     without: int | None = None,
 ) -> tuple[list[Weighed], bool]:
     """The minimal dependencies of up to `longest` columns within the limits; and whether time and room sufficed.
@@ -71,9 +71,9 @@ def within(
     if without is not None:
         for cover in covers:
             cover.allowed[without >> 6] &= ~np.uint64(1 << (without & 63))
-    count = _counting(validator, limits, deadline)
+    count = _counting(validator, limits)
     found: list[Weighed] = []
-    if covers and longest > ONE_BY_ONE and not _hopeless_out(covers, count, deadline):
+    if covers and longest > ONE_BY_ONE and not _hopeless_out(covers, count, validator.work):
         return found, False
     while True:
         sets, wanted, owners = _shortest(covers)
@@ -89,11 +89,11 @@ def within(
             refuted = sets[part][~good[part]]
             if long and longest > ONE_BY_ONE:
                 refuted = _widest(refuted, cover, count, validator.order)
-            if not _learn(cover, refuted, longest, MOST_COUNTED // len(covers), deadline):
+            if not _learn(cover, refuted, longest, MOST_COUNTED // len(covers), validator.work):
                 return found, False
 
 
-def _counting(validator: Validator, limits: I64, deadline: float | None) -> Count:
+def _counting(validator: Validator, limits: I64) -> Count:
     """Counts on the whole table what is within the limits on a part of it: there it is broken no more often."""
     scout = validator.scout(SCOUTS)
 
@@ -102,29 +102,29 @@ def _counting(validator: Validator, limits: I64, deadline: float | None) -> Coun
 
     def count(sets: U64, targets: I64) -> tuple[I64, Mask, Mask]:
         if scout is None:
-            counts, done = validator.weigh(sets, targets, limits, deadline)
+            counts, done = validator.weigh(sets, targets, limits)
         else:
-            counts, done = scout.weigh(sets, targets, limits, deadline)
+            counts, done = scout.weigh(sets, targets, limits)
             left = np.flatnonzero(done & good(counts))
-            counts[left], done[left] = validator.weigh(sets[left], targets[left], limits, deadline)
+            counts[left], done[left] = validator.weigh(sets[left], targets[left], limits)
         return counts, done & good(counts), done
 
     return count
 
 
-def _learn(cover: Cover, refuted: U64, longest: int, most: int, deadline: float | None) -> bool:
+def _learn(cover: Cover, refuted: U64, longest: int, most: int, work: Work) -> bool:
     """No left side of the cover lies inside of these any more; False when time or room ran out."""
     outcomes = Refuted.of(refuted, cover.target)
-    return cover.extend(outcomes, np.arange(refuted.shape[0], dtype=np.int64), longest, most, deadline)
+    return cover.extend(outcomes, np.arange(refuted.shape[0], dtype=np.int64), longest, most, work)
 
 
-def _hopeless_out(covers: list[Cover], count: Count, deadline: float | None) -> bool:
+def _hopeless_out(covers: list[Cover], count: Count, work: Work) -> bool:
     """Empty the covers of targets that all other columns together leave beyond the limits; False when time ran out."""
     everything = np.array([cover.allowed for cover in covers], dtype=np.uint64).reshape(len(covers), -1)
     _, good, done = count(everything, np.array([cover.target for cover in covers], dtype=np.int64))
     for number in np.flatnonzero(done & ~good).tolist():
         cover = covers[number]
-        if not _learn(cover, everything[number : number + 1], cover.allowed.size * 64, MOST_COUNTED, deadline):
+        if not _learn(cover, everything[number : number + 1], cover.allowed.size * 64, MOST_COUNTED, work):
             return False
     return bool(done.all())
 

@@ -7,22 +7,18 @@ CTANE (Fan et al., Discovering conditional functional dependencies, 2011), which
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
-from holdstrue.discovery.shares import Proportion, allowed, exact
+from holdstrue.discovery.options import Options
+from holdstrue.discovery.shares import allowed, exact
+from holdstrue.discovery.work import Work
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 from holdstrue.typing import I32, I64, U64
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
@@ -54,69 +50,55 @@ class Conditional:
         return line
 
 
-@dataclass(frozen=True)
-class Demand:
-    """The least rows that must have a partner, the least confidence, and the most columns on the left."""
-
-    support: int = 20
-    confidence: Proportion = Fraction(1)
-    max_lhs: int = 2
-
-    def allowed(self, rows: int) -> int:
-        """How many of so many rows may have to go."""
-        return allowed(1 - exact(self.confidence), rows)
-
-
 def conditional(
     codes: Codes,
     conditions: list[tuple[int, int]],
-    demand: Demand,
-    workers: Workers,
-    deadline: float | None = None,
-    progress: Progress | None = None,
+    options: Options,
+    work: Work,
 ) -> tuple[list[Conditional], bool]:
     """All minimal dependencies under each of the conditions (column, code) that do not hold without; and if all
     were looked at in time.
 
-    Complexity: O(rows with the value) for each set of up to `max_lhs` - 1 columns and each condition.
+    Complexity: O(rows with the value) for each set of columns that may be on the left, and each condition.
     """
-    many = len(codes.names)
+    many, longest, exceptions = len(codes.names), options.max_conditional_lhs - 1, 1 - exact(options.confidence)
     whole = Partitions(codes)
     found: list[Conditional] = []
     selections: dict[bytes, int] = {}
     complete = True
     for number, (column, value) in enumerate(conditions):
-        if not complete or (deadline is not None and time.monotonic() > deadline):
+        if not complete or work.over:
             complete = False
             break
-        if progress is not None:
-            progress(number / len(conditions), f"where {codes.names[column]} has one value")
+        work.tell(number / len(conditions), f"where {codes.names[column]} has one value")
         members = whole.members[codes.matrix[column][whole.members] == value]
-        if members.size < max(2, demand.support):
+        if members.size < max(2, options.support):
             continue
         selection = selections.setdefault(members.tobytes(), len(selections))
-        validator = Validator(Partitions(codes, members=members), workers)
-        limits = np.array([NO_LIMIT, demand.allowed(members.size)], dtype=np.int64)
+        validator = Validator(Partitions(codes, members=members), work)
+        limits = np.array([NO_LIMIT, allowed(exceptions, members.size)], dtype=np.int64)
         targets = [target for target in range(many) if target != column]
-        local, complete = within(validator, many, targets, limits, demand.max_lhs - 1, deadline, without=column)
+        local, complete = within(validator, many, targets, limits, longest, without=column)
         for one in local:
-            if int(one.counts[SUPPORT]) >= demand.support:
+            if int(one.counts[SUPPORT]) >= options.support:
                 common = _commonest(codes.matrix[one.target][members])
                 found.append(
                     Conditional(column, value, one.line, one.target, one.counts, members.size, selection, *common)
                 )
-    return _only_there(found, Validator(whole, workers), demand.allowed(whole.members.size)), complete
+    # what was found in time is weighed whatever the time
+    everywhere = Validator(whole, Work(threads=work.threads))
+    return _only_there(found, everywhere, allowed(exceptions, whole.members.size)), complete
 
 
-def _only_there(found: list[Conditional], validator: Validator, allowed: int) -> list[Conditional]:
+def _only_there(found: list[Conditional], validator: Validator, most: int) -> list[Conditional]:
     """Those that do not hold on the whole table; a shorter left side that does would make the whole one hold."""
     if not found:
         return []
     targets = np.array([one.target for one in found], dtype=np.int64)
     limits = np.full(2, NO_LIMIT, dtype=np.int64)
-    counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits, None)
+    counts, _ = validator.weigh(np.array([one.whole for one in found]), targets, limits)
     pairs = zip(found, counts, strict=True)
-    return [replace(one, everywhere=count) for one, count in pairs if count[SURPLUS] > allowed]
+    return [replace(one, everywhere=count) for one, count in pairs if count[SURPLUS] > most]
 
 
 def _commonest(column: I32) -> tuple[int, float]:

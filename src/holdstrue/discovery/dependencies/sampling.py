@@ -5,13 +5,12 @@ The progressive windows follow HyFD (Papenbrock and Naumann 2016).
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.validation import Partitions
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import partitions
 
 MOST_PAIRS = 1 << 13
@@ -29,7 +28,7 @@ MOST_EVIDENCE = 1 << 15
 """Sampling ends with this much evidence: random values would always show something new. Chosen, not tuned."""
 
 
-def sample(codes: Codes, parts: Partitions, evidence: Evidence, deadline: float | None) -> None:
+def sample(codes: Codes, parts: Partitions, evidence: Evidence, work: Work) -> None:
     """Fill `evidence` from neighbouring rows. Complexity: O(columns^2 * pairs * windows) at most."""
     active = list(range(len(codes.names)))
     pairs = np.empty((max(1024, MOST_PAIRS * 32 // max(32, len(active))), 2), dtype=np.int32)
@@ -41,7 +40,7 @@ def sample(codes: Codes, parts: Partitions, evidence: Evidence, deadline: float 
             made = partitions.neighbours(rows, starts, starts.size - 1, window, stride, pairs)
             if made and evidence.add(codes.matrix, pairs[:made]).size > WORTH * made:
                 kept.append(column)
-            if len(evidence) > MOST_EVIDENCE or (deadline is not None and time.monotonic() > deadline):
+            if len(evidence) > MOST_EVIDENCE or work.over:
                 return
         active = kept
         if not active:

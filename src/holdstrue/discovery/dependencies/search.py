@@ -8,8 +8,6 @@ gives pairs with large agree sets, which is why little is sampled.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +17,9 @@ from holdstrue.discovery.dependencies.cover import Cover, set_sizes
 from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.work import Work
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 from holdstrue.typing import I64, U64, Mask
-
-Progress = Callable[[float, str], None]
 
 MOST_WORDS = 1 << 24
 """Words that the left sides of all targets may take: 128 MB, twice that while they grow."""
@@ -44,15 +40,12 @@ class Search:
     covers: list[Cover]
     extents: Extents
     max_lhs: int
-    workers: Workers
     searched: int = 0
     """Left sides up to this length are all known."""
     length: int = 1
     """Covers hold left sides up to this length; longer ones were cut."""
 
-    def deepen(
-        self, whole: Partitions, touched: Partitions, deadline: float | None, progress: Progress | None = None
-    ) -> bool:
+    def deepen(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended.
 
         `touched` are the groups that new rows are in.
@@ -61,14 +54,12 @@ class Search:
         for step, length in enumerate(lengths):
             if length < self.length:
                 continue
-            if progress is not None:
-                progress(0.1 + 0.9 * step / len(lengths), f"left sides of up to {length} columns")
+            work.tell(step / len(lengths), f"left sides of up to {length} columns")
             longer = length > self.length
             self.length = length
             # some time is kept for testing what comes out
-            early = deadline if deadline is None else deadline - 0.4 * max(0.0, deadline - time.monotonic())
-            self.renew([c for c in self.covers if not c.settled or (c.cut and longer)], early)
-            if not self.settle(whole, touched, deadline):
+            self.renew([c for c in self.covers if not c.settled or (c.cut and longer)], work.first(0.6))
+            if not self.settle(whole, touched, work):
                 return False
             self.searched = length
             if not any(cover.cut for cover in self.covers):
@@ -84,7 +75,7 @@ class Search:
         for cover in self.covers:
             cover.forget()
 
-    def renew(self, covers: list[Cover], deadline: float | None) -> None:
+    def renew(self, covers: list[Cover], work: Work) -> None:
         """Build covers anew from all evidence, with left sides of the length that is searched now."""
         if not covers:
             return
@@ -93,14 +84,14 @@ class Search:
         def one(number: int) -> None:
             cover = covers[number]
             stale = bool((cover.status == STALE).any())
-            cover.renew(self.evidence, known, self.length, self._room(cover), deadline, stale=stale)
+            cover.renew(self.evidence, known, self.length, self._room(cover), work, stale=stale)
 
-        self.workers(one, range(len(covers)))
+        work.each(one, range(len(covers)))
 
     def _room(self, cover: Cover) -> int:
         return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
 
-    def settle(self, whole: Partitions, touched: Partitions, deadline: float | None) -> bool:
+    def settle(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Test what is open or stale until nothing is; False when time ran out or some cover has no room."""
         validators: dict[bool, Validator] = {}
         size = FIRST_ROUND
@@ -111,29 +102,29 @@ class Search:
             if sets.shape[0] == 0:
                 return all(cover.settled for cover in self.covers)
             if stale_first not in validators:
-                validators[stale_first] = Validator(touched if stale_first else whole, self.workers)
+                validators[stale_first] = Validator(touched if stale_first else whole, work)
             chosen = np.arange(sets.shape[0])[:size]
-            tested = validators[stale_first].test(sets[chosen], wanted[chosen], deadline)
+            tested = validators[stale_first].test(sets[chosen], wanted[chosen])
             if not stale_first:
                 self.extents.note(sets[chosen], tested)
             failed = self._note(tested.broken, tested.done, chosen, owners)
             fresh = self.evidence.add(self.codes.matrix, tested.pairs)
-            self.take(fresh, deadline)
-            if deadline is not None and time.monotonic() > deadline:
+            self.take(fresh, work)
+            if work.over:
                 return False
             size = size * 4 if failed * 3 < chosen.size else max(FIRST_ROUND, size // 2)
 
-    def take(self, numbers: I64, deadline: float | None) -> None:
+    def take(self, numbers: I64, work: Work) -> None:
         """Bring new evidence into the covers it concerns."""
         numbers = self.evidence.by_size(numbers)
 
         def one(number: int) -> None:
             cover = self.covers[number]
             if cover.settled:
-                cover.extend(self.evidence, numbers, self.length, self._room(cover), deadline)
+                cover.extend(self.evidence, numbers, self.length, self._room(cover), work)
 
         if numbers.size:
-            self.workers(one, range(len(self.covers)))
+            work.each(one, range(len(self.covers)))
 
     def _candidates(self, kind: int) -> tuple[U64, U64, list[tuple[Cover, I64, I64]]]:
         """The shortest left sides of this kind, each once with its targets; and for each cover which are its own."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.workers import Workers
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import extents, partitions
 from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
 from holdstrue.typing import I32, I64, U64, Mask
@@ -80,10 +79,10 @@ class Partitions:
         groups = int(self.places[column, GROUPS])
         return rows[: starts[groups]], starts[: groups + 1]
 
-    def ranked(self, workers: Workers) -> I32:
+    def ranked(self, work: Work) -> I32:
         """Columns by how few rows they leave together, the most selective first."""
         if self._order is None:
-            workers(self.of, range(self.many + 1))
+            work.each(self.of, range(self.many + 1))
             sizes = (np.diff(self.of(column)[1].astype(np.float64)) for column in range(self.many))
             self._order = np.argsort([np.square(size).sum() for size in sizes], kind="stable").astype(np.int32)
         return self._order
@@ -105,15 +104,15 @@ class _Walk:
 class Validator:
     """Tests and weighs left sides on one image of the table, in threads."""
 
-    def __init__(self, parts: Partitions, workers: Workers) -> None:
-        self._parts, self._workers = parts, workers
+    def __init__(self, parts: Partitions, work: Work) -> None:
+        self._parts, self.work = parts, work
         self.many = parts.many
-        self.order = parts.ranked(workers)
+        self.order = parts.ranked(work)
         """Columns by rank, the most selective first."""
         self._roots = parts.rows, parts.starts, parts.places
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)
 
-    def test(self, sets: U64, wanted: U64, deadline: float | None) -> Tested:
+    def test(self, sets: U64, wanted: U64) -> Tested:
         """Test every set against its wanted targets; stops at the deadline with some sets undone."""
         count = sets.shape[0]
         columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
@@ -135,15 +134,15 @@ class Validator:
                     broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
                 )  # fmt: skip
                 found.append(pairs[: walk.at[PAIRS]].copy())
-                if _late(deadline):
+                if self.work.over:
                     break
             done[part.start : part.start + walk.at[NEXT]] = True
 
-        self._workers(one, self._pieces(count))
+        self.work.each(one, self._pieces(count))
         back = np.argsort(ordered)
         return Tested(broken[back], np.concatenate(found), done[back], extent[back])
 
-    def weigh(self, sets: U64, targets: I64, limits: I64, deadline: float | None) -> tuple[I64, Mask]:
+    def weigh(self, sets: U64, targets: I64, limits: I64) -> tuple[I64, Mask]:
         """Count what breaks each set -> target: see `kernels.partitions.weigh`; and which were counted in time."""
         count = sets.shape[0]
         columns, ordered = self._as_paths(sets, targets)
@@ -159,15 +158,15 @@ class Validator:
                     self._parts.matrix, rows, starts, roots, columns[part], wanted[part],
                     walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, limits, counts[part], BUDGET,
                 )  # fmt: skip
-                if _late(deadline):
+                if self.work.over:
                     break
             done[part.start : part.start + walk.at[NEXT]] = True
 
-        self._workers(one, self._pieces(count))
+        self.work.each(one, self._pieces(count))
         back = np.argsort(ordered)
         return counts[back], done[back]
 
-    def shifted(self, sets: U64, gone: int, deadline: float | None) -> tuple[I64, Mask]:
+    def shifted(self, sets: U64, gone: int) -> tuple[I64, Mask]:
         """By how much a batch changes the extent of each set: see `kernels.extents`; and which were counted in time.
 
         The partitions hold the rows that went, from position `gone` on, beside those there are.
@@ -185,11 +184,11 @@ class Validator:
                     self._parts.matrix, self._parts.fresh, gone, rows, starts, roots, columns[part],
                     walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, change[part], BUDGET,
                 )  # fmt: skip
-                if _late(deadline):
+                if self.work.over:
                     break
             done[part.start : part.start + walk.at[NEXT]] = True
 
-        self._workers(one, self._pieces(count))
+        self.work.each(one, self._pieces(count))
         back = np.argsort(ordered)
         return change[back], done[back]
 
@@ -201,7 +200,7 @@ class Validator:
         chosen = np.zeros(members.size, dtype=np.bool_)
         chosen[: rows // 2] = True
         chosen[:: members.size // (rows // 2)] = True
-        return Validator(Partitions(self._parts.codes, members=members[chosen]), self._workers)
+        return Validator(Partitions(self._parts.codes, members=members[chosen]), self.work)
 
     def rows_of(self, line: U64) -> tuple[I32, I32]:
         """Rows and starts of the partition by one set of columns. Complexity: O(rows)."""
@@ -215,7 +214,7 @@ class Validator:
         return rows, starts
 
     def _pieces(self, count: int) -> list[tuple[int, int]]:
-        threads = self._workers.threads
+        threads = self.work.workers
         pieces = max(1, min(4 * threads, count // PIECE)) if threads > 1 else 1
         bounds = np.linspace(0, count, pieces + 1).astype(np.int64).tolist()
         return list(pairwise(bounds))
@@ -233,7 +232,3 @@ class Validator:
         ordered = np.lexsort((targets, *ranks.T[::-1]))
         ranks = ranks[ordered]
         return np.ascontiguousarray(np.where(ranks >= 0, self.order[ranks], -1), dtype=np.int32), ordered
-
-
-def _late(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() > deadline

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.tally import Tally
-from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 from holdstrue.discovery.turnover import Turnover
 from holdstrue.errors import StateError
 from holdstrue.index.numbering import Snapshot, nested
@@ -55,7 +55,7 @@ class DurableInclusions:
         store.lock()
         fixed = {
             "kind": KIND,
-            "options": core.options.to_dict(),
+            "options": core.layout.to_dict(),
             "schemas": {
                 table: base64.b64encode(schema.serialize().to_pybytes()).decode()
                 for table, schema in core.schemas.items()
@@ -79,7 +79,7 @@ class DurableInclusions:
         schemas = {
             table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in fixed["schemas"].items()
         }
-        core = UnaryInclusions.restore(schemas, Options.of(fixed["options"]), _arrays(store, manifest))
+        core = UnaryInclusions.restore(schemas, ValueLayout.of(fixed["options"]), _arrays(store, manifest))
         for data in manifest["log"]:
             core.structure.apply(_read(store, RunFile.of(data)))
         return DurableInclusions(store, core, manifest)

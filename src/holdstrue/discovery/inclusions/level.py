@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +13,9 @@ from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
+from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, most_of
+from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.typing import I64
 
@@ -23,10 +24,6 @@ Tables = Callable[[str], pa.Table]
 
 STALE = 16
 """Tuples of columns that no candidate speaks of are counted on while they are fewer than this, or than the others."""
-
-
-class OutOfTimeError(Exception):
-    """The deadline passed while a level was counted; the level is not used."""
 
 
 class Level:
@@ -46,8 +43,14 @@ class Level:
         self._holds = np.zeros(0, dtype=np.bool_)
         self._counters = Counters(0, shards)
 
-    def consider(self, pairs: Sequence[Pair], whole: bool, tables: Tables, deadline: float | None = None) -> None:
-        """Take these candidates from now on (`whole`: they are all), counting what is not counted yet."""
+    def consider(self, pairs: Sequence[Pair], whole: bool, tables: Tables, work: Work) -> None:
+        """Take these candidates from now on (`whole`: they are all), counting what is not counted yet.
+
+        Raises
+        ------
+        OutOfTimeError
+            When the deadline passes; the level is of no use then.
+        """
         self.pairs, self.whole = list(pairs), whole
         self._holds = np.zeros(0, dtype=np.bool_)
         wanted = list(dict.fromkeys(attribute for pair in pairs for attribute in pair))
@@ -60,15 +63,14 @@ class Level:
         first = len(self.attributes)
         self.attributes |= {attribute: first + i for i, attribute in enumerate(fresh)}
         self._counters.extend(len(self.attributes))
-        self._counters.load(self._columns(fresh, tables, deadline))
+        self._counters.load(self._columns(fresh, tables, work))
 
-    def _columns(self, fresh: list[Attribute], tables: Tables, deadline: float | None) -> Iterator[Column]:
+    def _columns(self, fresh: list[Attribute], tables: Tables, work: Work) -> Iterator[Column]:
         for name in dict.fromkeys(attribute.table for attribute in fresh):
             contents = Contents(tables(name), self._compare, self._seed)
             for attribute in fresh:
                 if attribute.table == name:
-                    if deadline is not None and time.monotonic() > deadline:
-                        raise OutOfTimeError
+                    work.require_time()
                     yield distinct(self.attributes[attribute], [contents.of(attribute.columns)])
 
     def tally(self, changes: Changes) -> Tally:
@@ -91,12 +93,12 @@ class Level:
         """Take in what a batch changes. Complexity: O(attributes that hold the changed tuples)."""
         self._counters.apply(counted)
 
-    def decide(self, error: Proportion, *, rows: bool = False) -> bool:
+    def decide(self, error: Proportion, measure: Measure) -> bool:
         """Look which candidates hold: a side without tuples does not. Returns whether that changed.
 
-        With `rows` the error is a share of the left side's rows, not of its distinct tuples.
+        The error is a share of the left side's distinct tuples, or of its rows.
         """
-        own, missing = self._counts(self.shared_rows() if rows else self.shared())
+        own, missing = self._counts(self.shared_rows() if measure == "rows" else self.shared())
         holds = (own > 0) & (missing <= most_of(error, own))
         changed = not np.array_equal(holds, self._holds)
         self._holds = holds

@@ -10,19 +10,19 @@ columns on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.inclusions.attributes import Changes, inclusion
 from holdstrue.discovery.inclusions.candidates import candidates
-from holdstrue.discovery.inclusions.level import Level, OutOfTimeError, Tables
+from holdstrue.discovery.inclusions.level import Level, Tables
 from holdstrue.discovery.inclusions.tally import Tally
-from holdstrue.discovery.inclusions.unary import FoundInclusion, Options, Progress, UnaryInclusions
+from holdstrue.discovery.inclusions.unary import FoundInclusion, UnaryInclusions, ValueLayout
 from holdstrue.discovery.inclusions.values import LackingError
-from holdstrue.discovery.shares import Proportion
+from holdstrue.discovery.options import Options
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.typing import Mask
@@ -31,37 +31,29 @@ LEVEL_SHARDS = 1
 """Tuples lie in one shard: a level is counted in one process."""
 
 
-@dataclass(frozen=True)
-class Search:
-    """How far to look: columns of an inclusion, share of tuples it may miss, candidates of a level.
-
-    The share is one of the left side's distinct tuples, or with `rows` of its rows.
-    `most` bounds a level: constant or copied columns have exponentially many inclusions. Up to 4,000 tuples
-    of columns may then be counted, and their counters take 128 MB.
-    """
-
-    arity: int = 1
-    error: Proportion = 0.0
-    most: int = 2000
-    rows: bool = False
+MOST_CANDIDATES = 2000
+"""Candidates of a level: constant or copied columns have exponentially many inclusions. Up to 4,000 tuples of columns
+may then be counted, and their counters take 128 MB."""
 
 
 class Inclusions:
-    """All inclusions of up to `search.arity` columns between the given tables, whole or partial.
+    """All inclusions of up to `options.arity` columns between the given tables, whole or partial.
 
     Examples
     --------
     >>> weather = pa.table({"day": [1, 1, 2], "hour": [0, 1, 0]})
     >>> flights = pa.table({"on": [1, 2], "at": [1, 0], "n": [7, 8]})
     >>> tables = {"flights": flights, "weather": weather}
-    >>> found = Inclusions.load(tables, Search(arity=2))
+    >>> found = Inclusions.load(tables, Options(arity=2))
     >>> [rule.body.columns for rule in found.rules() if len(rule.body.columns) == 2 and rule.body.table == "flights"]
     [('on', 'at')]
     """
 
-    def __init__(self, unary: UnaryInclusions, search: Search) -> None:
+    def __init__(self, unary: UnaryInclusions, options: Options, *, most: int = MOST_CANDIDATES) -> None:
         self.unary = unary
-        self.search = search
+        self.options = options
+        self._most = most
+        self._arity = options.arity
         self.levels: list[Level] = []
         self._columns = {name: schema.names for name, schema in unary.schemas.items()}
         self._places = {name: {column: i for i, column in enumerate(names)} for name, names in self._columns.items()}
@@ -71,52 +63,52 @@ class Inclusions:
     @staticmethod
     def load(
         tables: Mapping[str, pa.Table],
-        search: Search | None = None,
         options: Options | None = None,
+        work: Work | None = None,
         *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
+        most: int = MOST_CANDIDATES,
     ) -> Inclusions:
-        """Find all inclusions. Past the `deadline` no further level is begun, and `complete` says so."""
-        search = search or Search()
-        share = 1.0 if search.arity < 2 else 0.5
-        first = None if progress is None else lambda done, what: progress(done * share, what)
-        core = Inclusions(UnaryInclusions.load(tables, options, deadline=deadline, progress=first), search)
-        core._search(tables.__getitem__, deadline, progress)
+        """Find all inclusions. Past the deadline no further level is begun, and `complete` says so."""
+        options, work = options or Options(), work or Work()
+        first = work.part(0.0, 1.0 if options.arity < 2 else 0.5)
+        core = Inclusions(UnaryInclusions.load(tables, _layout(options), first), options, most=most)
+        core._search(tables.__getitem__, work.part(0.5, 0.5))
         return core
 
-    def _search(self, tables: Tables, deadline: float | None = None, progress: Progress | None = None) -> None:
+    def _search(self, tables: Tables, work: Work) -> None:
         """Walk up the levels: each decides about the candidates that the one below makes.
 
         Below a level of which nothing changed, candidates are as they were.
         """
-        if self.search.arity < 2:
+        if self._arity < 2:
             return
-        held = self.unary.held(self.search.error, rows=self.search.rows) & self.unary.with_values()[:, None]
+        held = self.unary.held(self.options.error, self.options.measure) & self.unary.with_values()[:, None]
         same = self._held is not None and np.array_equal(held, self._held)
         self._held = held
         below = [] if same else self.unary.pairs(held)
-        for at in range(self.search.arity - 1):
+        for at in range(self._arity - 1):
             if not same:
-                pairs, whole = candidates(below, self._places, self.search.most)
+                pairs, whole = candidates(below, self._places, self._most)
                 if not pairs:
                     del self.levels[at:]
                     return
                 if at == len(self.levels):
-                    self.levels.append(Level(self.unary.options.compare, LEVEL_SHARDS, self.unary.options.seed))
+                    self.levels.append(self._level())
                 try:
-                    self.levels[at].consider(pairs, whole, tables, deadline)
+                    self.levels[at].consider(pairs, whole, tables, work)
                 except OutOfTimeError:
                     del self.levels[at:]
-                    self.search = replace(self.search, arity=at + 1)
+                    self._arity = at + 1
                     self._in_time = False
                     return
             if at == len(self.levels):
                 return
-            same &= not self.levels[at].decide(self.search.error, rows=self.search.rows)
+            same &= not self.levels[at].decide(self.options.error, self.options.measure)
             below = self.levels[at].held()
-            if progress is not None:
-                progress(0.5 + 0.5 * (at + 1) / (self.search.arity - 1), f"{at + 2} columns")
+            work.tell((at + 1) / (self._arity - 1), f"{at + 2} columns")
+
+    def _level(self) -> Level:
+        return Level(self.unary.layout.compare, LEVEL_SHARDS, self.unary.layout.seed)
 
     @property
     def complete(self) -> bool:
@@ -130,7 +122,7 @@ class Inclusions:
         asked only when the batch makes a candidate whose columns were not counted yet.
         Complexity: O(cells of the batch * counted tuples of columns); O(table) for each new one of these.
         """
-        if tables is None and self.search.arity > 1:
+        if tables is None and self._arity > 1:
             raise ChangeError(
                 "inclusions of several columns need the tables as they are after the batch",
                 hint="pass a function that gives a table by its name",
@@ -138,10 +130,10 @@ class Inclusions:
         unary = self.unary.tally(changes)
         counted = [self._counted(level, changes) for level in self.levels]
         old = [pair for level in self.levels for pair in level.held()]
-        turnover = self.unary.apply_tally(unary, self.search.error, rows=self.search.rows)
+        turnover = self.unary.apply_tally(unary, self.options.error, self.options.measure)
         for level, part in zip(self.levels, counted, strict=True):
             level.apply(part)
-        self._search(tables or _no_tables)
+        self._search(tables or _no_tables, Work())
         new = [pair for level in self.levels for pair in level.held()]
         were, are = frozenset(old), frozenset(new)
         return Turnover(
@@ -168,7 +160,7 @@ class Inclusions:
             for level in self.levels
             for pair, counts in level.measured().items()
         ]
-        return self.unary.rules(self.search.error, rows=self.search.rows) + tuple(more)
+        return self.unary.rules(self.options.error, self.options.measure) + tuple(more)
 
     def size_bytes(self) -> int:
         """Memory held."""
@@ -176,24 +168,28 @@ class Inclusions:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        arrays = self.unary.snapshot() | {"searched": np.array([self.search.arity, self._in_time], dtype=np.int64)}
+        arrays = self.unary.snapshot() | {"searched": np.array([self._arity, self._in_time], dtype=np.int64)}
         for i, level in enumerate(self.levels):
             arrays |= nested(f"level{i}", level.snapshot(self._places))
         return arrays
 
     @staticmethod
-    def restore(schemas: Mapping[str, pa.Schema], options: Options, search: Search, arrays: Snapshot) -> Inclusions:
+    def restore(schemas: Mapping[str, pa.Schema], options: Options, arrays: Snapshot) -> Inclusions:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
-        core = Inclusions(UnaryInclusions.restore(schemas, options, arrays), search)
+        core = Inclusions(UnaryInclusions.restore(schemas, _layout(options), arrays), options)
         # a search that the deadline ended goes on with the columns it came to
         arity, in_time = arrays["searched"].tolist()
-        core.search, core._in_time = replace(search, arity=min(search.arity, arity)), bool(in_time)
+        core._arity, core._in_time = min(options.arity, arity), bool(in_time)
         while part := unnested(f"level{len(core.levels)}", arrays):
-            level = Level(options.compare, LEVEL_SHARDS, options.seed)
+            level = core._level()
             level.restore(part, core._columns)
             core.levels.append(level)
-        core._search(_no_tables)
+        core._search(_no_tables, Work())
         return core
+
+
+def _layout(options: Options) -> ValueLayout:
+    return ValueLayout("text" if options.as_text else "types", seed=options.seed)
 
 
 def _no_tables(name: str) -> pa.Table:

@@ -9,8 +9,7 @@ right. A column without values is included in every column it compares with.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -33,22 +32,23 @@ from holdstrue.discovery.inclusions.contents import Compare, contents_of
 from holdstrue.discovery.inclusions.counters import SHARDS, Counters
 from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.turnover import Died, Turnover
+from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.rules.model import Inclusion
 from holdstrue.typing import Mask
 
-Progress = Callable[[float, str], None]
 StructureKind: TypeAlias = Literal["counters", "clusters"]
 
 STRUCTURES: dict[StructureKind, type[Counters] | type[Clusters]] = {"counters": Counters, "clusters": Clusters}
 
 
 @dataclass(frozen=True)
-class Options:
-    """How values are compared and what keeps the inclusions current."""
+class ValueLayout:
+    """How values are compared, what counts them, and in how many shards: what a state of counted values goes by."""
 
     compare: Compare = "types"
     structure: StructureKind = "counters"
@@ -62,9 +62,9 @@ class Options:
         }  # fmt: skip
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> Options:
+    def of(data: Mapping[str, Any]) -> ValueLayout:
         """From plain JSON data."""
-        return Options(data["compare"], data["structure"], data["shards"], Seed.of(data["digest"]))
+        return ValueLayout(data["compare"], data["structure"], data["shards"], Seed.of(data["digest"]))
 
 
 @dataclass(frozen=True)
@@ -96,51 +96,43 @@ class UnaryInclusions:
     ([('customer',)], ())
     """
 
-    def __init__(self, schemas: Mapping[str, pa.Schema], options: Options) -> None:
+    def __init__(self, schemas: Mapping[str, pa.Schema], layout: ValueLayout) -> None:
         self.schemas = dict(schemas)
-        self.options = options
+        self.layout = layout
         self.attributes = columns_of(self.schemas)
         self.numbers = {attribute: number for number, attribute in enumerate(self.attributes)}
-        self.structure = STRUCTURES[options.structure](len(self.attributes), options.shards)
+        self.structure = STRUCTURES[layout.structure](len(self.attributes), layout.shards)
         self.loaded = np.ones(len(self.attributes), dtype=np.bool_)
-        self._comparable = comparisons(self.schemas, self.attributes, options.compare)
+        self._comparable = comparisons(self.schemas, self.attributes, layout.compare)
 
     @staticmethod
     def load(
-        tables: Mapping[str, pa.Table],
-        options: Options | None = None,
-        *,
-        deadline: float | None = None,
-        progress: Progress | None = None,
+        tables: Mapping[str, pa.Table], layout: ValueLayout | None = None, work: Work | None = None
     ) -> UnaryInclusions:
         """Count the values of every column. Complexity: O(values), columns and shards in parallel.
 
-        Past the `deadline` (a time of `time.monotonic`) the columns that are left are not looked at,
-        and `complete` says so.
+        Past the deadline the columns that are left are not looked at, and `complete` says so.
         """
-        core = UnaryInclusions({name: table.schema for name, table in tables.items()}, options or Options())
-        core.structure.load(core._columns(tables, deadline, progress))
+        core = UnaryInclusions({name: table.schema for name, table in tables.items()}, layout or ValueLayout())
+        core.structure.load(core._columns(tables, work or Work()))
         return core
 
-    def _columns(
-        self, tables: Mapping[str, pa.Table], deadline: float | None, progress: Progress | None
-    ) -> Iterator[Column]:
+    def _columns(self, tables: Mapping[str, pa.Table], work: Work) -> Iterator[Column]:
         cells = {name: table.num_rows for name, table in tables.items()}
         total, done = sum(cells[attribute.table] for attribute in self.attributes), 0
 
         def count(number: int) -> Column | None:
-            if deadline is not None and time.monotonic() > deadline:
+            if work.over:
                 return None
             attribute = self.attributes[number]
             column = tables[attribute.table].column(attribute.columns[0])
-            return distinct(number, contents_of(column, self.options.compare, self.options.seed))
+            return distinct(number, contents_of(column, self.layout.compare, self.layout.seed))
 
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(work.threads) as pool:
             for number, column in enumerate(pool.map(count, range(len(self.attributes)))):
                 attribute = self.attributes[number]
                 done += cells[attribute.table]
-                if progress is not None:
-                    progress(done / max(1, total), f"{attribute.table}.{attribute.columns[0]}")
+                work.tell(done / max(1, total), f"{attribute.table}.{attribute.columns[0]}")
                 if column is None:
                     self.loaded[number] = False
                 else:
@@ -159,7 +151,7 @@ class UnaryInclusions:
             for rows, step in ((change.removed, -1), (change.added, 1)):
                 if rows is None:
                     continue
-                contents = Contents(fitting(name, self.schemas, rows), self.options.compare, self.options.seed)
+                contents = Contents(fitting(name, self.schemas, rows), self.layout.compare, self.layout.seed)
                 parts += [
                     (number, contents.of(attribute.columns), step)
                     for number, attribute in enumerate(self.attributes)
@@ -175,9 +167,9 @@ class UnaryInclusions:
         """
         return self.apply_tally(self.tally(changes))
 
-    def apply_tally(self, changes: Tally, error: Proportion = 0.0, *, rows: bool = False) -> Turnover:
+    def apply_tally(self, changes: Tally, error: Proportion = 0.0, measure: Measure = "pairs") -> Turnover:
         """The same for changes that were counted before, as in the log of a state."""
-        before = self.held(error, rows=rows)
+        before = self.held(error, measure)
         try:
             self.structure.apply(changes)
         except LackingError as lacking:
@@ -187,18 +179,18 @@ class UnaryInclusions:
                 f"{attribute.table}.{attribute.columns[0]}",
                 hint="remove only rows that are in the table, with the values they have there",
             ) from lacking
-        after = self.held(error, rows=rows)
+        after = self.held(error, measure)
         died, born = self.pairs(before & ~after), self.pairs(after & ~before)
         return Turnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
 
-    def held(self, error: Proportion = 0.0, *, rows: bool = False) -> Mask:
-        """`[A, B]`: B lacks no more than this share of A's distinct values, or with `rows` of its rows with a value.
+    def held(self, error: Proportion = 0.0, measure: Measure = "pairs") -> Mask:
+        """`[A, B]`: B lacks no more than this share of A's distinct values, or of its rows with a value.
 
         Complexity: O(attributes squared); for a share of rows O(values).
         """
         if not exact(error):
             return self._comparable & self.structure.included()
-        shared = self.structure.shared_rows() if rows else self.structure.shared()
+        shared = self.structure.shared_rows() if measure == "rows" else self.structure.shared()
         own = np.diagonal(shared)[:, None]
         return self._comparable & (own - shared <= most_of(error, own))
 
@@ -210,7 +202,7 @@ class UnaryInclusions:
         """Pairs of columns that a matrix chooses, in the order of the tables."""
         return [(self.attributes[a], self.attributes[b]) for a, b in np.argwhere(chosen).tolist()]
 
-    def rules(self, error: Proportion = 0.0, *, rows: bool = False) -> tuple[FoundInclusion, ...]:
+    def rules(self, error: Proportion = 0.0, measure: Measure = "pairs") -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values, or of its rows.
 
         Complexity: O(attributes squared).
@@ -221,7 +213,7 @@ class UnaryInclusions:
             FoundInclusion(
                 inclusion(self.attributes[a], self.attributes[b]), int(values[a]), int(values[a] - shared[a, b])
             )
-            for a, b in np.argwhere(self.held(error, rows=rows)).tolist()
+            for a, b in np.argwhere(self.held(error, measure)).tolist()
         )
 
     def size_bytes(self) -> int:
@@ -233,9 +225,9 @@ class UnaryInclusions:
         return {"loaded": self.loaded, **self.structure.snapshot()}
 
     @staticmethod
-    def restore(schemas: Mapping[str, pa.Schema], options: Options, arrays: Snapshot) -> UnaryInclusions:
+    def restore(schemas: Mapping[str, pa.Schema], layout: ValueLayout, arrays: Snapshot) -> UnaryInclusions:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
-        core = UnaryInclusions(schemas, options)
+        core = UnaryInclusions(schemas, layout)
         core.loaded = arrays["loaded"].astype(np.bool_)
         core._comparable &= core.loaded[:, None] & core.loaded[None, :]
         core.structure.restore(arrays)

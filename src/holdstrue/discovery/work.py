@@ -1,0 +1,103 @@
+"""How a search works: until when, in how many threads, and whom it tells how far it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from holdstrue.discovery.denials.evidence import CountPairs
+
+Progress: TypeAlias = Callable[[float, str], None]
+"""Called with the share of the work that is done and what is being done."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class OutOfTimeError(Exception):
+    """The deadline passed before the work was done."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Time, threads and a listener.
+
+    `deadline` is a value of `time.monotonic()`; without `threads` there is one a core; `count_pairs` counts the
+    evidence of row pairs elsewhere.
+
+    Examples
+    --------
+    >>> told = []
+    >>> Work(progress=lambda share, what: told.append((share, what))).part(0.5, 0.5).tell(0.5, "half of the rest")
+    >>> told, Work(threads=2).each(abs, [-1, 2]), Work.lasting(60).over
+    ([(0.75, 'half of the rest')], [1, 2], False)
+    """
+
+    deadline: float | None = None
+    progress: Progress | None = None
+    threads: int | None = None
+    count_pairs: CountPairs | None = None
+
+    @staticmethod
+    def lasting(seconds: float | None, progress: Progress | None = None, threads: int | None = None) -> Work:
+        """Work that ends in so many seconds; None for no end."""
+        return Work(None if seconds is None else time.monotonic() + seconds, progress, threads)
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def require_time(self) -> None:
+        """Raise `OutOfTimeError` if the time is up."""
+        if self.over:
+            raise OutOfTimeError
+
+    def first(self, share: float) -> Work:
+        """The same work with this share of the time that is left."""
+        now = time.monotonic()
+        return self if self.deadline is None else replace(self, deadline=now + share * (self.deadline - now))
+
+    def tell(self, share: float, what: str) -> None:
+        """Report that this share of the work at hand is done."""
+        if self.progress is not None:
+            self.progress(share, what)
+
+    def part(self, start: float, share: float) -> Work:
+        """A part of the work, which begins when `start` of it is done and is this share of it."""
+        progress = self.progress
+        if progress is None:
+            return self
+        return replace(self, progress=lambda done, what: progress(start + share * done, what))
+
+    @property
+    def workers(self) -> int:
+        """Threads to use."""
+        return self.threads or _cores()
+
+    def each(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Results in the order of the items, made in threads. The function must not share out work itself."""
+        if self.workers == 1:
+            return [function(item) for item in items]
+        return list(_pool(self.workers).map(function, items))
+
+
+def _cores() -> int:
+    # not every system tells which cores a process may use
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads are kept: kernels run without the interpreter's lock, and a small batch ends before they would start."""
+    return ThreadPoolExecutor(threads)
+
+
+# a child has the pool, but not its threads
+os.register_at_fork(after_in_child=_pool.cache_clear)
