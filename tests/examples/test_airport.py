@@ -52,7 +52,7 @@ def test_published_constraints_there_and_back(airport: tuple[pa.Table, pa.Table,
         stages.append(core.rules())
         assert turnover.died
         for died in turnover.died:
-            t, s = died.witness
+            t, s = died.rows
             assert max(t, s) >= 30_000 + start
             assert isinstance(died.body, DC)
             for left, op, right in constraint(died.body):

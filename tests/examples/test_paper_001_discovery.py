@@ -98,7 +98,7 @@ def test_example_2_phi3_is_broken_by_the_named_pairs() -> None:
     assert exchanged is not None
     turnover = core.apply(NONE, MORE)
     implying = [
-        one.witness
+        one.rows
         for one in turnover.died
         if isinstance(one.body, DC) and any(not (core.space.parse(one.body) & ~m).any() for m in (phi3, exchanged))
     ]

@@ -139,7 +139,7 @@ def test_after_every_batch(kind: str, way: str) -> None:
 
 
 def check_turnover(before: Any, after: Any, turnover: Any, slots: dict[int, Row], nulls: str) -> None:
-    died = {constraint(one.body): one.witness for one in turnover.died}
+    died = {constraint(one.body): one.rows for one in turnover.died}
     assert set(died) == set(before.values()) - set(after.values())
     assert {constraint(body) for body in turnover.born} == set(after.values()) - set(before.values())
     for body, witness in died.items():
@@ -191,12 +191,12 @@ def test_near_misses_name_their_pairs(rows: list[Row], options: Options, both_wa
     expected = minimal(comparisons(core.space), rows, options.nulls, allowed=3)
     broken = {key: pairs for key, body in expected.items() if (pairs := set(breaking(body, rows, options.nulls)))}
     misses = {
-        signature(comparisons(core.space), constraint(miss.rule.body)): miss
+        signature(comparisons(core.space), constraint(miss.body)): miss
         for miss in core.near_misses(3, ONE, limit=10_000)[0]
     }
     assert misses.keys() == broken.keys()
     for miss in misses.values():
-        body = constraint(miss.rule.body)
+        body = constraint(miss.body)
         listed = breaking(body, rows, options.nulls)
-        assert miss.rule.violations == len(listed)
-        assert set(miss.pairs) <= set(listed) and {frozenset(p) for p in miss.pairs} == {frozenset(p) for p in listed}
+        assert round(miss.error * len(rows) * (len(rows) - 1)) == len(listed)
+        assert set(miss.rows) <= set(listed) and {frozenset(p) for p in miss.rows} == {frozenset(p) for p in listed}

@@ -93,8 +93,8 @@ def follow(world: tuple[int, list[Row], list[Batch], Options], *, reopen: bool) 
         assert set(turnover.born) == after - before
         for died in turnover.died:
             left, target = meaning(died.body, columns)
-            if died.witness:
-                t, s = died.witness
+            if died.rows:
+                t, s = died.rows
                 assert breaks(held[t], held[s], (left, target), equal=options.nulls == "equal")
             else:
                 assert len(held) < 2 or any(meaning(body, columns)[0] < left for body in after)

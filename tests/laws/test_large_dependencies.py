@@ -8,8 +8,8 @@ import pytest
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.judging import body_of
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
+from holdstrue.discovery.dependencies.ranking import body_of
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.work import Work

@@ -18,8 +18,8 @@ from holdstrue.discovery.dependencies.approximate import ApproximateCore
 from holdstrue.discovery.dependencies.cfds import CfdCore, ConditionalRule
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.judging import members
 from holdstrue.discovery.dependencies.patterns import conditional
+from holdstrue.discovery.dependencies.ranking import members
 from holdstrue.discovery.options import Measure, Nulls, Options
 from holdstrue.discovery.shares import exact
 from holdstrue.discovery.work import Work
@@ -123,8 +123,8 @@ def test_rules_with_an_error_equal_the_count(
         assert {died.body for died in turnover.died} == before - after
         assert set(turnover.born) == after - before
         for died in turnover.died:
-            if died.witness:
-                t, s = died.witness
+            if died.rows:
+                t, s = died.rows
                 assert breaks(rows[t], rows[s], meaning(died.body, columns), equal=equal)
 
 
@@ -255,10 +255,11 @@ def test_a_handful_of_wrong_rows_is_found() -> None:
     core = DependencyCore.load(dirty_table(1), Options(max_predicates=2))
     best = core.near_misses(5)[0][0]
     assert best.body == FD(("zip",), ("city",))
-    assert best.suspects == (5, 77, 301)
-    assert best.pairs >= 3
+    gone = tuple(gone for gone, _ in best.rows)
+    assert gone == (5, 77, 301)
+    assert best.measures["pairs"] >= 3
     assert best.error == 3 / 600
-    assert all(gone in best.suspects and stays not in best.suspects for gone, stays in best.witnesses)
+    assert all(stays not in gone for _, stays in best.rows)
 
 
 def test_conditional_rules_are_few_and_hold() -> None:
@@ -274,7 +275,7 @@ def test_conditional_rules_are_few_and_hold() -> None:
     wrong = table.slice(0, 1).set_column(5, "currency", [["EUR"]]).set_column(3, "land", [["UK"]])
     for one in (core, reopened):
         turnover = one.apply(np.empty(0, dtype=np.int64), wrong)
-        assert any(died.witness == (600,) for died in turnover.died)
+        assert any(died.rows == (600,) for died in turnover.died)
         back = one.apply(np.array([600]), table.slice(0, 0))
         assert set(back.born) == {died.body for died in turnover.died}
         assert [text_of(body) for body in one.bodies()] == texts

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from holdstrue.discovery.denials.choice import choose_space
 from holdstrue.discovery.denials.core import DenialCore
-from holdstrue.discovery.found import Found
+from holdstrue.discovery.denials.measures import DenialRule
+from holdstrue.discovery.found import NearMisses
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.discovery.work import Work
@@ -28,6 +28,9 @@ MOST_COLUMNS = 64
 class DenialKind(PerTable[DenialCore]):
     """Minimal denial constraints."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("dc",)
+    called = "denial constraints"
+
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> DenialCore:
         """Search one table."""
@@ -42,45 +45,32 @@ class DenialKind(PerTable[DenialCore]):
         rows = held.engine.tables[name].rows.values().select(schema.names)
         return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
 
-    def found(self) -> list[Found]:
-        """The rules now."""
-        found = []
-        for name, core in self.cores.items():
-            for rule in core.rules():
-                if self.held.speaks_of_values(name, rule.body):
-                    measures: dict[str, float] = {
-                        "support": rule.support,
-                        "coverage": round(rule.coverage, 6),
-                        "succinctness": round(rule.succinctness, 6),
-                        "interest": round(rule.interest, 6),
-                    }
-                    if rule.estimated:
-                        measures["estimated"] = True
-                    if self.options.error:
-                        measures |= {"violations": rule.violations, "error": rule.error}
-                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name)))
-        return found
+    def measures(self, rule: DenialRule) -> dict[str, float]:
+        """Support, and what interest is made of."""
+        measures: dict[str, float] = {
+            "support": rule.support,
+            "coverage": round(rule.coverage, 6),
+            "succinctness": round(rule.succinctness, 6),
+            "interest": round(rule.interest, 6),
+        }
+        if rule.estimated:
+            measures["estimated"] = True
+        if self.options.error:
+            measures |= {"violations": rule.violations, "error": rule.error}
+        return measures
 
-    def near(self, most: int) -> Near:
-        """Rules that a few pairs break; none where pairs are not counted."""
-        misses, unlooked = [], []
-        for name, core in self.cores.items():
-            if core.method != "evidence":
-                unlooked.append(f"denial constraints of {name}: not all pairs of rows are counted")
-                continue
-            if not core.complete:
-                unlooked.append(f"denial constraints of {name}: the search for those that hold did not end")
-                continue
-            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
-            if not whole:
-                unlooked.append(f"denial constraints of {name}: not all, {NEAR_SECONDS:g} seconds were over")
-            for miss in found:
-                rule = miss.rule
-                if rule.error > FEW:
-                    continue
-                measures = {"score": round(rule.score, 4), "support": rule.support}
-                misses.append(Miss(rule.body, len(miss.pairs), rule.error, miss.pairs, (), name, measures))
-        return Near(tuple(misses), tuple(unlooked))
+    def implied(self, rule: DenialRule) -> bool:
+        """Only rules that no others imply are shown at all."""
+        return False
+
+    def unlooked(self, core: DenialCore) -> str | None:
+        """Exceptions are counted where pairs are."""
+        return super().unlooked(core) if core.method == "evidence" else "not all pairs of rows are counted"
+
+    def near(self, most: int) -> NearMisses:
+        """Rules that few of the pairs break."""
+        near = super().near(most)
+        return NearMisses([miss for miss in near if miss.error <= FEW], near.unlooked)
 
     def explain(self) -> str:
         """How the rules are kept."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore
+from holdstrue.discovery.dependencies.cfds import CfdCore, ConditionalRule
 from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.near import NearMiss
-from holdstrue.discovery.found import TOO_LITTLE, Found
+from holdstrue.discovery.dependencies.ranking import Dependency
+from holdstrue.discovery.found import TOO_LITTLE, NearMisses
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import NEAR_SECONDS, Miss, Near, shown_table
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.discovery.work import Work
@@ -24,6 +23,9 @@ Core: TypeAlias = DependencyCore | ApproximateCore
 class DependencyKind(PerTable[Core]):
     """Minimal keys and FDs."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("fd", "key")
+    called = "keys and FDs"
+
     @classmethod
     def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
         """Search one table."""
@@ -34,35 +36,20 @@ class DependencyKind(PerTable[Core]):
         """The core of one table as it was left."""
         return _core(options).restore(schema, options, arrays)
 
-    def found(self) -> list[Found]:
-        """The rules now."""
-        found = []
-        for name, core in self.cores.items():
-            for rule in core.rules():
-                if self.held.speaks_of_values(name, rule.body) and not self._too_long(rule.body):
-                    measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
-                    if self.options.error:
-                        measures["error"] = rule.error
-                    implied = rule.implied or (rule.implied_by_key and "key" in self.options.kinds)
-                    found.append(Found(rule.body, rule.score, measures, shown_table(self.held, name), implied))
-        return found
+    def measures(self, rule: Dependency) -> dict[str, float]:
+        """How many rows speak for a rule."""
+        measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
+        return measures | {"error": rule.error} if self.options.error else measures
 
-    def _too_long(self, body: Body) -> bool:
+    def implied(self, rule: Dependency) -> bool:
+        """By transitivity, or by a key that is shown too."""
+        return rule.implied or (rule.implied_by_key and "key" in self.options.kinds)
+
+    def shows(self, table: str, body: Body) -> bool:
+        """Keys of as many columns may be longer than FDs."""
         most = self.options.max_predicates
-        return most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
-
-    def near(self, most: int) -> Near:
-        """Rules that a few rows break, each of them with a row that it disagrees with."""
-        misses, unlooked = [], []
-        for name, core in self.cores.items():
-            if not core.complete:
-                unlooked.append(f"keys and FDs of {name}: the search for those that hold did not end")
-                continue
-            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
-            if not whole:
-                unlooked.append(f"keys and FDs of {name}: not all, {NEAR_SECONDS:g} seconds were over")
-            misses += [Miss(m.body, len(m.suspects), m.error, m.witnesses, (), name, _measures(m)) for m in found]
-        return Near(tuple(misses), tuple(unlooked))
+        too_long = most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
+        return super().shows(table, body) and not too_long
 
     def explain(self) -> str:
         """How the rules are kept."""
@@ -73,6 +60,8 @@ class DependencyKind(PerTable[Core]):
 class ConditionKind(PerTable[CfdCore]):
     """Conditional FDs, where an FD does not hold as a whole."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("cfd",)
+    called = "conditional FDs"
     unbroken = TOO_LITTLE
 
     @classmethod
@@ -85,32 +74,18 @@ class ConditionKind(PerTable[CfdCore]):
         """The core of one table as it was left."""
         return CfdCore.restore(schema, options, arrays)
 
-    def found(self) -> list[Found]:
-        """The rules now."""
-        return [
-            Found(
-                rule.body,
-                rule.score,
-                {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence},
-                shown_table(self.held, name),
-                rule.implied,
-            )
-            for name, core in self.cores.items()
-            for rule in core.rules()
-        ]
+    def measures(self, rule: ConditionalRule) -> dict[str, float]:
+        """How many rows speak for a rule, and the share that keeps to it."""
+        return {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence}
 
-    def near(self, most: int) -> Near:
+    def near(self, most: int) -> NearMisses:
         """None: rules with a confidence below 1 are found as such."""
-        return Near(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
+        return NearMisses(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
 
     def explain(self) -> str:
         """How the rules are kept."""
         size = sum(core.size_bytes() for core in self.cores.values())
         return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"
-
-
-def _measures(miss: NearMiss) -> dict[str, float]:
-    return {"score": round(miss.score, 4), "pairs": miss.pairs, "support": miss.support}
 
 
 def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:

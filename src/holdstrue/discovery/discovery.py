@@ -14,10 +14,10 @@ import pyarrow as pa
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.discovery.found import NO_VALUES, Ended, Found, NearMiss, NearMisses, RuleChanges
+from holdstrue.discovery.found import NO_VALUES, Died, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Gone, Kind
-from holdstrue.discovery.kinds import FAMILIES, load_kinds, restore_kinds
+from holdstrue.discovery.kind import Kind, shown_table
+from holdstrue.discovery.kinds import load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.discovery.work import Work
@@ -42,7 +42,7 @@ class Discovery:
     >>> "zip -> city" in [rule.text for rule in found]
     True
     >>> changes = found.apply(pa.table({"id": [4], "zip": ["1"], "city": ["Köln"]}))
-    >>> [(ended.text, ended.rows) for ended in changes.died if ended.text == "zip -> city"]
+    >>> [(died.text, died.rows) for died in changes.died if died.text == "zip -> city"]
     [('zip -> city', (2, 4))]
     """
 
@@ -125,16 +125,15 @@ class Discovery:
         """
         found: list[NearMiss] = []
         unlooked: tuple[str, ...] = ()
-        for name, kind in self._kinds.items():
-            if kinds is not None and not set(FAMILIES[name][1]) & set(kinds):
+        for kind in self._kinds.values():
+            if kinds is not None and not set(kind.kinds) & set(kinds):
                 continue
             near = kind.near(most)
             unlooked += near.unlooked
-            for miss in near.misses:
+            for miss in near:
                 table = miss.table or next(iter(self._held.keys))
-                rows = tuple(self._held.named(table, slots) for slots in miss.slots)
-                where = None if len(self._held.keys) == 1 else miss.table
-                found.append(NearMiss(miss.body, miss.violations, miss.error, rows, miss.values, where, miss.measures))
+                rows = tuple(self._held.named(table, slots) for slots in miss.rows)
+                found.append(replace(miss, rows=rows, table=shown_table(self._held, table)))
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
 
@@ -201,10 +200,13 @@ class Discovery:
     def _run(self, batch: str, incoming: Mapping[str, Incoming]) -> RuleChanges:
         before = {(found.table, found.body): found for found in self.rules}
         self._broken = True
-        gone = self._follow(self._held.apply(incoming))
+        ends = self._follow(self._held.apply(incoming))
         after = {(found.table, found.body): found for found in self.rules}
         died = tuple(
-            self._ended(body, table, gone.get((table, body))) for table, body in before if (table, body) not in after
+            # its core still has a rule that it does not say died: those on a column without any value are not shown
+            self._named(ends.get((table, body), Died(body, (), table, why=NO_VALUES)))
+            for table, body in before
+            if (table, body) not in after
         )
         born = tuple(found for place, found in after.items() if place not in before)
         self._batches += 1
@@ -215,17 +217,16 @@ class Discovery:
         self._broken = False
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
-    def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Gone]:
+    def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Died]:
         self._found = None
-        return {(gone.table, gone.body): gone for kind in self._kinds.values() for gone in kind.apply(batches)}
+        return {(died.table, died.body): died for kind in self._kinds.values() for died in kind.apply(batches)}
 
-    def _ended(self, body: Body, table: str | None, gone: Gone | None) -> Ended:
-        if gone is None:
-            # its core still has it: rules on a column without any value are not shown
-            return Ended(body, (), table, why=NO_VALUES)
-        of = body.table if isinstance(body, Inclusion) else table
-        rows = self._held.named(of or next(iter(self._held.keys)), gone.slots) if gone.slots else ()
-        return Ended(body, rows, table, gone.values, gone.missing, gone.why)
+    def _named(self, died: Died) -> Died:
+        """With the rows that break it as people know them."""
+        table = died.body.table if isinstance(died.body, Inclusion) else died.table
+        return replace(
+            died, rows=self._held.named(table or next(iter(self._held.keys)), died.rows) if died.rows else ()
+        )
 
     # --- keeping -------------------------------------------------------------------------------
 

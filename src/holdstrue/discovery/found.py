@@ -53,8 +53,8 @@ class Found:
 class NearMiss:
     """A rule that a handful of rows break: likely errors in the data.
 
-    `rows` are the offenders by key (or number): pairs for rules of two rows, single rows for others;
-    `values` are offending values, for inclusions.
+    `rows` are the offenders by key or number (inside of a discovery by slot): pairs for rules of two rows, single
+    rows for others; `values` are offending values, for inclusions.
     """
 
     body: Body
@@ -101,12 +101,12 @@ TOO_LITTLE = "it holds, but too few rows speak for it, or other rules say more"
 
 
 @dataclass(frozen=True)
-class Ended:
+class Died:
     """A rule that stopped being among the discovered ones, and why.
 
-    A broken one has rows that break it, by key. An inclusion has values that the other side lacks (a tuple for
-    several columns), `missing` in all, and rows that have them. Without rows and values, `why` says what else it is:
-    most often a smaller rule holds, which says more.
+    A broken one has rows that break it, by key (inside of a discovery by slot). An inclusion has values that the
+    other side lacks (a tuple for several columns), `missing` in all, and rows that have them. Without rows and values,
+    `why` says what else it is: most often a smaller rule holds, which says more.
     """
 
     body: Body
@@ -128,11 +128,19 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Turnover:
+    """Rules that a batch ended and rules that it made, as a core says it."""
+
+    died: tuple[Died, ...] = ()
+    born: tuple[Body, ...] = ()
+
+
+@dataclass(frozen=True)
 class RuleChanges:
     """What a batch did to the discovered rules."""
 
     batch: str
-    died: tuple[Ended, ...] = ()
+    died: tuple[Died, ...] = ()
     born: tuple[Found, ...] = ()
     rules: int = 0
     """How many rules there are now."""
@@ -150,13 +158,13 @@ class RuleChanges:
         """As plain JSON data."""
         died = [
             {
-                "text": e.text,
-                **({"table": e.table} if e.table is not None else {}),
-                "why": e.why,
-                "witness": list(e.rows),
-                **({"values": list(e.values), "missing": e.missing} if e.values else {}),
+                "text": one.text,
+                **({"table": one.table} if one.table is not None else {}),
+                "why": one.why,
+                "witness": list(one.rows),
+                **({"values": list(one.values), "missing": one.missing} if one.values else {}),
             }
-            for e in self.died
+            for one in self.died
         ]
         return {
             "batch": self.batch,

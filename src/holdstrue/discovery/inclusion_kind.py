@@ -4,34 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Found
+from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Died, Found, NearMiss, NearMisses
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
 from holdstrue.discovery.inclusions.nary import Inclusions
 from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
-from holdstrue.discovery.kind import Arrays, Gone, Miss, Near, searched_columns
+from holdstrue.discovery.kind import searched_columns
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Inclusion
+from holdstrue.state.store import Arrays
 
 PARTLY = 0.5
 """The share of values that a near inclusion may lack."""
 LIKELY = 0.3
 """The score from which on a partial inclusion looks like a foreign key with errors. Chosen, not tuned."""
 SHOWN = 10
-"""Values and rows that an inclusion which ended lists."""
+"""Values and rows that an inclusion which died lists."""
 LISTED = 1000
 """Values and rows that a near inclusion lists at most."""
 
 
 class InclusionKind:
     """All inclusions, ranked as foreign keys."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("ind",)
 
     def __init__(self, held: Held, options: Options, core: Inclusions) -> None:
         self.held = held
@@ -54,7 +57,7 @@ class InclusionKind:
         """Whether every column was looked at."""
         return self.core.complete
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Gone]:
+    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
         """Follow a batch of all tables together."""
         schemas = searched_columns(self.held, self.options)
         changes = {
@@ -63,26 +66,26 @@ class InclusionKind:
         }
         turnover = self.core.apply(changes, lambda name: _table(self.held, name, schemas[name]))
         finder = self._finder()
-        return [self._gone(died.body, finder) for died in turnover.died if isinstance(died.body, Inclusion)]
+        return [self._died(died.body, finder) for died in turnover.died if isinstance(died.body, Inclusion)]
 
-    def _gone(self, body: Inclusion, finder: BreakFinder) -> Gone:
-        """Why an inclusion ended: values that are missing, or what else it is."""
+    def _died(self, body: Inclusion, finder: BreakFinder) -> Died:
+        """Why an inclusion died: values that are missing, or what else it is."""
         broken = finder.breaks(body, SHOWN)
         lost, of = (broken.missing, broken.distinct) if self.options.measure == "pairs" else (broken.rows, broken.known)
         if lost > allowed(self.options.error, of):
             slots = self.held.living(str(body.table))[broken.slots].tolist()
-            return Gone(body, tuple(slots), None, _listed(body, broken), broken.missing)
+            return Died(body, tuple(slots), None, _listed(body, broken), broken.missing)
         if not broken.distinct:
-            return Gone(body, why=NO_VALUES)
+            return Died(body, why=NO_VALUES)
         # a tuple with NULLs may hold where one of its columns does not
-        return Gone(body, why=A_PART if self.core.complete else STOPPED)
+        return Died(body, why=A_PART if self.core.complete else STOPPED)
 
     def found(self) -> list[Found]:
         """The inclusions of columns with values, each with what speaks for a foreign key."""
         everything = ranked(self.core, self._tables())
         return [Found(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
 
-    def near(self, most: int) -> Near:
+    def near(self, most: int) -> NearMisses:
         """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
         finder, misses = self._finder(), []
         partly = replace(self.options, kinds=("ind",), error=PARTLY, measure="pairs")
@@ -92,9 +95,9 @@ class InclusionKind:
                 broken = finder.breaks(body, min(most, LISTED))
                 rows = tuple((slot,) for slot in self.held.living(str(body.table))[broken.slots].tolist())
                 values = _listed(body, broken)
-                misses.append(Miss(body, broken.rows, 1 - one.fit, rows, values, body.table, _measures(one)))
+                misses.append(NearMiss(body, broken.rows, 1 - one.fit, rows, values, body.table, _measures(one)))
         late = () if self.core.complete else ("inclusions: of columns that there was no time to count",)
-        return Near(tuple(misses), late)
+        return NearMisses(misses, late)
 
     def _finder(self) -> BreakFinder:
         schemas = searched_columns(self.held, self.options)

@@ -3,61 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import ClassVar, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from holdstrue.discovery.found import BROKEN, Found
+from holdstrue.discovery.found import Died, Found, NearMisses
 from holdstrue.discovery.held import Batch, Held
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.work import Work
-from holdstrue.rules.model import Body
-
-Arrays = dict[str, NDArray[np.generic]]
-
-NEAR_SECONDS = 10.0
-"""Time for the near misses of a table, which nobody asked for by name. Chosen, not tuned."""
-
-
-@dataclass(frozen=True)
-class Miss:
-    """A near miss by slot: pairs, single rows, or values."""
-
-    body: Body
-    violations: int
-    error: float
-    slots: tuple[tuple[int, ...], ...] = ()
-    values: tuple[Any, ...] = ()
-    table: str | None = None
-    measures: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Near:
-    """Near misses, and for what they were not looked for, or not all, and why."""
-
-    misses: tuple[Miss, ...] = ()
-    unlooked: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Gone:
-    """A rule that ended, and why: the slots and values that break it, and the table the slots are of."""
-
-    body: Body
-    slots: tuple[int, ...] = ()
-    table: str | None = None
-    values: tuple[Any, ...] = ()
-    missing: int = 0
-    """How many values break it; `values` are some of them."""
-    why: str = BROKEN
+from holdstrue.state.store import Arrays
 
 
 class Kind(Protocol):
-    """One kind of rules in all tables."""
+    """Rules of one or two kinds in all tables."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    """What `Options.kinds` calls them."""
 
     @classmethod
     def load(cls, held: Held, options: Options, work: Work) -> Kind:
@@ -71,14 +32,14 @@ class Kind(Protocol):
     def complete(self) -> bool:
         """Whether nothing was left out for want of time."""
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Gone]:
-        """Follow a batch; returns what ended, with witnesses where they are known."""
+    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
+        """Follow a batch; returns the rules that died, with the slots that break them where they are known."""
 
     def found(self) -> list[Found]:
         """The rules now."""
 
-    def near(self, most: int) -> Near:
-        """Rules that at most so many pairs, rows or values break."""
+    def near(self, most: int) -> NearMisses:
+        """Rules that at most so many pairs, rows or values break, by slot."""
 
     def explain(self) -> str:
         """How the rules are kept, in words."""

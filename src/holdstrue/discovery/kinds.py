@@ -8,17 +8,18 @@ from holdstrue.discovery.denial_kind import DenialKind
 from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind
-from holdstrue.discovery.kind import Arrays, Kind
+from holdstrue.discovery.kind import Kind
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.work import Work
+from holdstrue.state.store import Arrays
 
-FAMILIES: dict[str, tuple[type[Kind], tuple[str, ...]]] = {
-    "dependencies": (DependencyKind, ("fd", "key")),
-    "conditions": (ConditionKind, ("cfd",)),
-    "inclusions": (InclusionKind, ("ind",)),
-    "denials": (DenialKind, ("dc",)),
+FAMILIES: dict[str, type[Kind]] = {
+    "dependencies": DependencyKind,
+    "conditions": ConditionKind,
+    "inclusions": InclusionKind,
+    "denials": DenialKind,
 }
-"""By the name of its arrays in a state: what finds the rules, and their kinds; the quickest come first."""
+"""By the name of its arrays in a state what finds the rules; the quickest come first."""
 
 
 def load_kinds(held: Held, options: Options, work: Work) -> dict[str, Kind]:
@@ -37,4 +38,4 @@ def restore_kinds(held: Held, options: Options, arrays: Mapping[str, Arrays]) ->
 
 
 def _wanted(options: Options) -> dict[str, type[Kind]]:
-    return {name: family for name, (family, kinds) in FAMILIES.items() if set(kinds) & set(options.kinds)}
+    return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED
+from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED, Died, Found, NearMiss, NearMisses, Turnover
 from holdstrue.discovery.held import Batch, Held
-from holdstrue.discovery.kind import Arrays, Gone, searched_columns, shown_table
+from holdstrue.discovery.kind import searched_columns, shown_table
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import nested, unnested
+from holdstrue.rules.model import Body
+from holdstrue.state.store import Arrays
 from holdstrue.typing import I64
+
+NEAR_SECONDS = 10.0
+"""Time for the near misses of a table, which nobody asked for by name. Chosen, not tuned."""
 
 
 class Core(Protocol):
@@ -28,6 +33,12 @@ class Core(Protocol):
     def apply(self, removed: I64, added: pa.Table, work: Work) -> Turnover:
         """Follow a batch."""
 
+    def rules(self) -> tuple[Any, ...]:
+        """The rules now, each with a body and a score."""
+
+    def near_misses(self, most: int, work: Work) -> tuple[tuple[NearMiss, ...], bool]:
+        """Rules that a few rows break; and whether all were looked for."""
+
     def snapshot(self) -> Any:
         """As plain arrays."""
 
@@ -38,8 +49,11 @@ C = TypeVar("C", bound=Core)
 class PerTable(ABC, Generic[C]):
     """Cores by table."""
 
+    kinds: ClassVar[tuple[str, ...]]
+    called: ClassVar[str]
+    """The rules in a word or two, for notes."""
     unbroken = SMALLER
-    """Why a rule ends that nothing breaks."""
+    """Why a rule dies that nothing breaks."""
 
     def __init__(self, held: Held, options: Options, cores: Mapping[str, C]) -> None:
         self.held = held
@@ -77,26 +91,64 @@ class PerTable(ABC, Generic[C]):
     def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> C:
         """The core of one table as it was left."""
 
+    @abstractmethod
+    def measures(self, rule: Any) -> dict[str, float]:
+        """What the score of a core's rule is made of."""
+
+    def implied(self, rule: Any) -> bool:
+        """Whether a core's rule follows from others."""
+        return bool(rule.implied)
+
+    def shows(self, table: str, body: Body) -> bool:
+        """Whether a core's rule is shown."""
+        return self.held.speaks_of_values(table, body)
+
+    def unlooked(self, core: C) -> str | None:
+        """Why near misses are not looked for, if so."""
+        return None if core.complete else "the search for those that hold did not end"
+
+    def found(self) -> list[Found]:
+        """The rules now."""
+        return [
+            Found(rule.body, rule.score, self.measures(rule), shown_table(self.held, name), self.implied(rule))
+            for name, core in self.cores.items()
+            for rule in core.rules()
+            if self.shows(name, rule.body)
+        ]
+
+    def near(self, most: int) -> NearMisses:
+        """Rules that a few pairs or rows break, with these by slot."""
+        misses, unlooked = [], []
+        for name, core in self.cores.items():
+            if why := self.unlooked(core):
+                unlooked.append(f"{self.called} of {name}: {why}")
+                continue
+            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
+            if not whole:
+                unlooked.append(f"{self.called} of {name}: not all, {NEAR_SECONDS:g} seconds were over")
+            misses += [replace(miss, table=name) for miss in found]
+        return NearMisses(misses, tuple(unlooked))
+
     @property
     def complete(self) -> bool:
         """Whether nothing was left out for want of time."""
         return all(core.complete for core in self.cores.values())
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Gone]:
+    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
         """Follow a batch."""
-        gone = []
+        died: list[Died] = []
         work = Work.lasting(self.options.budget, threads=self.options.threads)
         for name, batch in batches.items():
             if name in self.cores:
                 columns = [c for c in batch.added.column_names if not self.options.columns or c in self.options.columns]
                 turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), work)
                 where = shown_table(self.held, name)
-                gone += [Gone(died.body, died.witness, where, why=self._why(name, died)) for died in turnover.died]
-        return gone
+                died += [replace(one, table=where, why=self._why(name, one)) for one in turnover.died]
+        return died
 
     def _why(self, name: str, died: Died) -> str:
         """Why a rule is no longer among those found."""
-        if died.witness:
+        if died.rows:
             return BROKEN
         if not self.cores[name].complete:
             return STOPPED

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from holdstrue.detect.engine import Incoming
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Arrays
 from holdstrue.errors import StateError
 from holdstrue.shards.runs import Runs, parts_of
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.store import Arrays, RunFile, Store
 
 HISTORY = pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()})
 

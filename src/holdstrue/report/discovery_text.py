@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
-from holdstrue.discovery.found import Ended, Found, NearMiss, NearMisses, RuleChanges
+from holdstrue.discovery.found import Died, Found, NearMiss, NearMisses, RuleChanges
 from holdstrue.report.layout import Cell, Ink, aligned, heads
 from holdstrue.report.words import key_word, plural, printable, shorten, word
 from holdstrue.rules.model import Inclusion
@@ -81,21 +81,21 @@ def rule_changes_text(changes: RuleChanges, *, ink: Ink | None = None) -> Iterat
         return
     died, born = len(changes.died), len(changes.born)
     yield f"batch {batch}: -{died:,} died, +{born:,} born, {plural(changes.rules, 'rule')}\n"
-    for ended in changes.died:
-        yield f"  {ink.paint('bad', '- ' + shorten(printable(ended.text), RULE_WIDTH))}{_witness(ended)}\n"
+    for one in changes.died:
+        yield f"  {ink.paint('bad', '- ' + shorten(printable(one.text), RULE_WIDTH))}{_witness(one)}\n"
     for found in changes.born:
         yield f"  {ink.paint('good', '+ ' + _said(found))}\n"
     for line in changes.how.splitlines():
         yield f"  {ink.paint('faint', line)}\n"
 
 
-def _witness(ended: Ended) -> str:
-    if ended.values:
-        named = f"{'value' if ended.missing == 1 else 'values'} {_some(ended.values, ended.missing)}"
-        return f": broken by {named} in {'row' if len(ended.rows) == 1 else 'rows'} {_some(ended.rows)}"
-    if not ended.rows:
-        return f": {ended.why}"
-    return f": broken by {'row' if len(ended.rows) == 1 else 'rows'} {', '.join(key_word(key) for key in ended.rows)}"
+def _witness(died: Died) -> str:
+    if died.values:
+        named = f"{'value' if died.missing == 1 else 'values'} {_some(died.values, died.missing)}"
+        return f": broken by {named} in {'row' if len(died.rows) == 1 else 'rows'} {_some(died.rows)}"
+    if not died.rows:
+        return f": {died.why}"
+    return f": broken by {'row' if len(died.rows) == 1 else 'rows'} {', '.join(key_word(key) for key in died.rows)}"
 
 
 def _some(values: Sequence[Any], count: int | None = None) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.found import Died, Turnover
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, comparisons, fitting, inclusion
 from holdstrue.discovery.inclusions.counters import shifted
 from holdstrue.discovery.inclusions.durable import (
@@ -28,7 +29,6 @@ from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.values import LackingError, Values
 from holdstrue.discovery.shares import Proportion, most_of
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.location import local_path

@@ -169,7 +169,7 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("through indexes" in line for line in core.explain())
     whole = pa.concat_tables([table, pa.table({"a": [60, 5], "b": [30, 31]})])
     assert texts(core) == texts(DenialCore.load(whole, work=ONE))
-    assert turnover.died and all(len(died.witness) == 2 for died in turnover.died)
+    assert turnover.died and all(len(died.rows) == 2 for died in turnover.died)
     core.apply(np.array([61, 3]), table.slice(0, 0))
     rest = pa.concat_tables([table.slice(0, 3), table.slice(4), pa.table({"a": [60], "b": [30]})])
     assert texts(core) == texts(DenialCore.load(rest, work=ONE))

@@ -119,8 +119,8 @@ def test_wide_tables_end_without_room_with_the_short_rules(monkeypatch: pytest.M
     assert {Key(("id",)), *ids} <= set(core.bodies())
     assert (turnover.died, turnover.born) == ((), ())
     broken = core.apply(NONE, table.slice(5, 1).set_column(100, "copy", [[9]]))
-    assert {Key(("id",)), FD(("c7",), ("copy",))} <= {died.body for died in broken.died if died.witness}
-    assert not any(died.witness for died in core.apply(np.array([101]), table.slice(0, 0)).died)
+    assert {Key(("id",)), FD(("c7",), ("copy",))} <= {died.body for died in broken.died if died.rows}
+    assert not any(died.rows for died in core.apply(np.array([101]), table.slice(0, 0)).died)
     assert {Key(("id",)), FD(("c7",), ("copy",)), *ids} <= set(core.bodies())
 
 

@@ -100,4 +100,4 @@ def test_a_near_key_names_its_double() -> None:
     ids = [*range(500), 17]
     core = DependencyCore.load(pa.table({"user_id": ids, "x": np.arange(501) % 3}))
     (miss,) = [m for m in core.near_misses(3)[0] if text_of(m.body) == "key(user_id)"]
-    assert (miss.suspects, miss.witnesses, miss.pairs) == ((500,), ((500, 17),), 1)
+    assert (miss.violations, miss.rows, miss.measures["pairs"]) == (1, ((500, 17),), 1)

@@ -11,14 +11,14 @@ from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting import CountingWay, Outcome
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
 from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
-from holdstrue.discovery.denials.near_misses import NearMiss, near_misses
+from holdstrue.discovery.denials.near_misses import near_misses
 from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.probing import ProbingWay, Verifier
 from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.showing import shown
 from holdstrue.discovery.denials.way_choice import Method, chosen_way, estimate
+from holdstrue.discovery.found import Died, NearMiss, Turnover
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -46,7 +46,7 @@ class DenialCore:
     >>> sorted(text_of(rule.body) for rule in core.rules())
     ['not(t.city != s.city)', 'not(t.n = s.n)']
     >>> turnover = core.apply(np.array([2]), pa.table({"zip": ["a"], "city": ["y"], "n": [4]}))
-    >>> [(text_of(died.body), died.witness) for died in turnover.died]
+    >>> [(text_of(died.body), died.rows) for died in turnover.died]
     [('not(t.city != s.city)', (3, 0))]
     """
 

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.cover import CoverSearch
-from holdstrue.discovery.denials.measures import DenialRule, Measures, violations
+from holdstrue.discovery.denials.measures import Measures, violations
 from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.showing import shown
+from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I64, U64
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """A rule that would hold without the listed pairs (t, s) of slots.
-
-    Of a rule that says the same with its rows exchanged each pair is listed once, the smaller slot first.
-    """
-
-    rule: DenialRule
-    pairs: tuple[tuple[int, int], ...]
 
 
 def near_misses(
@@ -37,6 +25,7 @@ def near_misses(
 ) -> tuple[tuple[NearMiss, ...], bool]:
     """Minimal rules that at least one and at most `most` ordered pairs break, the `limit` best of them.
 
+    Of a rule that says the same with its rows exchanged each pair is listed once, the smaller slot first.
     And whether there was time for all of them; none are given where there was no time to list their pairs.
     Complexity: a search with exceptions, then one look at all pairs.
     """
@@ -57,5 +46,7 @@ def near_misses(
     for (rule, mask), pairs in zip(rated, listed, strict=True):
         exchanged = rows.space.swapped(mask)
         symmetric = exchanged is not None and bool((exchanged == mask).all())
-        out.append(NearMiss(rule, tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))))
+        once = tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))
+        measures_of = {"score": round(rule.score, 4), "support": rule.support}
+        out.append(NearMiss(rule.body, len(once), rule.error, once, measures=measures_of))
     return tuple(out), cover.complete

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
 from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
-from holdstrue.discovery.dependencies.near import NearMiss, suspects
-from holdstrue.discovery.dependencies.ranking import Dependency, profiles
+from holdstrue.discovery.dependencies.near_misses import near_misses, suspects
+from holdstrue.discovery.dependencies.ranking import Dependency, body_of, judged, profiles
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.found import Died, NearMiss, Turnover
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import allowed
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS

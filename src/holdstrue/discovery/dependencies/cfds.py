@@ -25,14 +25,13 @@ import pyarrow as pa
 
 from holdstrue.data.values import family_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.judging import members as columns_in
-from holdstrue.discovery.dependencies.near import suspects
+from holdstrue.discovery.dependencies.near_misses import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
-from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise
+from holdstrue.discovery.dependencies.ranking import Profile, members, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.found import Died, NearMiss, Turnover
 from holdstrue.discovery.options import Options
 from holdstrue.discovery.shares import allowed, exact
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
@@ -211,7 +210,7 @@ class CfdCore:
         # sums of floats depend on the order, and that of the codes on which rows came first
         same = sorted(same, key=lambda one: constant_text(Constant(self._constant(one.column, one.value))))
         first = same[0]
-        others = columns_in(first.line)
+        others = members(first.line)
         free = (None,) * len(others)
         patterns = []
         for one in same:
@@ -273,6 +272,10 @@ class CfdCore:
             if len(pairs) > most:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
+
+    def near_misses(self, most: int, work: Work) -> tuple[tuple[NearMiss, ...], bool]:
+        """None: patterns with exceptions are found with a confidence below 1."""
+        return (), True
 
     def _code(self, column: int, constant: Constant) -> int:
         """The code of a value; none that occurs where the values of the column became too many."""

@@ -14,14 +14,13 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.cover import Cover
 from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
-from holdstrue.discovery.dependencies.judging import body_of, judged, near_misses
-from holdstrue.discovery.dependencies.near import NearMiss
-from holdstrue.discovery.dependencies.ranking import Dependency, profiles
+from holdstrue.discovery.dependencies.near_misses import near_misses
+from holdstrue.discovery.dependencies.ranking import Dependency, body_of, judged, profiles
 from holdstrue.discovery.dependencies.sampling import sample
 from holdstrue.discovery.dependencies.search import Search
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.found import Died, NearMiss, Turnover
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
@@ -38,8 +37,8 @@ class DependencyCore:
     >>> sorted(core.bodies(), key=str)[-1]
     Key(columns=('id',))
     >>> turnover = core.apply(np.array([], dtype=np.int64), pa.table({"id": [4], "zip": [20], "city": ["C"]}))
-    >>> turnover.died[0]
-    Died(body=FD(lhs=('zip',), rhs=('city',)), witness=(2, 3))
+    >>> turnover.died[0].body, turnover.died[0].rows
+    (FD(lhs=('zip',), rhs=('city',)), (2, 3))
     """
 
     def __init__(self, schema: pa.Schema, options: Options) -> None:

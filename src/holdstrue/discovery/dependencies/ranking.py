@@ -20,14 +20,16 @@ A key is worth more the less it is a matter of chance. Its score is the product 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.values import Family, family_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.rules.model import DC, FD, Body, Key
+from holdstrue.kernels import antichains
+from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, Predicate
 from holdstrue.typing import I64, U64
 
 KEY_NAMES = re.compile(
@@ -39,6 +41,9 @@ _TYPES: dict[Family | None, float] = {
     "date": 0.5, "time": 0.5, "timestamp": 0.5, "zoned": 0.5, "duration": 0.15,
 }  # fmt: skip
 _CHANCE = 10.0
+
+BodyOf = Callable[[int, U64], Body]
+"""The rule of a target and a left side."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,22 @@ def key_score(columns: list[Profile], rows: int) -> float:
     return score
 
 
+def members(line: U64) -> list[int]:
+    """The columns of a set."""
+    return np.flatnonzero(np.unpackbits(np.ascontiguousarray(line).view(np.uint8), bitorder="little")).tolist()
+
+
+def body_of(target: int, line: U64, names: tuple[str, ...]) -> Body:
+    """A dependency as a rule; that of no columns on the left says that no two rows differ in the target."""
+    columns = tuple(names[i] for i in members(line))
+    if target == len(names):
+        return Key(columns)
+    name = names[target]
+    if not columns:
+        return DC((Predicate(Column("t", name), Op.NE, Column("s", name)),))
+    return FD(columns, (name,))
+
+
 def columns_of(body: Body) -> tuple[tuple[str, ...], str | None]:
     """The left side and the right column of a discovered rule; a key has none on the right."""
     match body:
@@ -169,3 +190,45 @@ def follow_from_others(lefts: U64, targets: I64, middle: U64) -> list[bool]:
                 break
             reached, usable = wider, lefts[i] | (wider & middle)
     return (~kept).tolist()
+
+
+def judged(
+    lines: U64,
+    targets: I64,
+    body: BodyOf,
+    extents: I64,
+    columns: list[Profile],
+    rows: int,
+    known_rows: Callable[[list[int]], int],
+    *,
+    nulls_equal: bool,
+) -> tuple[Dependency, ...]:
+    """Dependencies with their measures, the best first. `extents` are rows and groups of the left sides.
+
+    `known_rows` counts the rows in which all of some columns are known.
+    """
+    many = len(columns)
+    keys = lines[targets == many]
+    with_key = np.zeros(targets.size, dtype=np.bool_)
+    antichains.contained(np.ascontiguousarray(lines), np.ascontiguousarray(keys), with_key)
+    found = []
+    for line, target, (support, groups), keyed in zip(lines, targets.tolist(), extents.tolist(), with_key, strict=True):
+        left = [columns[i] for i in members(line)]
+        if target == many:
+            full = all(column.known == rows for column in left)
+            known = rows if full and left else known_rows(members(line))
+            found.append(Dependency(body(target, line), key_score(left, rows), known, 0))
+        else:
+            score = fd_score(left, columns[target], support, groups, rows)
+            implied = bool(keyed) or (support == 0 and rows > 1)
+            found.append(Dependency(body(target, line), score, support, groups, implied_by_key=implied))
+    order = sorted(range(len(found)), key=lambda i: (-found[i].score, targets[i], lines[i].tolist()))
+    chosen = [i for i in order if targets[i] < many and not found[i].implied_by_key][:MOST_RELATED]
+    if chosen:
+        middle = np.zeros(lines.shape[1], dtype=np.uint64)
+        for i, column in enumerate(columns):
+            if nulls_equal or column.known == rows:
+                middle[i >> 6] |= np.uint64(1 << (i & 63))
+        for i, implied in zip(chosen, follow_from_others(lines[chosen], targets[chosen], middle), strict=True):
+            found[i] = replace(found[i], implied=implied)
+    return tuple(found[i] for i in order)

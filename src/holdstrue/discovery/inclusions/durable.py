@@ -16,10 +16,10 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.found import Turnover
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
-from holdstrue.discovery.turnover import Turnover
 from holdstrue.errors import StateError
 from holdstrue.index.numbering import Snapshot, nested
 from holdstrue.state.store import RunFile, Store

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.found import Died, Turnover
 from holdstrue.discovery.inclusions.attributes import Changes, inclusion
 from holdstrue.discovery.inclusions.candidates import candidates
 from holdstrue.discovery.inclusions.level import Level, Tables
@@ -21,7 +22,6 @@ from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, UnaryInclusions, ValueLayout
 from holdstrue.discovery.inclusions.values import LackingError
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.seed import Seed
+from holdstrue.discovery.found import Died, Turnover
 from holdstrue.discovery.inclusions.attributes import (
     Attribute,
     Changes,
@@ -34,7 +35,6 @@ from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
 from holdstrue.discovery.inclusions.values import LackingError
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, exact, most_of
-from holdstrue.discovery.turnover import Died, Turnover
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot

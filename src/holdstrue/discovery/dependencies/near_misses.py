@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from holdstrue.discovery.dependencies.ranking import Profile, chance, surprise
+from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.limits import NO_LIMIT, Weighed, within
+from holdstrue.discovery.dependencies.ranking import BodyOf, Profile, chance, fd_score, key_score, members, surprise
+from holdstrue.discovery.dependencies.validation import Validator
+from holdstrue.discovery.found import NearMiss
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
-from holdstrue.rules.model import Body
 from holdstrue.typing import I32, I64
 
 CONFIRMED = 20
@@ -22,31 +24,50 @@ LIKE_A_KEY = 0.5
 """Columns of a worse quality for keys (dates, measures) make no near key."""
 
 
-@dataclass(frozen=True)
-class NearMiss:
-    """A rule that a few rows break.
+def near_misses(
+    codes: Codes,
+    validator: Validator,
+    targets: list[int],
+    body: BodyOf,
+    columns: list[Profile],
+    most: int,
+    max_lhs: int,
+) -> tuple[tuple[NearMiss, ...], bool]:
+    """Minimal keys and FDs of up to `max_lhs` columns that at most `most` rows break, the most believable first.
 
-    Parameters
-    ----------
-    pairs
-        How many pairs of rows violate it.
-    error
-        The share of all rows that would have to go.
-    suspects
-        Slots of rows whose removal mends it, the fewest possible.
-    witnesses
-        For each suspect, it and a row that it disagrees with, most often one of a majority, as slots.
-    support
-        Rows that have a partner with the same left side.
+    And whether all were looked for.
     """
+    rows = int(np.count_nonzero(codes.alive[: codes.used]))
+    limits = np.array([NO_LIMIT, most], dtype=np.int64)
+    weighed, whole = within(validator, len(columns), targets, limits, max_lhs)
+    found = []
+    for one in weighed:
+        left = [columns[i] for i in members(one.line)]
+        target = columns[one.target] if one.target < len(columns) else None
+        if believable(left, target, one.counts, rows):
+            found.append(_near_miss(codes, validator, one, body, left, target, rows))
+    found.sort(key=lambda rated: (-rated[0], rated[1].measures["pairs"], str(rated[1].body)))
+    return tuple(miss for _, miss in found), whole
 
-    body: Body
-    pairs: int
-    error: float
-    suspects: tuple[int, ...]
-    witnesses: tuple[tuple[int, int], ...]
-    support: int
-    score: float
+
+def _near_miss(
+    codes: Codes,
+    validator: Validator,
+    one: Weighed,
+    body: BodyOf,
+    left: list[Profile],
+    target: Profile | None,
+    rows: int,
+) -> tuple[float, NearMiss]:
+    """A near miss with its score: for each row that should go it and one that it disagrees with, as slots."""
+    column = None if target is None else codes.matrix[one.target]
+    pairs = suspects(column, *validator.rows_of(one.line))
+    slots = tuple(sorted((int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs))
+    support, groups = int(one.counts[SUPPORT]), int(one.counts[GATHERED])
+    score = key_score(left, rows) if target is None else fd_score(left, target, support, groups, rows)
+    measures = {"score": round(score, 4), "pairs": int(one.counts[OFFENDING]), "support": support}
+    error = int(one.counts[SURPLUS]) / rows
+    return score, NearMiss(body(one.target, one.line), len(slots), error, slots, measures=measures)
 
 
 def believable(left: list[Profile], target: Profile | None, counts: I64, rows: int) -> bool:
