@@ -38,7 +38,7 @@ def scratch(job: Job) -> dict[str, Any]:
 
 def changes(job: Job) -> dict[str, Any]:
     """Rows of a second file inserted in batches and deleted again, both ways, against from scratch on all rows."""
-    from holdstrue.discovery.denials.core import DenialCore
+    from holdstrue.discovery.denials.denial_core import DenialCore
     from holdstrue.discovery.work import Work
 
     base, more = _table(job.base), _table(job.batches[0])
@@ -80,14 +80,14 @@ def changes(job: Job) -> dict[str, Any]:
 
 def pair_rate(job: Job) -> dict[str, Any]:
     """Evidence pairs a second with one and two threads."""
-    from holdstrue.discovery.denials.choice import choose_space
+    from holdstrue.discovery.denials.choose_space import choose_space
     from holdstrue.discovery.denials.coded_rows import CodedRows
     from holdstrue.discovery.denials.evidence import evidence_within
-    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.options import DiscoveryOptions
     from holdstrue.discovery.work import Work
 
     table = _table(job.base)
-    space = choose_space(table, Options())
+    space = choose_space(table, DiscoveryOptions())
     rows = CodedRows(space)
     slots = rows.insert(table)
     pairs = slots.size * (slots.size - 1) // 2
@@ -107,12 +107,12 @@ def _table(path: str) -> pa.Table:
 
 
 def _ours(table: pa.Table, options: dict[str, Any]) -> list[str]:
-    from holdstrue.discovery.denials.core import DenialCore
-    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.denials.denial_core import DenialCore
+    from holdstrue.discovery.options import DiscoveryOptions
     from holdstrue.discovery.work import Work
     from holdstrue.rules.model import Column
 
-    wanted = Options(cross=options["cross"])
+    wanted = DiscoveryOptions(cross=options["cross"])
     core = DenialCore.load(table, wanted, Work(threads=options["threads"]))
     return [
         _said((p.left.name, str(p.op), p.right.name) for p in body.predicates if isinstance(p.right, Column))

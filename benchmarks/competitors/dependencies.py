@@ -51,12 +51,12 @@ def _said(left: Iterable[str], right: str) -> str:
 
 
 def _ours(table: pa.Table, kind: str, longest: int | None) -> list[str]:
-    from holdstrue.discovery.dependencies.core import DependencyCore
+    from holdstrue.discovery.dependencies.dependency_core import DependencyCore
     from holdstrue.discovery.dependencies.ranking import columns_of
-    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.options import DiscoveryOptions
 
     core = DependencyCore.load(
-        table, Options(kinds=(kind,), nulls="equal", max_predicates=longest and longest + (kind == "fd"))
+        table, DiscoveryOptions(kinds=(kind,), nulls="equal", max_predicates=longest and longest + (kind == "fd"))
     )
     assert core.complete
     return [_said(left, right or "") for left, right in map(columns_of, core.bodies())]
@@ -87,11 +87,11 @@ def _theirs(peer: Any, name: str, longest: int | None) -> list[str]:
 
 def changes(job: Job) -> dict[str, Any]:
     """Batches of inserts, deletes and updates against a base; the last state is compared with a search from scratch."""
-    from holdstrue.discovery.dependencies.core import DependencyCore
-    from holdstrue.discovery.options import Options
+    from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+    from holdstrue.discovery.options import DiscoveryOptions
 
     table, size, count = _text(job.base), job.options["batch"], job.options["batches"]
-    options = Options(nulls="equal", max_predicates=job.options.get("max_lhs"))
+    options = DiscoveryOptions(nulls="equal", max_predicates=job.options.get("max_lhs"))
     spare = size * count * 2
     base = table.slice(0, table.num_rows - spare)
     DependencyCore.load(base.slice(0, 2000), options)

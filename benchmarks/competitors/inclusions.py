@@ -1,4 +1,4 @@
-"""Inclusions in a process of their own: found from scratch in files, and kept current by our two structures."""
+"""InclusionCore in a process of their own: found from scratch in files, and kept current by our two structures."""
 
 from __future__ import annotations
 

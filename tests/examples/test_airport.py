@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from holdstrue.discovery.denials.core import DenialCore
+from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.rules.model import DC, Column
 
 Constraint = frozenset[tuple[str, str, str]]

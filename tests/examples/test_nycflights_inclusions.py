@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.breaks import breaks
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.inclusions.ranking import ForeignKey, foreign_keys
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.inclusions.foreign_keys import ForeignKey, foreign_keys
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.sources.read import read_table
 
 WEATHER = ("year", "month", "day", "origin", "hour")
@@ -31,7 +31,7 @@ def text(one: ForeignKey) -> str:
 
 
 def test_columns(tables: dict[str, pa.Table]) -> None:
-    ranked = foreign_keys(Inclusions.load(tables, Options(error=0.2)), tables)
+    ranked = foreign_keys(InclusionCore.load(tables, DiscoveryOptions(error=0.2)), tables)
     first = {text(one): one for one in ranked[:5]}
     assert set(first) == {
         "flights.carrier -> airlines.carrier",
@@ -49,7 +49,9 @@ def test_columns(tables: dict[str, pa.Table]) -> None:
 
 
 def test_what_breaks_the_partial_ones(tables: dict[str, pa.Table]) -> None:
-    core = Inclusions.load({name: tables[name] for name in ("flights", "airports", "planes")}, Options(error=0.2))
+    core = InclusionCore.load(
+        {name: tables[name] for name in ("flights", "airports", "planes")}, DiscoveryOptions(error=0.2)
+    )
     found = {text(one): one for one in foreign_keys(core, tables)}
     dest = breaks(found["flights.dest -> airports.faa"].found.body, tables)
     assert set(dest.values.column("dest").to_pylist()) == {"BQN", "SJU", "STT", "PSE"}
@@ -64,7 +66,7 @@ def test_five_columns(tables: dict[str, pa.Table]) -> None:
         "flights": tables["flights"].select([*WEATHER, "carrier"]),
         "weather": tables["weather"].select([*WEATHER, "temp"]),
     }
-    ranked = foreign_keys(Inclusions.load(parts, Options(arity=5, error=0.05)), parts)
+    ranked = foreign_keys(InclusionCore.load(parts, DiscoveryOptions(arity=5, error=0.05)), parts)
     assert text(ranked[0]) == f"flights.{','.join(WEATHER)} -> weather.{','.join(WEATHER)}"
     assert (ranked[0].found.values, ranked[0].found.missing, ranked[0].missing_rows) == (19_486, 108, 1_556)
     assert ranked[0].score > 0.9

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
+from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.core import DenialCore
 from holdstrue.discovery.denials.cover import Cover, CoverSearch
+from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.predicates import Space
-from holdstrue.discovery.denials.scanning import breaking_pairs
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import DC
 from holdstrue.rules.parser import parse_rule
@@ -59,7 +59,7 @@ def implied(core: DenialCore, text: str) -> bool:
 
 
 def discovered(columns: str) -> DenialCore:
-    return DenialCore.load(R1.select(columns.split()), Options(shared=0.3), Work(threads=1))
+    return DenialCore.load(R1.select(columns.split()), DiscoveryOptions(shared=0.3), Work(threads=1))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_example_2_phi3_is_broken_by_the_named_pairs() -> None:
 
 
 def space_of(columns: str) -> tuple[Space, CodedRows]:
-    space = choose_space(TAX, Options(cross=False), columns=columns.split())
+    space = choose_space(TAX, DiscoveryOptions(cross=False), columns=columns.split())
     rows = CodedRows(space)
     rows.insert(TAX)
     return space, rows

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.denials.choice import choose_space
-from holdstrue.discovery.denials.core import DenialCore
-from holdstrue.discovery.denials.predicates import Space
-from holdstrue.discovery.denials.way_choice import Method
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.choose_space import choose_space
+from holdstrue.discovery.denials.choose_way import Method
+from holdstrue.discovery.denials.denial_core import DenialCore
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import DC, Column
 from laws.shares import shares
@@ -44,7 +44,7 @@ def comparisons(space: Space) -> list[Comparison]:
     return [(space.columns[c.left], space.columns[c.right], c.ordered) for c in space.comparisons]
 
 
-def constraint(body: DC) -> Constraint:
+def constraint(body: Any) -> Constraint:
     found = []
     for predicate in body.predicates:
         assert isinstance(predicate.right, Column) and predicate.left.var == "t" and predicate.right.var == "s"
@@ -60,7 +60,7 @@ def found(core: DenialCore) -> dict[bytes, Constraint]:
 
 
 def core_of(
-    rows: list[Row], schema: pa.Schema, options: Options, both_ways: bool = False, **choices: Any
+    rows: list[Row], schema: pa.Schema, options: DiscoveryOptions, both_ways: bool = False, **choices: Any
 ) -> DenialCore:
     table = pa.Table.from_pylist(rows, schema=schema)
     # three text columns both ways are too many predicate sets for the oracle
@@ -69,7 +69,7 @@ def core_of(
 
 
 spaces = st.builds(
-    lambda shared, nulls: Options(shared=shared or 0, cross=shared is not None, nulls=nulls),
+    lambda shared, nulls: DiscoveryOptions(shared=shared or 0, cross=shared is not None, nulls=nulls),
     st.sampled_from([0.0, 0.3, None]),
     st.sampled_from(["unknown", "equal"]),
 )
@@ -79,7 +79,7 @@ spaces = st.builds(
 def test_from_scratch(kind: str) -> None:
     @given(st.lists(rows_of[kind], min_size=2, max_size=8), spaces, st.sampled_from([None, 1, 2]), st.booleans())
     @settings(max_examples=40)
-    def law(rows: list[Row], options: Options, most: int | None, both_ways: bool) -> None:
+    def law(rows: list[Row], options: DiscoveryOptions, most: int | None, both_ways: bool) -> None:
         if any(all(row[name] is None for row in rows) for name in schemas[kind].names):
             return
         core = core_of(rows, schemas[kind], replace(options, max_predicates=most), both_ways)
@@ -111,7 +111,9 @@ def test_after_every_batch(kind: str, way: str) -> None:
         st.lists(rows_of[kind], min_size=1, max_size=6), st.lists(batch, min_size=1, max_size=4), spaces, st.booleans()
     )
     @settings(max_examples=20)
-    def law(rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: Options, both_ways: bool) -> None:
+    def law(
+        rows: list[Row], batches: list[tuple[list[int], list[Row]]], options: DiscoveryOptions, both_ways: bool
+    ) -> None:
         schema = schemas[kind]
         if any(all(row[name] is None for row in rows) for name in schema.names):
             return
@@ -154,7 +156,7 @@ def check_turnover(before: Any, after: Any, turnover: Any, slots: dict[int, Row]
 def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
-    options = Options(shared=0.0)
+    options = DiscoveryOptions(shared=0.0)
     core = DenialCore.load(pa.Table.from_pylist(rows, schema=SCHEMA), options, ONE)
     left = core.rules()
     again = DenialCore.restore(SCHEMA, options, core.snapshot())
@@ -170,7 +172,9 @@ def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
 
 @given(st.lists(rows_of["mixed"], min_size=2, max_size=7), st.data(), spaces, st.booleans())
 @settings(max_examples=40)
-def test_rules_with_exceptions(rows: list[Row], data: st.DataObject, options: Options, both_ways: bool) -> None:
+def test_rules_with_exceptions(
+    rows: list[Row], data: st.DataObject, options: DiscoveryOptions, both_ways: bool
+) -> None:
     error, exactly = data.draw(shares(len(rows) * (len(rows) - 1)))
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
@@ -184,7 +188,7 @@ def test_rules_with_exceptions(rows: list[Row], data: st.DataObject, options: Op
 
 @given(st.lists(rows_of["mixed"], min_size=3, max_size=7), spaces, st.booleans())
 @settings(max_examples=20)
-def test_near_misses_name_their_pairs(rows: list[Row], options: Options, both_ways: bool) -> None:
+def test_near_misses_name_their_pairs(rows: list[Row], options: DiscoveryOptions, both_ways: bool) -> None:
     if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
         return
     core = core_of(rows, SCHEMA, options, both_ways)

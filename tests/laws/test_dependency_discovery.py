@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.options import DiscoveryOptions
 from laws.dependencies import meaning, table_of
 from oracle_dependencies import Dependency, Row, breaks, extent, minimal_dependencies
 
@@ -25,21 +25,21 @@ def found(core: DependencyCore, columns: int) -> set[Dependency]:
     return {meaning(body, columns) for body in bodies}
 
 
-def expected(rows: list[Row], columns: int, options: Options) -> set[Dependency]:
+def expected(rows: list[Row], columns: int, options: DiscoveryOptions) -> set[Dependency]:
     """What holds; a key of no columns (at most one row) is not a rule."""
     every = minimal_dependencies(rows, columns, equal=options.nulls == "equal", longest=options.max_lhs)
     return {dependency for dependency in every if dependency != (frozenset(), columns)}
 
 
 @st.composite
-def worlds(draw: st.DrawFn, batches: int = 0) -> tuple[int, list[Row], list[Batch], Options]:
+def worlds(draw: st.DrawFn, batches: int = 0) -> tuple[int, list[Row], list[Batch], DiscoveryOptions]:
     """A table of few values, and batches of rows that go and rows that come."""
     columns = draw(st.integers(1, 5))
     domains = [draw(st.integers(0, 4)) for _ in range(columns)]
     cells = [st.one_of(st.none(), st.integers(0, high)) for high in domains]
     rows: st.SearchStrategy[list[Any]] = st.lists(st.tuples(*cells), max_size=12)
     changes = st.tuples(st.lists(st.integers(0, 1000), max_size=6), st.lists(st.tuples(*cells), max_size=5))
-    options = Options(
+    options = DiscoveryOptions(
         nulls=draw(st.sampled_from(("unknown", "equal"))),
         max_predicates=draw(st.sampled_from((None, None, 1, 2))),
         threads=1,
@@ -48,14 +48,14 @@ def worlds(draw: st.DrawFn, batches: int = 0) -> tuple[int, list[Row], list[Batc
 
 
 @given(worlds())
-def test_all_minimal_dependencies_are_found(world: tuple[int, list[Row], list[Batch], Options]) -> None:
+def test_all_minimal_dependencies_are_found(world: tuple[int, list[Row], list[Batch], DiscoveryOptions]) -> None:
     columns, rows, _, options = world
     core = DependencyCore.load(table_of(rows, columns), options)
     assert core.complete
     assert found(core, columns) == expected(rows, columns, options)
 
 
-def check_measures(core: DependencyCore, rows: list[Row], columns: int, options: Options) -> None:
+def check_measures(core: DependencyCore, rows: list[Row], columns: int, options: DiscoveryOptions) -> None:
     """Measures as counted, and all as from scratch."""
     for rule in core.rules():
         left, target = meaning(rule.body, columns)
@@ -67,13 +67,13 @@ def check_measures(core: DependencyCore, rows: list[Row], columns: int, options:
 @settings(max_examples=60)
 @given(worlds(batches=4), st.booleans(), st.sampled_from([0.1, 100.0]))
 def test_every_batch_leaves_what_from_scratch_would_give(
-    world: tuple[int, list[Row], list[Batch], Options], reopen: bool, many: float
+    world: tuple[int, list[Row], list[Batch], DiscoveryOptions], reopen: bool, many: float
 ) -> None:
     with patch("holdstrue.discovery.dependencies.extents.MANY", many):
         follow(world, reopen=reopen)
 
 
-def follow(world: tuple[int, list[Row], list[Batch], Options], *, reopen: bool) -> None:
+def follow(world: tuple[int, list[Row], list[Batch], DiscoveryOptions], *, reopen: bool) -> None:
     columns, rows, batches, options = world
     table = table_of(rows, columns)
     core = DependencyCore.load(table, options)
@@ -106,7 +106,7 @@ def follow(world: tuple[int, list[Row], list[Batch], Options], *, reopen: bool) 
 @pytest.mark.soak
 @settings(max_examples=2000)
 @given(worlds(batches=6))
-def test_long_runs_of_batches(world: tuple[int, list[Row], list[Batch], Options]) -> None:
+def test_long_runs_of_batches(world: tuple[int, list[Row], list[Batch], DiscoveryOptions]) -> None:
     columns, rows, batches, options = world
     core = DependencyCore.load(table_of(rows, columns), options)
     held = dict(enumerate(rows))

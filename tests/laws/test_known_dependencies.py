@@ -13,9 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.ranking import columns_of
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.rules.model import Key
 
 FILES = ("adult/adult.csv", "hospital/hospital.csv", "flights/flights_dirty.csv", "nycflights13/planes.csv",
@@ -45,7 +45,7 @@ def test_the_same_rules_as_desbordante(shared_data: Path, tmp_path: Path, name: 
     table = as_text(shared_data / name)
     path = tmp_path / "table.csv"
     pa.csv.write_csv(table, path, pa.csv.WriteOptions(quoting_style="needed"))
-    core = DependencyCore.load(table, Options(nulls="equal"))
+    core = DependencyCore.load(table, DiscoveryOptions(nulls="equal"))
     assert core.complete
     found = {(frozenset(map(int, left)), right) for left, right in map(columns_of, core.bodies())}
     fds = {
@@ -58,7 +58,7 @@ def test_the_same_rules_as_desbordante(shared_data: Path, tmp_path: Path, name: 
 @pytest.mark.soak
 def test_the_numbers_of_nycflights13(shared_data: Path) -> None:
     flights = pa.parquet.read_table(shared_data / "nycflights13" / "flights.parquet")
-    core = DependencyCore.load(flights, Options(nulls="equal"))
+    core = DependencyCore.load(flights, DiscoveryOptions(nulls="equal"))
     bodies = core.bodies()
     # as Pyro and HyUCC find them
     assert sum(isinstance(body, Key) for body in bodies) == 203

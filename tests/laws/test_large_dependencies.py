@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.ranking import body_of
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Body
 
@@ -45,7 +45,7 @@ def counted(core: DependencyCore) -> set[Body]:
 def check(seed: int, rows: int, columns: int, batches: int) -> None:
     rng = np.random.default_rng(seed)
     table = random_table(rng, rows, columns)
-    options = Options(nulls=("unknown", "equal")[seed % 2], threads=1 + seed % 3)
+    options = DiscoveryOptions(nulls=("unknown", "equal")[seed % 2], threads=1 + seed % 3)
     start = rows // 2
     core = DependencyCore.load(table.slice(0, start), options)
     assert set(core.bodies()) == counted(core)
@@ -70,8 +70,8 @@ def check(seed: int, rows: int, columns: int, batches: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_on_larger_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdstrue.discovery.dependencies.evidence.MANY", 8)
-    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.SCOUTS", 50)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.agree_sets.MANY", 8)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limited_search.SCOUTS", 50)
     check(seed, 1500, 6, 4)
 
 
@@ -103,8 +103,8 @@ def check_limits(seed: int, rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_long_left_sides_within_limits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.ROUND", 4)
-    monkeypatch.setattr("holdstrue.discovery.dependencies.limits.SCOUTS", 100 if seed > 1 else 1 << 15)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limited_search.ROUND", 4)
+    monkeypatch.setattr("holdstrue.discovery.dependencies.limited_search.SCOUTS", 100 if seed > 1 else 1 << 15)
     check_limits(seed, 600, 7)
 
 

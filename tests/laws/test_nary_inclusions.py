@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import breaks
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
+from holdstrue.discovery.options import DiscoveryOptions
 from laws.inclusion_worlds import as_pairs
 from oracle_inclusions import Database, missing, nary, unary
 
@@ -33,13 +33,13 @@ def as_tables(database: Database) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in database.items()}
 
 
-def truth(database: Database, search: Options) -> set[Any]:
+def truth(database: Database, search: DiscoveryOptions) -> set[Any]:
     error = Fraction(search.error)
     one = unary(database, COLUMNS, always, error, rows=search.measure == "rows")
     return one | nary(database, COLUMNS, always, search.arity, error, rows=search.measure == "rows")
 
 
-def check(core: Inclusions, database: Database, search: Options) -> None:
+def check(core: InclusionCore, database: Database, search: DiscoveryOptions) -> None:
     assert as_pairs(rule.body for rule in core.rules()) == truth(database, search)
     for rule in core.rules():
         [pair] = as_pairs([rule.body])
@@ -57,8 +57,8 @@ def test_every_batch(data: st.DataObject, error: Fraction, by_rows: bool) -> Non
         "one": data.draw(st.lists(row["one"], max_size=4)),
         "two": data.draw(st.lists(row["two"], min_size=3, max_size=9)),
     }
-    search = Options(arity=3, error=error, measure="rows" if by_rows else "pairs")
-    core = Inclusions.load(as_tables(database), search)
+    search = DiscoveryOptions(arity=3, error=error, measure="rows" if by_rows else "pairs")
+    core = InclusionCore.load(as_tables(database), search)
     check(core, database, search)
     for _ in range(data.draw(st.integers(1, 3))):
         after = dict(database)
@@ -77,5 +77,5 @@ def test_every_batch(data: st.DataObject, error: Fraction, by_rows: bool) -> Non
         assert as_pairs(turnover.born) == new - old
         database = after
         if data.draw(st.booleans()):
-            core = Inclusions.restore(SCHEMAS, core.options, core.snapshot())
+            core = InclusionCore.restore(SCHEMAS, core.options, core.snapshot())
         check(core, database, search)

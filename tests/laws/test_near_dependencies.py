@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdstrue
-from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore, ConditionalRule
+from holdstrue.discovery.dependencies.approximate_core import ApproximateCore
+from holdstrue.discovery.dependencies.cfd_core import CfdCore, ConditionalRule
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.patterns import conditional
 from holdstrue.discovery.dependencies.ranking import members
-from holdstrue.discovery.options import Measure, Nulls, Options
+from holdstrue.discovery.options import DiscoveryOptions, Measure, Nulls
 from holdstrue.discovery.shares import exact
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import CFD, FD, RuleSet
@@ -38,7 +38,7 @@ from oracle_dependencies import (
     surplus,
 )
 
-LUCK = "holdstrue.discovery.dependencies.cfds.EXPECTED"
+LUCK = "holdstrue.discovery.dependencies.cfd_core.EXPECTED"
 """Small tables explain no pattern but by luck: none would be drawn."""
 MEASURES: st.SearchStrategy[Measure] = st.sampled_from(("pairs", "rows"))
 
@@ -103,7 +103,7 @@ def test_rules_with_an_error_equal_the_count(
     columns, rows, equal = world
     error, exactly = data.draw(shares(len(rows) if measure == "rows" else len(rows) * (len(rows) - 1) // 2))
     nulls: Nulls = "equal" if equal else "unknown"
-    options = Options(kinds=("fd", "key"), nulls=nulls, max_predicates=longest, error=error, measure=measure)
+    options = DiscoveryOptions(kinds=("fd", "key"), nulls=nulls, max_predicates=longest, error=error, measure=measure)
     if not options.error:
         return
     core = ApproximateCore.load(table_of(rows[: len(rows) // 2], columns), options)
@@ -143,7 +143,9 @@ def test_conditional_dependencies_equal_the_count(
     conditions = [
         (c, number) for c in range(columns) if several[c] for number, v in enumerate(values[c]) if v is not None
     ]
-    found, complete = conditional(codes, conditions, Options(support=support, confidence=confidence), Work(threads=1))
+    found, complete = conditional(
+        codes, conditions, DiscoveryOptions(support=support, confidence=confidence), Work(threads=1)
+    )
     assert complete
     expected = conditional_dependencies(rows, columns, support=support, confidence=1 - exactly, longest=2, equal=equal)
     assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (
@@ -193,7 +195,7 @@ def test_conditional_rules_do_not_depend_on_the_order_of_columns(
     world: tuple[int, list[Row]], random: Random, longest: int
 ) -> None:
     columns, rows = world
-    options = Options(support=2, max_predicates=longest + 1, threads=1)
+    options = DiscoveryOptions(support=2, max_predicates=longest + 1, threads=1)
     table = table_of(rows, columns)
     order = list(table.column_names)
     random.shuffle(order)
@@ -216,7 +218,7 @@ def test_conditional_rules_after_a_batch_are_those_from_scratch(
 ) -> None:
     columns, copies = world
     random.shuffle(copies)
-    options = Options(nulls="equal" if equal else "unknown", support=2, threads=1)
+    options = DiscoveryOptions(nulls="equal" if equal else "unknown", support=2, threads=1)
     half = len(copies) // 2
     with patch(LUCK, 0):
         core = CfdCore.load(table_of(copies[:half], columns), options)
@@ -252,7 +254,7 @@ def dirty_table(seed: int, rows: int = 600) -> pa.Table:
 
 
 def test_a_handful_of_wrong_rows_is_found() -> None:
-    core = DependencyCore.load(dirty_table(1), Options(max_predicates=2))
+    core = DependencyCore.load(dirty_table(1), DiscoveryOptions(max_predicates=2))
     best = core.near_misses(5)[0][0]
     assert best.body == FD(("zip",), ("city",))
     gone = tuple(gone for gone, _ in best.rows)
@@ -288,7 +290,7 @@ def test_conditional_rules_with_full_confidence_are_never_violated(world: tuple[
     table = pa.table({NAMES[c]: pa.array([row[c] for row in copies], type=pa.int64()) for c in range(columns)})
     nulls = "equal" if equal else "unknown"
     with patch(LUCK, 0):
-        core = CfdCore.load(table, Options(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
+        core = CfdCore.load(table, DiscoveryOptions(nulls=nulls, support=2, threads=1))  # type: ignore[arg-type]
     rules = tuple(parse_rule(text_of(body)) for body in core.bodies())
     assert all(isinstance(rule.body, CFD) for rule in rules)
     if rules:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.contents import contents_of
+from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values
 from holdstrue.discovery.inclusions.counters import filled, shifted
-from holdstrue.discovery.inclusions.tally import Tally, distinct
+from holdstrue.discovery.inclusions.net_changes import NetChanges, distinct
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
-from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values
 from holdstrue.discovery.shares import Proportion
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import Database, missing, unary
@@ -83,7 +83,7 @@ def test_shards_alone_add_up(data: st.DataObject) -> None:
         values = Values(size)
         left, right, change = filled(values, [column[i] for column in columns], size)
         total[left, right] += change
-        left, right, change = shifted(values, Tally.of(part.to_table()), size)
+        left, right, change = shifted(values, NetChanges.of(part.to_table()), size)
         total[left, right] += change
     fresh = UnaryInclusions.load(as_tables(after), ValueLayout(shards=4))
     assert np.array_equal(total, fresh.structure.shared())

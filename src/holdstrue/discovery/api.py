@@ -12,7 +12,7 @@ from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
 from holdstrue.discovery.denials.evidence import CountPairs
 from holdstrue.discovery.discovery import Discovery, loaded
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import checked_types, types_of_table
@@ -57,8 +57,8 @@ def discover(
     within
         Counts the pairs of rows of denial constraints elsewhere; `holdstrue.spark.discover` gives it.
     choices
-        Options of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
-        (see `Options`: `max_predicates`, `error`, `measure`, `sample`, `budget`, `nulls`, ...).
+        DiscoveryOptions of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
+        (see `DiscoveryOptions`: `max_predicates`, `error`, `measure`, `sample`, `budget`, `nulls`, ...).
 
     Examples
     --------
@@ -69,10 +69,10 @@ def discover(
     wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     read = {name: choices.pop(name) for name in _READ if name in choices}
     try:
-        options = Options(kinds=tuple(dict.fromkeys(wanted)), columns=tuple(columns), **choices)
+        options = DiscoveryOptions(kinds=tuple(dict.fromkeys(wanted)), columns=tuple(columns), **choices)
     except TypeError as error:
-        odd = next(iter(set(choices) - set(Options.__dataclass_fields__)), "")
-        known = ", ".join(name for name in Options.__dataclass_fields__ if name not in ("kinds", "columns"))
+        odd = next(iter(set(choices) - set(DiscoveryOptions.__dataclass_fields__)), "")
+        known = ", ".join(name for name in DiscoveryOptions.__dataclass_fields__ if name not in ("kinds", "columns"))
         raise HoldstrueError(f"unknown option {odd!r}", hint=f"{known}, {', '.join(_READ)}") from error
     named = isinstance(data, Mapping) and not hasattr(data, "__arrow_c_stream__")
     sources = dict(data) if named else {"data": data}
@@ -119,7 +119,7 @@ def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
     return {name: (k,) if isinstance(k, str) else tuple(k) for name, k in given.items() if k is not None}
 
 
-def _require(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], options: Options) -> None:
+def _require(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], options: DiscoveryOptions) -> None:
     for name, columns in keys.items():
         for column in columns:
             if column not in tables[name].column_names:

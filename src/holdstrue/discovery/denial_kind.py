@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from holdstrue.discovery.denials.choice import choose_space
-from holdstrue.discovery.denials.core import DenialCore
+from holdstrue.discovery.denials.choose_space import choose_space
+from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.denials.measures import DenialRule
 from holdstrue.discovery.found import NearMisses
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.discovery.work import Work
 from holdstrue.monitor.check import check
@@ -32,7 +32,7 @@ class DenialKind(PerTable[DenialCore]):
     called = "denial constraints"
 
     @classmethod
-    def core_of(cls, table: pa.Table, options: Options, work: Work) -> DenialCore:
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> DenialCore:
         """Search one table."""
         if table.num_columns > MOST_COLUMNS:
             options = replace(options, cross=False)
@@ -40,7 +40,7 @@ class DenialKind(PerTable[DenialCore]):
         return DenialCore.load(table, options, work, space=space, verifier=breaking)
 
     @classmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> DenialCore:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> DenialCore:
         """The core of one table as it was left."""
         rows = held.engine.tables[name].rows.values().select(schema.names)
         return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)

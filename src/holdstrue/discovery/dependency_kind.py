@@ -6,13 +6,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from holdstrue.discovery.dependencies.approximate import ApproximateCore
-from holdstrue.discovery.dependencies.cfds import CfdCore, ConditionalRule
-from holdstrue.discovery.dependencies.core import DependencyCore
+from holdstrue.discovery.dependencies.approximate_core import ApproximateCore
+from holdstrue.discovery.dependencies.cfd_core import CfdCore, ConditionalRule
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.ranking import Dependency
 from holdstrue.discovery.found import TOO_LITTLE, NearMisses
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import PerTable
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import FD, Body
@@ -27,12 +27,12 @@ class DependencyKind(PerTable[Core]):
     called = "keys and FDs"
 
     @classmethod
-    def core_of(cls, table: pa.Table, options: Options, work: Work) -> Core:
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> Core:
         """Search one table."""
         return _core(options).load(table, options, work)
 
     @classmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> Core:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> Core:
         """The core of one table as it was left."""
         return _core(options).restore(schema, options, arrays)
 
@@ -65,12 +65,12 @@ class ConditionKind(PerTable[CfdCore]):
     unbroken = TOO_LITTLE
 
     @classmethod
-    def core_of(cls, table: pa.Table, options: Options, work: Work) -> CfdCore:
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> CfdCore:
         """Search one table."""
         return CfdCore.load(table, options, work)
 
     @classmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> CfdCore:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> CfdCore:
         """The core of one table as it was left."""
         return CfdCore.restore(schema, options, arrays)
 
@@ -88,5 +88,5 @@ class ConditionKind(PerTable[CfdCore]):
         return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"
 
 
-def _core(options: Options) -> type[DependencyCore] | type[ApproximateCore]:
+def _core(options: DiscoveryOptions) -> type[DependencyCore] | type[ApproximateCore]:
     return ApproximateCore if options.error else DependencyCore

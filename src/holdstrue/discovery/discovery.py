@@ -14,11 +14,11 @@ import pyarrow as pa
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.discovery.found import NO_VALUES, Died, Found, NearMiss, NearMisses, RuleChanges
+from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Kind, shown_table
 from holdstrue.discovery.kinds import load_kinds, restore_kinds
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
 from holdstrue.discovery.work import Work
 from holdstrue.errors import HoldstrueError, StateError
@@ -46,14 +46,14 @@ class Discovery:
     [('zip -> city', (2, 4))]
     """
 
-    def __init__(self, held: Held, kinds: Mapping[str, Kind], options: Options) -> None:
+    def __init__(self, held: Held, kinds: Mapping[str, Kind], options: DiscoveryOptions) -> None:
         self._held = held
         self._kinds = dict(kinds)
         self.options = options
         self._state: DiscoveryState | None = None
         self._ids: set[str] = set()
         self._batches = 0
-        self._found: list[Found] | None = None
+        self._found: list[FoundRule] | None = None
         self._broken = False
         self.types: Types = ()
         """The declared types of columns, which batches are read with too."""
@@ -63,23 +63,23 @@ class Discovery:
     # --- reading -------------------------------------------------------------------------------
 
     @property
-    def rules(self) -> list[Found]:
+    def rules(self) -> list[FoundRule]:
         """The minimal rules now, best first, also those that others imply."""
         if self._found is None:
             everything = [found for kind in self._kinds.values() for found in kind.found()]
             # a key or an FD is a denial constraint too, and is said once, in the shorter form
-            told: dict[tuple[str | None, Any], Found] = {}
+            told: dict[tuple[str | None, Any], FoundRule] = {}
             for found in everything:
                 told.setdefault((found.table, _meaning(found.body)), found)
             self._found = sorted(told.values(), key=lambda found: (-found.score, len(found.text), found.text))
         return self._found
 
     @property
-    def telling(self) -> list[Found]:
+    def telling(self) -> list[FoundRule]:
         """The rules that no others imply, best first."""
         return [found for found in self.rules if not found.implied]
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundRule]:
         return iter(self.rules)
 
     def __len__(self) -> int:
@@ -247,7 +247,7 @@ class Discovery:
         try:
             about = state.about
             schemas = {name: schema_of_text(text) for name, text in about["schemas"].items()}
-            options = Options.of(about["options"])
+            options = DiscoveryOptions.of(about["options"])
             held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
             state.rows(held)
             found = cls(held, restore_kinds(held, options, state.cores()), options)
@@ -292,7 +292,7 @@ class Discovery:
 def loaded(
     tables: Mapping[str, pa.Table],
     keys: Mapping[str, Sequence[str]],
-    options: Options,
+    options: DiscoveryOptions,
     work: Work,
 ) -> Discovery:
     """Discover in tables that are in memory."""

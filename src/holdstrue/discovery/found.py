@@ -12,7 +12,7 @@ from holdstrue.rules.words import in_words
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRule:
     """A rule that holds (or nearly holds, where an error is allowed).
 
     `score` in [0, 1] ranks rules of all kinds; `measures` says what it is made of. An `implied` rule is minimal,
@@ -128,7 +128,7 @@ class Died:
 
 
 @dataclass(frozen=True)
-class Turnover:
+class RuleTurnover:
     """Rules that a batch ended and rules that it made, as a core says it."""
 
     died: tuple[Died, ...] = ()
@@ -141,7 +141,7 @@ class RuleChanges:
 
     batch: str
     died: tuple[Died, ...] = ()
-    born: tuple[Found, ...] = ()
+    born: tuple[FoundRule, ...] = ()
     rules: int = 0
     """How many rules there are now."""
     duplicate: bool = False

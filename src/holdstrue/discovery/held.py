@@ -26,7 +26,7 @@ Keys = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class SlotChanges:
     """What a batch does to one table: which slots go, what they held, and the rows that come."""
 
     removed: I64
@@ -94,11 +94,11 @@ class Held:
         stay, slots = _matched(table, going, changes, rows.take(living), living, coming)
         return Incoming(values.take(pa.array(stay)), np.sort(slots), _nobody(stay.size))
 
-    def apply(self, incoming: Mapping[str, Incoming]) -> dict[str, Batch]:
+    def apply(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a resolved batch."""
         tables = self.engine.tables
         batches = {
-            name: Batch(part.old.astype(np.int64), tables[name].rows.take(part.old), part.values)
+            name: SlotChanges(part.old.astype(np.int64), tables[name].rows.take(part.old), part.values)
             for name, part in incoming.items()
         }
         self.engine.apply(incoming, 0)
@@ -114,7 +114,7 @@ class Held:
             self._known = {name: _known(self.table(name)[0]) for name in self.keys}
         return all(self._known[table][column] > 0 for column in own_columns(Rule(body, "")))
 
-    def again(self, incoming: Mapping[str, Incoming]) -> dict[str, Batch]:
+    def again(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a batch as a run holds it."""
         whole = {
             name: self.engine.with_keys(name, part, self.keys[name]) if self.keys[name] else part

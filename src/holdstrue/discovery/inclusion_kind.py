@@ -1,4 +1,4 @@
-"""Inclusions between tables as a kind of a discovery."""
+"""InclusionCore between tables as a kind of a discovery."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Died, Found, NearMiss, NearMisses
-from holdstrue.discovery.held import Batch, Held
+from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Died, FoundRule, NearMiss, NearMisses
+from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.inclusions.ranking import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
+from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.kind import searched_columns
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Inclusion
@@ -36,28 +36,28 @@ class InclusionKind:
 
     kinds: ClassVar[tuple[str, ...]] = ("ind",)
 
-    def __init__(self, held: Held, options: Options, core: Inclusions) -> None:
+    def __init__(self, held: Held, options: DiscoveryOptions, core: InclusionCore) -> None:
         self.held = held
         self.options = options
         self.core = core
 
     @classmethod
-    def load(cls, held: Held, options: Options, work: Work) -> InclusionKind:
+    def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> InclusionKind:
         """Search the rows that are held."""
         tables = {name: _table(held, name, schema) for name, schema in searched_columns(held, options).items()}
-        return cls(held, options, Inclusions.load(tables, options, work))
+        return cls(held, options, InclusionCore.load(tables, options, work))
 
     @classmethod
-    def restore(cls, held: Held, options: Options, arrays: Arrays) -> InclusionKind:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> InclusionKind:
         """As it was left."""
-        return cls(held, options, Inclusions.restore(searched_columns(held, options), options, arrays))
+        return cls(held, options, InclusionCore.restore(searched_columns(held, options), options, arrays))
 
     @property
     def complete(self) -> bool:
         """Whether every column was looked at."""
         return self.core.complete
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
+    def apply(self, batches: Mapping[str, SlotChanges]) -> Sequence[Died]:
         """Follow a batch of all tables together."""
         schemas = searched_columns(self.held, self.options)
         changes = {
@@ -80,16 +80,16 @@ class InclusionKind:
         # a tuple with NULLs may hold where one of its columns does not
         return Died(body, why=A_PART if self.core.complete else STOPPED)
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundRule]:
         """The inclusions of columns with values, each with what speaks for a foreign key."""
         everything = ranked(self.core, self._tables())
-        return [Found(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
+        return [FoundRule(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
 
     def near(self, most: int) -> NearMisses:
         """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
         finder, misses = self._finder(), []
         partly = replace(self.options, kinds=("ind",), error=PARTLY, measure="pairs")
-        for one in foreign_keys(Inclusions(self.core.unary, partly), self._tables()):
+        for one in foreign_keys(InclusionCore(self.core.unary, partly), self._tables()):
             if 0 < one.found.missing <= most and one.key >= NEARLY_A_KEY and one.score >= LIKELY:
                 body = one.found.body
                 broken = finder.breaks(body, min(most, LISTED))

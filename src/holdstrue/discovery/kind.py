@@ -7,9 +7,9 @@ from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import Died, Found, NearMisses
-from holdstrue.discovery.held import Batch, Held
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.found import Died, FoundRule, NearMisses
+from holdstrue.discovery.held import Held, SlotChanges
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.state.store import Arrays
 
@@ -18,24 +18,24 @@ class Kind(Protocol):
     """Rules of one or two kinds in all tables."""
 
     kinds: ClassVar[tuple[str, ...]]
-    """What `Options.kinds` calls them."""
+    """What `DiscoveryOptions.kinds` calls them."""
 
     @classmethod
-    def load(cls, held: Held, options: Options, work: Work) -> Kind:
+    def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> Kind:
         """Search the rows that are held."""
 
     @classmethod
-    def restore(cls, held: Held, options: Options, arrays: Arrays) -> Kind:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Kind:
         """As it was left."""
 
     @property
     def complete(self) -> bool:
         """Whether nothing was left out for want of time."""
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
+    def apply(self, batches: Mapping[str, SlotChanges]) -> Sequence[Died]:
         """Follow a batch; returns the rules that died, with the slots that break them where they are known."""
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundRule]:
         """The rules now."""
 
     def near(self, most: int) -> NearMisses:
@@ -48,7 +48,7 @@ class Kind(Protocol):
         """The state as plain arrays."""
 
 
-def searched_columns(held: Held, options: Options) -> dict[str, pa.Schema]:
+def searched_columns(held: Held, options: DiscoveryOptions) -> dict[str, pa.Schema]:
     """By table the columns that rules may speak of, as a schema."""
     wanted = set(options.columns)
     return {

@@ -9,7 +9,7 @@ from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import InclusionKind
 from holdstrue.discovery.kind import Kind
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.state.store import Arrays
 
@@ -22,7 +22,7 @@ FAMILIES: dict[str, type[Kind]] = {
 """By the name of its arrays in a state what finds the rules; the quickest come first."""
 
 
-def load_kinds(held: Held, options: Options, work: Work) -> dict[str, Kind]:
+def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, Kind]:
     """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
     wanted = _wanted(options)
     found: dict[str, Kind] = {}
@@ -32,10 +32,10 @@ def load_kinds(held: Held, options: Options, work: Work) -> dict[str, Kind]:
     return found
 
 
-def restore_kinds(held: Held, options: Options, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
+def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
     return {name: family.restore(held, options, arrays[name]) for name, family in _wanted(options).items()}
 
 
-def _wanted(options: Options) -> dict[str, type[Kind]]:
+def _wanted(options: DiscoveryOptions) -> dict[str, type[Kind]]:
     return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}

@@ -22,7 +22,7 @@ _SHARES = {
 
 
 @dataclass(frozen=True)
-class Options:
+class DiscoveryOptions:
     """The choices of a discovery; all are kept in its state.
 
     Parameters
@@ -134,10 +134,10 @@ class Options:
         return {**plain, **shares, "digest": self.seed.to_dict()}
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> Options:
+    def of(data: Mapping[str, Any]) -> DiscoveryOptions:
         """From plain JSON data."""
-        known = {field.name for field in fields(Options)}
+        known = {field.name for field in fields(DiscoveryOptions)}
         given: dict[str, Any] = {name: value for name, value in data.items() if name in known}
         for name in ("kinds", "columns"):
             given[name] = tuple(given[name])
-        return Options(**given, seed=Seed.of(data["digest"]))
+        return DiscoveryOptions(**given, seed=Seed.of(data["digest"]))

@@ -9,10 +9,20 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from holdstrue.discovery.found import BROKEN, FEW_ROWS, SMALLER, STOPPED, Died, Found, NearMiss, NearMisses, Turnover
-from holdstrue.discovery.held import Batch, Held
+from holdstrue.discovery.found import (
+    BROKEN,
+    FEW_ROWS,
+    SMALLER,
+    STOPPED,
+    Died,
+    FoundRule,
+    NearMiss,
+    NearMisses,
+    RuleTurnover,
+)
+from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.kind import searched_columns, shown_table
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import nested, unnested
 from holdstrue.rules.model import Body
@@ -30,7 +40,7 @@ class Core(Protocol):
     def complete(self) -> bool:
         """Whether nothing was left out."""
 
-    def apply(self, removed: I64, added: pa.Table, work: Work) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work) -> RuleTurnover:
         """Follow a batch."""
 
     def rules(self) -> tuple[Any, ...]:
@@ -55,13 +65,13 @@ class PerTable(ABC, Generic[C]):
     unbroken = SMALLER
     """Why a rule dies that nothing breaks."""
 
-    def __init__(self, held: Held, options: Options, cores: Mapping[str, C]) -> None:
+    def __init__(self, held: Held, options: DiscoveryOptions, cores: Mapping[str, C]) -> None:
         self.held = held
         self.options = options
         self.cores = dict(cores)
 
     @classmethod
-    def load(cls, held: Held, options: Options, work: Work) -> Self:
+    def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> Self:
         """Search the rows that are held."""
         cores = {}
         for name, schema in searched_columns(held, options).items():
@@ -71,7 +81,7 @@ class PerTable(ABC, Generic[C]):
         return cls(held, options, cores)
 
     @classmethod
-    def restore(cls, held: Held, options: Options, arrays: Arrays) -> Self:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Self:
         """As it was left."""
         schemas = searched_columns(held, options)
         cores = {
@@ -83,12 +93,12 @@ class PerTable(ABC, Generic[C]):
 
     @classmethod
     @abstractmethod
-    def core_of(cls, table: pa.Table, options: Options, work: Work) -> C:
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> C:
         """Search one table."""
 
     @classmethod
     @abstractmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: Options, arrays: Any) -> C:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> C:
         """The core of one table as it was left."""
 
     @abstractmethod
@@ -107,10 +117,10 @@ class PerTable(ABC, Generic[C]):
         """Why near misses are not looked for, if so."""
         return None if core.complete else "the search for those that hold did not end"
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundRule]:
         """The rules now."""
         return [
-            Found(rule.body, rule.score, self.measures(rule), shown_table(self.held, name), self.implied(rule))
+            FoundRule(rule.body, rule.score, self.measures(rule), shown_table(self.held, name), self.implied(rule))
             for name, core in self.cores.items()
             for rule in core.rules()
             if self.shows(name, rule.body)
@@ -134,7 +144,7 @@ class PerTable(ABC, Generic[C]):
         """Whether nothing was left out for want of time."""
         return all(core.complete for core in self.cores.values())
 
-    def apply(self, batches: Mapping[str, Batch]) -> Sequence[Died]:
+    def apply(self, batches: Mapping[str, SlotChanges]) -> Sequence[Died]:
         """Follow a batch."""
         died: list[Died] = []
         work = Work.lasting(self.options.budget, threads=self.options.threads)

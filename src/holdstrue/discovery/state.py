@@ -60,7 +60,7 @@ class DiscoveryState:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Options, columns and keys."""
+        """DiscoveryOptions, columns and keys."""
         found: dict[str, Any] = self._manifest["discovery"]
         return found
 

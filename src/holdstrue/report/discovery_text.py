@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
-from holdstrue.discovery.found import Died, Found, NearMiss, NearMisses, RuleChanges
+from holdstrue.discovery.found import Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.report.layout import Cell, Ink, aligned, heads
 from holdstrue.report.words import key_word, plural, printable, shorten, word
 from holdstrue.rules.model import Inclusion
@@ -104,12 +104,12 @@ def _some(values: Sequence[Any], count: int | None = None) -> str:
     return f"{shown}, …" if (len(values) if count is None else count) > EXAMPLES else shown
 
 
-def _said(found: Found) -> str:
+def _said(found: FoundRule) -> str:
     where = f"{printable(found.table)}: " if found.table else ""
     return where + shorten(printable(found.text), RULE_WIDTH)
 
 
-def _kinds(rules: Sequence[Found]) -> dict[str, int]:
+def _kinds(rules: Sequence[FoundRule]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for found in rules:
         counts[found.kind] = counts.get(found.kind, 0) + 1

@@ -17,7 +17,7 @@ from holdstrue.rules.model import Inclusion
 
 if TYPE_CHECKING:
     from holdstrue.discovery.discovery import Discovery
-    from holdstrue.discovery.inclusions.ranking import ForeignKey
+    from holdstrue.discovery.inclusions.foreign_keys import ForeignKey
 
 LETTER = 7.3
 """Width of a letter of the 12-pixel monospaced type."""

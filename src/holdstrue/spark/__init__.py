@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdstrue.spark.finding import discover
     from holdstrue.spark.fragments import relation
+    from holdstrue.spark.frame_discovery import discover
     from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import Monitor
     from holdstrue.spark.scratch import Report, check
@@ -18,7 +18,7 @@ _HOMES = {
     "Report": "holdstrue.spark.scratch",
     "Monitor": "holdstrue.spark.monitor",
     "Inclusions": "holdstrue.spark.inclusions",
-    "discover": "holdstrue.spark.finding",
+    "discover": "holdstrue.spark.frame_discovery",
     "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
 }

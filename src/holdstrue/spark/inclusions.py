@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.found import Died, Turnover
+from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, comparisons, fitting, inclusion
+from holdstrue.discovery.inclusions.counted_values import LackingError, Values
 from holdstrue.discovery.inclusions.counters import shifted
 from holdstrue.discovery.inclusions.durable import (
     CHECKPOINT_FROM,
@@ -25,9 +26,8 @@ from holdstrue.discovery.inclusions.durable import (
     KIND,
     MOST_RUNS,
 )
-from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
+from holdstrue.discovery.inclusions.net_changes import NetChanges, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
-from holdstrue.discovery.inclusions.values import LackingError, Values
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.index.numbering import Snapshot
@@ -93,7 +93,7 @@ class CountRows:
         except HoldstrueError as error:
             yield failure(error, 0)
 
-    def _tally(self, rows: pa.Table) -> Tally:
+    def _tally(self, rows: pa.Table) -> NetChanges:
         census = self.census
         steps = np.ones(rows.num_rows, dtype=np.int16)
         if self.op_column is not None:
@@ -225,7 +225,7 @@ class Inclusions:
 
     def apply(
         self, changes: Mapping[str, DataFrame], batch_id: str | None = None, *, op_column: str | None = None
-    ) -> Turnover:
+    ) -> RuleTurnover:
         """Apply rows that come and go, of any tables together; says which inclusions ended and began.
 
         Rows are whole. `op_column` says `insert` or `delete` of each; without it all are inserts. Removing a
@@ -250,12 +250,12 @@ class Inclusions:
 
     def _run(
         self, frames: Mapping[str, DataFrame], batch: str | None, *, op_column: str | None, checkpoint: bool | None
-    ) -> Turnover:
+    ) -> RuleTurnover:
         with Store(self.path) as store:
             store.lock()
             manifest = store.manifest()
             if batch is not None and batch in manifest["ids"]:
-                return Turnover()
+                return RuleTurnover()
             if checkpoint is None:
                 limit = max(CHECKPOINT_FROM, manifest["values"] // CHECKPOINT_SHARE)
                 checkpoint = manifest["logged"] > limit or len(manifest["log"]) >= MOST_RUNS
@@ -272,7 +272,7 @@ class Inclusions:
 
     def _committed(
         self, store: Store, manifest: dict[str, Any], messages: Sequence[Message], batch: str | None
-    ) -> Turnover:
+    ) -> RuleTurnover:
         shared = _shared(store, manifest)
         before = _included(shared) & self._comparable
         shards, runs, changes, values = dict(manifest["shards"]), list(manifest["log"]), manifest["logged"], 0
@@ -303,7 +303,7 @@ class Inclusions:
         if fresh:
             store.collect()
         after = _included(shared) & self._comparable
-        return Turnover(
+        return RuleTurnover(
             tuple(Died(self._body(a, b)) for a, b in np.argwhere(before & ~after)),
             tuple(self._body(a, b) for a, b in np.argwhere(after & ~before)),
         )
@@ -319,7 +319,7 @@ class Wake:
         return send(Message(task, -1, 0, "", pa.py_buffer(b"")) for task in tasks)
 
 
-def _net(rows: list[pa.Table], census: Census) -> Tally:
+def _net(rows: list[pa.Table], census: Census) -> NetChanges:
     """Counts of several batches and tables as one."""
     table = pa.concat_tables(rows).combine_chunks() if rows else None
     empty = np.empty(0, dtype=np.uint64)
@@ -344,7 +344,7 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for file in log:
         if file.name not in held:
-            part = Tally.of(store.read_tables(file)[0]).split(census.options.shards)[number]
+            part = NetChanges.of(store.read_tables(file)[0]).split(census.options.shards)[number]
             values.shift(values.number(part), part, change)
     return values, names
 

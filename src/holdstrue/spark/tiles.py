@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.denials.evidence import Evidence, tile_evidence
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
 from holdstrue.discovery.work import Work
 from holdstrue.typing import I64, Mask
 

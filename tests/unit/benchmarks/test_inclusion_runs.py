@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.inclusions.ranking import foreign_keys
+from holdstrue.discovery.inclusions.foreign_keys import foreign_keys
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from scenarios import discover_ind
 from scenarios.setting import Setting
 from workloads.tpch import TRUE_KEYS, tpch
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_tables() -> None:
 
 def test_true_keys_of_tpch_are_ranked_first() -> None:
     tables = tpch(20_000)
-    ranked = foreign_keys(Inclusions.load(tables), tables)
+    ranked = foreign_keys(InclusionCore.load(tables), tables)
     best: dict[str, str] = {}
     for one in ranked:
         body = one.found.body

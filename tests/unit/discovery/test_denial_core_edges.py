@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.denials.choice import choose_space
-from holdstrue.discovery.denials.core import DenialCore
-from holdstrue.discovery.denials.way_choice import Method
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.choose_space import choose_space
+from holdstrue.discovery.denials.choose_way import Method
+from holdstrue.discovery.denials.denial_core import DenialCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import Rule
@@ -33,8 +33,8 @@ def texts(core: DenialCore) -> set[str]:
     return {text_of(rule.body) for rule in core.rules()}
 
 
-def pairs_of(table: pa.Table, options: Options | None = None, **choices: Any) -> list[str]:
-    space = choose_space(table, options or Options(), **choices)
+def pairs_of(table: pa.Table, options: DiscoveryOptions | None = None, **choices: Any) -> list[str]:
+    space = choose_space(table, options or DiscoveryOptions(), **choices)
     names = space.columns
     return [f"{names[c.left]} {names[c.right]} {'order' if c.ordered else 'equal'}" for c in space.comparisons]
 
@@ -58,28 +58,28 @@ TYPES = pa.table(
 def test_the_space_follows_types_and_shared_values() -> None:
     own = ["i i order", "f f order", "s s equal", "z z equal", "y y equal", "d d order", "m m order"]
     assert pairs_of(TYPES) == [*own, "s z equal"]
-    assert pairs_of(TYPES, Options(shared=0.6)) == own
-    assert pairs_of(TYPES, Options(cross=False), order_text=True)[2] == "s s order"
+    assert pairs_of(TYPES, DiscoveryOptions(shared=0.6)) == own
+    assert pairs_of(TYPES, DiscoveryOptions(cross=False), order_text=True)[2] == "s s order"
     assert pairs_of(TYPES, columns=("z", "s"), both_ways=True) == ["z z equal", "s s equal", "z s equal", "s z equal"]
 
 
 def test_messages_name_the_column() -> None:
     with pytest.raises(DataError, match="no column 'zz'"):
-        choose_space(TYPES, Options(), columns=("zz",))
+        choose_space(TYPES, DiscoveryOptions(), columns=("zz",))
     with pytest.raises(DataError, match="'l' holds list"):
-        choose_space(TYPES, Options(), columns=("l",))
+        choose_space(TYPES, DiscoveryOptions(), columns=("l",))
     with pytest.raises(DataError, match="no column holds plain values"):
-        choose_space(TYPES.select(["l", "n"]), Options())
+        choose_space(TYPES.select(["l", "n"]), DiscoveryOptions())
     with pytest.raises(DataError, match="several columns called 'a'"):
-        choose_space(pa.table([[1], [2]], names=["a", "a"]), Options())
+        choose_space(pa.table([[1], [2]], names=["a", "a"]), DiscoveryOptions())
     with pytest.raises(HoldstrueError, match="error is 2"):
-        Options(error=2)
+        DiscoveryOptions(error=2)
     with pytest.raises(DataError, match="need the counts of all pairs"):
-        DenialCore.load(TYPES, Options(error=0.1, sample=10))
+        DenialCore.load(TYPES, DiscoveryOptions(error=0.1, sample=10))
 
 
 def test_rules_read_back_as_they_are() -> None:
-    core = DenialCore.load(TYPES, work=ONE, space=choose_space(TYPES, Options(shared=0.0), both_ways=True))
+    core = DenialCore.load(TYPES, work=ONE, space=choose_space(TYPES, DiscoveryOptions(shared=0.0), both_ways=True))
     assert core.rules()
     for rule in core.rules():
         assert normal_body(rule.body) == rule.body
@@ -106,7 +106,7 @@ def test_constants_say_that_they_are() -> None:
 def test_three_hundred_columns_end_in_time() -> None:
     chance = np.random.default_rng(0)
     table = pa.table({f"c{i}": chance.integers(0, 5, 200) for i in range(300)})
-    options = Options(cross=False)
+    options = DiscoveryOptions(cross=False)
     core = DenialCore.load(table, options, Work(deadline=time.monotonic() + 3))
     assert not core.complete
     few = DenialCore.load(table, options, ONE, most_rules=5)
@@ -146,7 +146,7 @@ def test_rows_that_are_not_there() -> None:
 
 def test_text_by_order_under_changes_and_restored() -> None:
     table = pa.table({"a": ["b", "d", "f"], "n": [1, 2, 3]})
-    options = Options()
+    options = DiscoveryOptions()
     core = DenialCore.load(table, options, ONE, space=choose_space(table, options, order_text=True))
     assert texts(core) == {"not(t.a = s.a)", "not(t.n = s.n)", "not(t.n <= s.n and t.a >= s.a)"}
     core = DenialCore.restore(table.schema, options, core.snapshot())
@@ -157,13 +157,13 @@ def test_text_by_order_under_changes_and_restored() -> None:
 
 
 def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdstrue.discovery.denials import way_choice
+    from holdstrue.discovery.denials import choose_way
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
     core = DenialCore.load(table, work=ONE)
     assert str(core.method) == "evidence" and "60" not in core.explain()[0]
-    monkeypatch.setattr(way_choice, "NEW_PAIRS", 10)
-    monkeypatch.setattr(way_choice, "CANDIDATE_SECONDS", 1e-12)
+    monkeypatch.setattr(choose_way, "NEW_PAIRS", 10)
+    monkeypatch.setattr(choose_way, "CANDIDATE_SECONDS", 1e-12)
     turnover = core.apply(NONE, pa.table({"a": [60, 5], "b": [30, 31]}))
     assert str(core.method) == "index"
     assert any("through indexes" in line for line in core.explain())
@@ -189,7 +189,7 @@ def test_what_a_sample_gives_is_verified_on_all_rows(shared_data: Path) -> None:
 
     table = csv.read_csv(shared_data / "tax" / "tax50k_dirty.csv").slice(0, 3000)
     columns = ("zip", "city", "state", "salary", "rate")
-    space = choose_space(table, Options(), columns=columns)
+    space = choose_space(table, DiscoveryOptions(), columns=columns)
     counted = DenialCore.load(table, space=space, method="evidence")
-    sampled = DenialCore.load(table, Options(sample=100), space=space)
+    sampled = DenialCore.load(table, DiscoveryOptions(sample=100), space=space)
     assert texts(counted) == texts(sampled)

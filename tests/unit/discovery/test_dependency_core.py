@@ -12,8 +12,8 @@ import pyarrow.csv
 import pytest
 
 import holdstrue
-from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import DC, FD, Key
@@ -39,7 +39,7 @@ def test_a_small_table() -> None:
 def test_nulls_are_unknown_or_values() -> None:
     table = pa.table({"a": [1, 1, None, None], "b": [1, None, 2, 3]})
     assert texts(DependencyCore.load(table)) == {"key(b)", "a -> b", "not(t.a != s.a)"}
-    assert texts(DependencyCore.load(table, Options(nulls="equal"))) == {"key(b)", "b -> a"}
+    assert texts(DependencyCore.load(table, DiscoveryOptions(nulls="equal"))) == {"key(b)", "b -> a"}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_table_without_columns() -> None:
 
 
 def test_duplicate_rows_have_no_key() -> None:
-    core = DependencyCore.load(pa.table({"a": [1, 1], "b": [2, 2]}), Options(kinds=("key",)))
+    core = DependencyCore.load(pa.table({"a": [1, 1], "b": [2, 2]}), DiscoveryOptions(kinds=("key",)))
     assert core.bodies() == ()
     assert core.apply(np.array([1]), pa.table({"a": [1], "b": [3]})).born == (Key(("b",)),)
 
@@ -138,8 +138,8 @@ def test_a_deadline_in_the_past_ends_at_once() -> None:
 def test_rules_found_by_many_threads_are_the_same() -> None:
     rng = np.random.default_rng(2)
     table = pa.table({f"c{i}": rng.integers(0, 2 + 3 * i, 3000) for i in range(9)})
-    one = DependencyCore.load(table, Options(threads=1))
-    assert set(one.bodies()) == set(DependencyCore.load(table, Options(threads=3)).bodies())
+    one = DependencyCore.load(table, DiscoveryOptions(threads=1))
+    assert set(one.bodies()) == set(DependencyCore.load(table, DiscoveryOptions(threads=3)).bodies())
     assert len(one.bodies()) > 10
 
 
@@ -169,14 +169,14 @@ def test_mistakes_are_named() -> None:
     assert core.codes.members().tolist() == [0, 1]
     assert core.searched == 1
     with pytest.raises(HoldstrueError, match="max_predicates"):
-        DependencyCore.load(pa.table({"a": [1]}), Options(max_predicates=0))
+        DependencyCore.load(pa.table({"a": [1]}), DiscoveryOptions(max_predicates=0))
     with pytest.raises(DataError, match="several columns"):
         DependencyCore.load(pa.table([[1], [2]], names=["a", "a"]))
 
 
 def test_known_numbers_of_rules(shared_data: Path) -> None:
     adult = pa.csv.read_csv(shared_data / "adult" / "adult.csv")
-    core = DependencyCore.load(adult, Options(nulls="equal"))
+    core = DependencyCore.load(adult, DiscoveryOptions(nulls="equal"))
     # 78 FDs as HyFD finds them; two rows are equal, so there is no key
     assert len(core.bodies()) == 78
     assert all(isinstance(body, FD) for body in core.bodies())
@@ -184,7 +184,7 @@ def test_known_numbers_of_rules(shared_data: Path) -> None:
 
 def test_what_is_found_holds(shared_data: Path) -> None:
     hospital = pa.csv.read_csv(shared_data / "hospital" / "hospital.csv")
-    core = DependencyCore.load(hospital, Options(max_predicates=2))
+    core = DependencyCore.load(hospital, DiscoveryOptions(max_predicates=2))
     bodies = sorted(map(text_of, core.bodies()))[::7]
     report = holdstrue.check(hospital, bodies)
     assert len(bodies) > 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.dependencies.core import DependencyCore
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.rules.text import text_of
 
 
@@ -29,7 +29,7 @@ def orders(rows: int = 2000) -> pa.Table:
 
 
 def test_keys_on_measures_are_ranked_down() -> None:
-    rules = DependencyCore.load(orders(), Options(kinds=("key",))).rules()
+    rules = DependencyCore.load(orders(), DiscoveryOptions(kinds=("key",))).rules()
     scores = {text_of(rule.body): rule.score for rule in rules}
     assert next(iter(scores)) == "key(order_id)"
     assert scores["key(order_id)"] == 1.0
@@ -47,7 +47,7 @@ def test_composite_keys_by_chance_are_ranked_down() -> None:
             "other": rng.permutation(rows // 2).repeat(2)[::-1],
         }
     )
-    rules = DependencyCore.load(table, Options(kinds=("key",))).rules()
+    rules = DependencyCore.load(table, DiscoveryOptions(kinds=("key",))).rules()
     scores = {text_of(rule.body): rule.score for rule in rules}
     by_chance = [score for text, score in scores.items() if "line" not in text]
     assert scores["key(`order`, line)" if "key(`order`, line)" in scores else "key(order, line)"] > 0.5
@@ -74,10 +74,10 @@ def test_fds_are_worth_what_could_have_broken_them() -> None:
 def test_transitivity_does_not_go_through_nulls() -> None:
     a = list(range(10)) * 4
     table = pa.table({"a": a, "b": [i // 2 for i in a], "c": [i // 4 for i in a], "r": np.arange(40) % 7})
-    rules = {text_of(r.body): r for r in DependencyCore.load(table, Options(kinds=("fd",))).rules()}
+    rules = {text_of(r.body): r for r in DependencyCore.load(table, DiscoveryOptions(kinds=("fd",))).rules()}
     assert rules["a -> c"].implied
     holes = table.set_column(1, "b", [[None if i == 0 else i // 2 for i in a]])
-    rules = {text_of(r.body): r for r in DependencyCore.load(holes, Options(kinds=("fd",))).rules()}
+    rules = {text_of(r.body): r for r in DependencyCore.load(holes, DiscoveryOptions(kinds=("fd",))).rules()}
     assert not rules["a -> c"].implied
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.denials import evidence, layout
-from holdstrue.discovery.denials.choice import choose_space
+from holdstrue.discovery.denials import evidence, word_layout
+from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
+from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import (
     Evidence,
@@ -21,9 +22,8 @@ from holdstrue.discovery.denials.evidence import (
     tile_evidence,
 )
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.predicates import Space
-from holdstrue.discovery.denials.scanning import breaking_pairs
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from oracle_denial import holds
 
@@ -40,7 +40,7 @@ def table_of(columns: int, rows: int, values: int, seed: int, nulls: float = 0.2
 
 
 def coded(table: pa.Table, **options: Any) -> tuple[Space, CodedRows]:
-    space = choose_space(table, Options(**options))
+    space = choose_space(table, DiscoveryOptions(**options))
     rows = CodedRows(space)
     rows.insert(table)
     return space, rows
@@ -87,7 +87,7 @@ CASES = [
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
 @pytest.mark.parametrize("narrow", [1 << 16, 0])
 def test_within_and_between(case: Any, nulls: str, narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "_NARROW", narrow)
+    monkeypatch.setattr(word_layout, "_NARROW", narrow)
     monkeypatch.setattr(evidence, "TASK_PAIRS", 100)
     table = table_of(seed=1, **case)
     space, rows = coded(table, nulls=nulls, cross=case["columns"] < 10)

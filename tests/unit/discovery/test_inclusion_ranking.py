@@ -12,16 +12,16 @@ import pytest
 
 from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.contents import Compare
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.inclusions.ranking import ForeignKey, alike, foreign_keys
-from holdstrue.discovery.inclusions.ranking import ranked as every
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.inclusions.foreign_keys import ForeignKey, alike, foreign_keys
+from holdstrue.discovery.inclusions.foreign_keys import ranked as every
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.errors import DataError
 from holdstrue.rules.model import Inclusion
 
 
 def ranked(tables: dict[str, pa.Table], **search: float) -> dict[str, ForeignKey]:
-    core = Inclusions.load(tables, Options(**search))  # type: ignore[arg-type]
+    core = InclusionCore.load(tables, DiscoveryOptions(**search))  # type: ignore[arg-type]
     return {
         f"{one.found.body.table}.{'+'.join(one.found.body.columns)}>{'+'.join(one.found.body.ref_columns)}": one
         for one in foreign_keys(core, tables)
@@ -69,7 +69,7 @@ def test_ranges_of_different_types() -> None:
 
 def test_all_inclusions_are_ranked_also_parts_and_empty_ones() -> None:
     tables = {"t": pa.table({"a": [1, 2], "b": [1, 2], "n": pa.nulls(2)}), "s": pa.table({"a": [1, 2], "b": [1, 2]})}
-    core = Inclusions.load(tables, Options(arity=2))
+    core = InclusionCore.load(tables, DiscoveryOptions(arity=2))
     assert {one.found for one in every(core, tables)} == set(core.rules())
     assert len(foreign_keys(core, tables)) < len(core.rules())
 
@@ -98,7 +98,7 @@ def test_every_type_can_be_ranked(values: list[Any], data_type: pa.DataType, com
         pa.array(values, data_type) if not pa.types.is_dictionary(data_type) else pa.array(values).dictionary_encode()
     )
     tables = {"t": pa.table({"a": plain, "b": plain}), "s": pa.table({"a": plain, "n": ["x", "y"]})}
-    core = Inclusions.load(tables, Options(error=0.999, as_text=compare == "text"))
+    core = InclusionCore.load(tables, DiscoveryOptions(error=0.999, as_text=compare == "text"))
     found = every(core, tables)
     assert len(found) >= 6 and all(0 <= one.score <= 1 for one in found)
     same = [one for one in found if one.found.body.ref_columns == ("a",) and one.found.body.columns == ("b",)]
@@ -106,7 +106,7 @@ def test_every_type_can_be_ranked(values: list[Any], data_type: pa.DataType, com
 
 
 def test_a_table_that_was_not_given() -> None:
-    core = Inclusions.load({"t": pa.table({"a": [1], "b": [1]})})
+    core = InclusionCore.load({"t": pa.table({"a": [1], "b": [1]})})
     with pytest.raises(DataError, match="no table 't'"):
         foreign_keys(core, {})
 

@@ -1,4 +1,4 @@
-"""Inclusions of several columns at the edges: exponentially many, a deadline, rows that are not there."""
+"""InclusionCore of several columns at the edges: exponentially many, a deadline, rows that are not there."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
 
 
 def test_three_hundred_alike_columns_end() -> None:
     table = pa.table({f"c{i}": pa.array([7] * 5) for i in range(300)})
-    core = Inclusions.load({"t": table}, Options(arity=4), most=300)
+    core = InclusionCore.load({"t": table}, DiscoveryOptions(arity=4), most=300)
     assert not core.complete
     assert len(core.rules()) > 300 * 299
 
 
 def test_the_deadline_ends_the_search_with_what_was_found() -> None:
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
-    core = Inclusions.load({"t": table}, Options(arity=3), Work.lasting(60))
+    core = InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work.lasting(60))
     assert core.complete and {len(rule.body.columns) for rule in core.rules()} == {1, 2, 3}
-    late = Inclusions.load({"t": table}, Options(arity=3), Work.lasting(-1))
+    late = InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work.lasting(-1))
     assert not late.complete and late.rules() == ()
-    restored = Inclusions.restore(late.unary.schemas, Options(arity=3, seed=late.options.seed), late.snapshot())
+    restored = InclusionCore.restore(
+        late.unary.schemas, DiscoveryOptions(arity=3, seed=late.options.seed), late.snapshot()
+    )
     assert not restored.complete and restored.rules() == ()
 
 
@@ -35,9 +37,11 @@ def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.Mon
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
     ticks = iter([0.0] * 8 + [9.0] * 100)
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
-    core = Inclusions.load({"t": table}, Options(arity=3), Work(5.0))
+    core = InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work(5.0))
     assert not core.complete and {len(rule.body.columns) for rule in core.rules()} == {1}
-    restored = Inclusions.restore(core.unary.schemas, Options(arity=3, seed=core.options.seed), core.snapshot())
+    restored = InclusionCore.restore(
+        core.unary.schemas, DiscoveryOptions(arity=3, seed=core.options.seed), core.snapshot()
+    )
     assert restored.rules() == core.rules() and not restored.complete
     restored.apply({"t": RowChanges(removed=table.slice(0, 1))}, lambda _: table.slice(1))
     assert {rule.values for rule in restored.rules()} == {1}
@@ -46,14 +50,14 @@ def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.Mon
 def test_progress_reaches_one() -> None:
     said: list[float] = []
     table = pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]})
-    Inclusions.load({"t": table}, Options(arity=3), Work(progress=lambda share, _: said.append(share)))
+    InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work(progress=lambda share, _: said.append(share)))
     assert said == sorted(said) and said[-1] == 1.0
 
 
 def test_rows_that_are_not_there_change_nothing() -> None:
     table = pa.table({"a": [1, 2], "b": [1, 2]})
     other = pa.table({"c": [1, 2], "d": [1, 2]})
-    core = Inclusions.load({"t": table, "u": other}, Options(arity=2))
+    core = InclusionCore.load({"t": table, "u": other}, DiscoveryOptions(arity=2))
     before = core.rules()
     with pytest.raises(ChangeError, match="never occur together"):
         core.apply({"t": RowChanges(removed=pa.table({"a": [1], "b": [2]}))}, lambda _: table)
@@ -67,7 +71,7 @@ def test_stale_columns_are_counted_anew() -> None:
     names = [f"c{i}" for i in range(8)]
     table = pa.table({name: [1, 2, 3] for name in names})
     breaking = pa.table({name: [10 + i] for i, name in enumerate(names)})
-    core = Inclusions.load({"t": table}, Options(arity=2))
+    core = InclusionCore.load({"t": table}, DiscoveryOptions(arity=2))
     first = core.rules()
     for _ in range(2):
         both = {"t": pa.concat_tables([table, breaking])}

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pytest
 
-from holdstrue.discovery.inclusions.nary import Inclusions
-from holdstrue.discovery.inclusions.ranking import foreign_keys
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.inclusions.foreign_keys import foreign_keys
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.report.relationships import MOST_COLUMNS, Reference, foreign_keys_svg, relationships_svg
 
 SPACE = {"svg": "http://www.w3.org/2000/svg"}
@@ -90,7 +90,7 @@ def test_found_foreign_keys() -> None:
         "visits": pa.table({"day": [1, 1, 2], "hour": [1, 2, 9], "n": [5, 6, 7]}),
         "slots": pa.table({"day": [1, 1, 2, 2], "hour": [1, 2, 1, 2]}),
     }
-    ranked = foreign_keys(Inclusions.load(tables, Options(arity=2, error=0.5)), tables)
+    ranked = foreign_keys(InclusionCore.load(tables, DiscoveryOptions(arity=2, error=0.5)), tables)
     picture = foreign_keys_svg({name: table.column_names for name, table in tables.items()}, ranked)
     assert "visits(day, hour) in slots(day, hour)" in picture
     assert "66.7%" in words(parsed(picture))

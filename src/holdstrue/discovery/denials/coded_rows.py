@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Snapshot
@@ -22,10 +22,10 @@ class CodedRows:
 
     Examples
     --------
-    >>> from holdstrue.discovery.denials.choice import choose_space
-    >>> from holdstrue.discovery.options import Options
+    >>> from holdstrue.discovery.denials.choose_space import choose_space
+    >>> from holdstrue.discovery.options import DiscoveryOptions
     >>> table = pa.table({"a": [3, 1, None]})
-    >>> rows = CodedRows(choose_space(table, Options()))
+    >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
     >>> rows.insert(table).tolist(), rows.live().tolist(), rows.known[0, :3].tolist()
     ([0, 1, 2], [0, 1, 2], [True, True, False])
     """

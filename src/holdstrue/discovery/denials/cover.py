@@ -1,7 +1,7 @@
 """The minimal denial constraints of a set of evidences, found by search and kept current.
 
 A denial constraint holds when every evidence lacks one of its atoms: it is a hitting set of what evidences
-lack. Search is MMCS (see `kernels.cover`). Evidences that come extend the constraints they contain, as in
+lack. Search is MMCS (see `kernels.hitting_sets`). Evidences that come extend the constraints they contain, as in
 IncDC (Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, Section 8). Evidences that go,
 which that paper leaves open, end the constraints that have an atom without a critical evidence left, and
 what is new lies inside an evidence that went, so that the search is cut off outside of them.
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import cover as kernels
-from holdstrue.kernels.approximate import search_approximate
+from holdstrue.kernels import hitting_sets as kernels
+from holdstrue.kernels.approximate_hitting_sets import search_approximate
 from holdstrue.rules.model import Op
 from holdstrue.typing import I64, U64
 
@@ -61,7 +61,7 @@ class CoverSearch:
         """All minimal sets; with `inside` only those that lie within one of these evidences.
 
         Without evidences the empty set is the only one: nothing was compared.
-        Complexity: O(atoms tried x evidences / 64), see `kernels.cover.search`.
+        Complexity: O(atoms tried x evidences / 64), see `kernels.hitting_sets.search`.
         """
         width = self._space.width
         if not evidences.shape[0]:
@@ -75,7 +75,7 @@ class CoverSearch:
     def approximate(self, evidences: U64, counts: I64, allowed: int, work: Work) -> Cover:
         """All minimal sets that evidences of at most `allowed` pairs in all contain.
 
-        Complexity: O(atoms tried x evidences), see `kernels.approximate`.
+        Complexity: O(atoms tried x evidences), see `kernels.approximate_hitting_sets`.
         """
         if int(counts.sum()) <= allowed:
             return Cover(np.zeros((1, self._space.width), dtype=np.uint64))

@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from holdstrue.discovery.denials.layout import Layout, Side
-from holdstrue.discovery.denials.predicates import Space
 from holdstrue.discovery.denials.ranks import Block, ranked, ranked_between
-from holdstrue.discovery.denials.tally import PairCounter, Tally
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.denials.word_counts import PairCounter, WordCounts
+from holdstrue.discovery.denials.word_layout import TileSide, WordLayout
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import outcome_words as kernels
 from holdstrue.typing import I64, U64, Mask
 
 TASK_PAIRS = 1 << 23
@@ -113,7 +113,7 @@ def tile_evidence(space: Space, t: tuple[I64, Mask], s: tuple[I64, Mask] | None 
 
 def merged(space: Space, parts: Sequence[tuple[U64, I64]]) -> tuple[U64, I64]:
     """The counts of several tiles as one. Complexity: O(distinct evidences of all parts)."""
-    tally = Tally(space.width)
+    tally = WordCounts(space.width)
     for words, counts in parts:
         tally.add(words, counts)
     return tally.words(), tally.counts()
@@ -141,7 +141,7 @@ def _rectangle(t_rows: int, s_rows: int) -> list[Span]:
     return [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows if s_rows else 0, step)]
 
 
-def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], work: Work) -> tuple[Tally, bool]:
+def _counted(layout: WordLayout, t: TileSide, s: TileSide, spans: list[Span], work: Work) -> tuple[WordCounts, bool]:
     """Work the tasks off in threads, each with a table of its own, and put the tables together."""
     tasks, lock, done = iter(spans), Lock(), [0]
     stopped: list[bool] = []
@@ -163,13 +163,13 @@ def _counted(layout: Layout, t: Side, s: Side, spans: list[Span], work: Work) ->
                 stopped.append(True)
         return counter
 
-    whole = Tally(layout.width)
+    whole = WordCounts(layout.width)
     for counter in work.each(counted, range(max(1, min(work.workers, len(spans))))):
         counter.into(whole)
     return whole, not stopped
 
 
-def _add_copies(layout: Layout, side: Side, tally: Tally) -> None:
+def _add_copies(layout: WordLayout, side: TileSide, tally: WordCounts) -> None:
     """Pairs of rows that are equal on all columns."""
     many = np.flatnonzero(side.weights > 1)
     words = np.empty((layout.width, many.size), dtype=np.uint64)
@@ -181,7 +181,7 @@ def _add_copies(layout: Layout, side: Side, tally: Tally) -> None:
     tally.add(np.ascontiguousarray(words.T), weights * (weights - 1) // 2, np.stack([many, many], axis=1))
 
 
-def _unpacked(layout: Layout, tally: Tally, t: Side, s: Side, complete: bool) -> Evidence:
+def _unpacked(layout: WordLayout, tally: WordCounts, t: TileSide, s: TileSide, complete: bool) -> Evidence:
     """Both orders of every pair, as sets of atoms, with slots for rows; nothing where some were not counted."""
     if not complete:
         return replace(no_evidence(layout.space), complete=False)
@@ -190,7 +190,7 @@ def _unpacked(layout: Layout, tally: Tally, t: Side, s: Side, complete: bool) ->
     if t is s and t.weights.size:
         same = np.flatnonzero(first[:, 0] == first[:, 1])
         pairs[same, 1] = t.copies[first[same, 0]]
-    whole = Tally(layout.space.width)
+    whole = WordCounts(layout.space.width)
     whole.add(layout.atoms(words, mirrored=False), counts, pairs)
     whole.add(layout.atoms(words, mirrored=True), counts, pairs[:, ::-1])
     return Evidence(whole.words(), whole.counts(), whole.first(), complete)

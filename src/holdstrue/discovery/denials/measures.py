@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.denials.predicates import Space
-from holdstrue.kernels import measures as kernels
+from holdstrue.discovery.denials.space import Space
+from holdstrue.kernels import closeness as kernels
 from holdstrue.rules.model import DC, Op, Predicate, columns_of
 from holdstrue.typing import I64, U64
 

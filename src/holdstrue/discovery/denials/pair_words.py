@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.layout import Layout
 from holdstrue.discovery.denials.ranks import ranked
-from holdstrue.discovery.denials.tally import Tally
+from holdstrue.discovery.denials.word_counts import WordCounts
+from holdstrue.discovery.denials.word_layout import WordLayout
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import outcome_words as kernels
 from holdstrue.typing import I64, U64
 
 
@@ -31,7 +31,7 @@ class PairWords:
         # codes compare as the values do: there is no need to rank them
         known = rows.known.copy()
         known[:, rows.size :] = True
-        self._layout = Layout(space, np.logical_not(known.all(axis=1)), 1 << 32)
+        self._layout = WordLayout(space, np.logical_not(known.all(axis=1)), 1 << 32)
         self._codes = rows.codes
         self._known = self._layout.known_lanes(known, "t"), self._layout.known_lanes(known, "s")
 
@@ -51,7 +51,7 @@ class PairWords:
     def distinct(self, t: I64, s: I64) -> tuple[U64, I64]:
         """The different sets of the pairs in both orders, each with a pair that has it."""
         packed = self._packed(t, s)
-        tally = Tally(self._layout.width)
+        tally = WordCounts(self._layout.width)
         numbers = tally.add(packed, np.ones(t.size, dtype=np.int64))
         first = np.empty(len(tally), dtype=np.int64)
         first[numbers[::-1]] = np.arange(t.size - 1, -1, -1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.discovery.denials.layout import Lanes, Layout, Side
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.denials.word_layout import TileSide, WordLayout
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import digest
-from holdstrue.kernels import ranks as kernels
-from holdstrue.typing import I64, Mask
+from holdstrue.kernels import landmarks as kernels
+from holdstrue.typing import I64, Lanes, Mask
 
 Block = tuple[I64, Mask, I64]
 """Codes and known values by column and row, and the rows' slots."""
@@ -25,7 +25,7 @@ _COPIES = 0.5
 
 def ranked(
     space: Space, codes: I64, known: Mask, slots: I64, work: Work, *, as_given: bool = False
-) -> tuple[Layout, Side]:
+) -> tuple[WordLayout, TileSide]:
     """Ranks for comparing a block with itself; equal rows as one, rows in an order that counts fast.
 
     With `as_given` every row stays in its place. Complexity: O(values log values).
@@ -45,11 +45,11 @@ def ranked(
         order, weights, copies = _arranged(space, ranks, known, slots)
         ranks, known, slots = ranks[:, order], known[:, order], slots[order]
     usable = _usable(space, known)
-    layout = Layout(space, np.logical_not(usable.all(axis=1)), int(ranks.max(initial=0)) + 1)
+    layout = WordLayout(space, np.logical_not(usable.all(axis=1)), int(ranks.max(initial=0)) + 1)
     return layout, _side(layout, ranks, usable, weights, slots, copies)
 
 
-def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side]:
+def ranked_between(space: Space, t: Block, s: Block) -> tuple[WordLayout, TileSide, TileSide]:
     """Ranks for comparing rows t with rows s only: by where codes of s lie among those of t.
 
     Complexity: O(values of s), O(values of s x log values of t) for ordered columns.
@@ -59,7 +59,7 @@ def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side
     # the lowest rank is left to NULL as a value
     top = 2 * max(marks.size for marks in landmarks.values()) + 2
     t_known, s_known = _usable(space, t[1]), _usable(space, s[1])
-    layout = Layout(space, np.logical_not(t_known.all(axis=1) & s_known.all(axis=1)), top + 1)
+    layout = WordLayout(space, np.logical_not(t_known.all(axis=1) & s_known.all(axis=1)), top + 1)
     lowest = layout.lowest
     sides = []
     for codes, known, slots in (t, s):
@@ -82,12 +82,12 @@ def ranked_between(space: Space, t: Block, s: Block) -> tuple[Layout, Side, Side
     hopes = layout.hopes(t_ranks, s_ranks, same=False)
     return (
         layout,
-        Side(t_ranks, t_lanes, hopes, none, t_slots, none),
-        Side(s_ranks, s_lanes, hopes[:, :0], none, s_slots, none),
+        TileSide(t_ranks, t_lanes, hopes, none, t_slots, none),
+        TileSide(s_ranks, s_lanes, hopes[:, :0], none, s_slots, none),
     )
 
 
-def _lanes(layout: Layout, known: Mask) -> tuple[Lanes, Lanes]:
+def _lanes(layout: WordLayout, known: Mask) -> tuple[Lanes, Lanes]:
     return layout.known_lanes(known, "t"), layout.known_lanes(known, "s")
 
 
@@ -105,11 +105,11 @@ def _usable(space: Space, known: Mask) -> Mask:
     return np.ones_like(known) if space.nulls == "equal" else known
 
 
-def _side(layout: Layout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> Side:
+def _side(layout: WordLayout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> TileSide:
     narrow: Lanes = (ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32)
     narrow = np.ascontiguousarray(narrow)
     hopes = layout.hopes(narrow, narrow, same=True)
-    return Side(narrow, _lanes(layout, known), hopes, weights, np.ascontiguousarray(slots), copies)
+    return TileSide(narrow, _lanes(layout, known), hopes, weights, np.ascontiguousarray(slots), copies)
 
 
 def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I64, I64]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
 from holdstrue.rules.model import Column, Op
 from holdstrue.typing import I64, U64
 

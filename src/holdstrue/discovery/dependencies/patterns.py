@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed, exact
 from holdstrue.discovery.work import Work
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
@@ -53,7 +53,7 @@ class Conditional:
 def conditional(
     codes: Codes,
     conditions: list[tuple[int, int]],
-    options: Options,
+    options: DiscoveryOptions,
     work: Work,
 ) -> tuple[list[Conditional], bool]:
     """All minimal dependencies under each of the conditions (column, code) that do not hold without; and if all

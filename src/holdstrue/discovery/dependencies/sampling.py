@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.validation import Partitions
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import partitions
@@ -28,7 +28,7 @@ MOST_EVIDENCE = 1 << 15
 """Sampling ends with this much evidence: random values would always show something new. Chosen, not tuned."""
 
 
-def sample(codes: Codes, parts: Partitions, evidence: Evidence, work: Work) -> None:
+def sample(codes: Codes, parts: Partitions, evidence: AgreeSets, work: Work) -> None:
     """Fill `evidence` from neighbouring rows. Complexity: O(columns^2 * pairs * windows) at most."""
     active = list(range(len(codes.names)))
     pairs = np.empty((max(1024, MOST_PAIRS * 32 // max(32, len(active))), 2), dtype=np.int32)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.cover import Cover, set_sizes
-from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
+from holdstrue.discovery.dependencies.left_sides import LeftSides, set_sizes
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.work import Work
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
@@ -32,12 +32,12 @@ DEEPER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @dataclass
-class Search:
+class LeftSideSearch:
     """The covers of all targets and the evidence they follow from."""
 
     codes: Codes
-    evidence: Evidence
-    covers: list[Cover]
+    agree_sets: AgreeSets
+    covers: list[LeftSides]
     extents: Extents
     max_lhs: int
     searched: int = 0
@@ -75,20 +75,20 @@ class Search:
         for cover in self.covers:
             cover.forget()
 
-    def renew(self, covers: list[Cover], work: Work) -> None:
+    def renew(self, covers: list[LeftSides], work: Work) -> None:
         """Build covers anew from all evidence, with left sides of the length that is searched now."""
         if not covers:
             return
-        known = self.evidence.by_size(self.evidence.known())
+        known = self.agree_sets.by_size(self.agree_sets.known())
 
         def one(number: int) -> None:
             cover = covers[number]
             stale = bool((cover.status == STALE).any())
-            cover.renew(self.evidence, known, self.length, self._room(cover), work, stale=stale)
+            cover.renew(self.agree_sets, known, self.length, self._room(cover), work, stale=stale)
 
         work.each(one, range(len(covers)))
 
-    def _room(self, cover: Cover) -> int:
+    def _room(self, cover: LeftSides) -> int:
         return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
 
     def settle(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
@@ -108,7 +108,7 @@ class Search:
             if not stale_first:
                 self.extents.note(sets[chosen], tested)
             failed = self._note(tested.broken, tested.done, chosen, owners)
-            fresh = self.evidence.add(self.codes.matrix, tested.pairs)
+            fresh = self.agree_sets.add(self.codes.matrix, tested.pairs)
             self.take(fresh, work)
             if work.over:
                 return False
@@ -116,19 +116,19 @@ class Search:
 
     def take(self, numbers: I64, work: Work) -> None:
         """Bring new evidence into the covers it concerns."""
-        numbers = self.evidence.by_size(numbers)
+        numbers = self.agree_sets.by_size(numbers)
 
         def one(number: int) -> None:
             cover = self.covers[number]
             if cover.settled:
-                cover.extend(self.evidence, numbers, self.length, self._room(cover), work)
+                cover.extend(self.agree_sets, numbers, self.length, self._room(cover), work)
 
         if numbers.size:
             work.each(one, range(len(self.covers)))
 
-    def _candidates(self, kind: int) -> tuple[U64, U64, list[tuple[Cover, I64, I64]]]:
+    def _candidates(self, kind: int) -> tuple[U64, U64, list[tuple[LeftSides, I64, I64]]]:
         """The shortest left sides of this kind, each once with its targets; and for each cover which are its own."""
-        picked: list[tuple[Cover, I64]] = []
+        picked: list[tuple[LeftSides, I64]] = []
         shortest = 1 << 30
         for cover in self.covers:
             places = np.flatnonzero(cover.status == kind)
@@ -136,7 +136,7 @@ class Search:
                 lengths = set_sizes(cover.sets[places])
                 shortest = min(shortest, int(lengths.min())) if kind == OPEN else shortest
                 picked.append((cover, places))
-        words = self.evidence.words
+        words = self.agree_sets.words
         if not picked:
             return np.empty((0, words), dtype=np.uint64), np.empty((0, words), dtype=np.uint64), []
         if kind == OPEN:
@@ -153,7 +153,7 @@ class Search:
             owners.append((cover, places, lines))
         return distinct, wanted, owners
 
-    def _note(self, broken: U64, done: Mask, chosen: I64, owners: list[tuple[Cover, I64, I64]]) -> int:
+    def _note(self, broken: U64, done: Mask, chosen: I64, owners: list[tuple[LeftSides, I64, I64]]) -> int:
         """Mark left sides that passed; returns how many of those tested failed."""
         for cover, places, lines in owners:
             mine = lines < chosen.size

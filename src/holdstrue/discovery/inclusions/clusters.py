@@ -5,7 +5,7 @@ values)` stands for each cluster, the generator maps a value to its frequencies 
 rows are *merged* (Definition 4.4), removed ones *extracted* (4.8): a value's cluster gains the
 attributes that it came to and loses those whose frequency fell to zero. A is included in B when every
 cluster with A has B (Lemma 4.2). The paper's caches save look-ups in a database and are not needed.
-Memory: 4 bytes a value beside `values.py`; a cluster 44 bytes and its bits.
+Memory: 4 bytes a value beside `counted_values.py`; a cluster 44 bytes and its bits.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.discovery.inclusions.sharded import Sharded
-from holdstrue.discovery.inclusions.tally import Column, Tally
-from holdstrue.discovery.inclusions.values import COMPACT_FROM, Values, words_for
+from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values, words_for
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
+from holdstrue.discovery.inclusions.value_shards import ValueShards
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.kernels import digest
-from holdstrue.kernels import inclusions as kernels
+from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask
 
 _CHUNK = 1 << 18
 """Values whose sets are looked at together while loading. Chosen, not tuned."""
 
 
-class Clusters(Sharded):
+class Clusters(ValueShards):
     """Counted values, the cluster of each, and one record a cluster."""
 
     def __init__(self, attributes: int, shards: int = 1) -> None:
@@ -40,7 +40,7 @@ class Clusters(Sharded):
         self._sizes = np.zeros(16, dtype=np.int64)
         self._included: Mask | None = None
 
-    def load(self, columns: Iterable[Column]) -> None:
+    def load(self, columns: Iterable[ValueCounts]) -> None:
         """Take in the values of all attributes, into an empty structure. Complexity: O(values)."""
         with ThreadPoolExecutor() as pool:
             for column in columns:
@@ -55,7 +55,7 @@ class Clusters(Sharded):
                 np.add.at(self._sizes, cids, 1)
         self._included = None
 
-    def apply(self, tally: Tally) -> None:
+    def apply(self, tally: NetChanges) -> None:
         """Merge and extract net changes, all or none. Complexity: O(attributes that hold the changed values)."""
         parts = tally.split(len(self.shards))
         numbered = [values.number(part) for values, part in zip(self.shards, parts, strict=True)]

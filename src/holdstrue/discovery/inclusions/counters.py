@@ -5,7 +5,7 @@ difference is `missing[A, B]`, so partial inclusions cost nothing more. Where pa
 (see `clusters.py`), a counter changes only when an attribute gains or loses a value, in as many steps
 as attributes hold that value. Values lie in shards by the upper bits of their digest; shards know
 nothing of each other, and what one says of a batch is a matrix of changes, added to the counters.
-Memory: see `values.py`; 8 bytes a pair of attributes.
+Memory: see `counted_values.py`; 8 bytes a pair of attributes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from holdstrue.discovery.inclusions.sharded import Sharded
-from holdstrue.discovery.inclusions.tally import Column, Tally
-from holdstrue.discovery.inclusions.values import Values
+from holdstrue.discovery.inclusions.counted_values import Values
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
+from holdstrue.discovery.inclusions.value_shards import ValueShards
 from holdstrue.index.numbering import Snapshot
 from holdstrue.typing import I64, Mask
 
@@ -25,14 +25,14 @@ SHARDS = 8
 """Shards of a structure in one process: a table doubles in eighths. Chosen, not tuned."""
 
 
-class Counters(Sharded):
+class Counters(ValueShards):
     """Counted values in shards and the counters over pairs of attributes."""
 
     def __init__(self, attributes: int, shards: int = SHARDS) -> None:
         super().__init__(attributes, shards)
         self._shared = self._zeros()
 
-    def load(self, columns: Iterable[Column]) -> None:
+    def load(self, columns: Iterable[ValueCounts]) -> None:
         """Take in the values of attributes that hold none yet. Complexity: O(values)."""
         fresh: list[int] = []
         with ThreadPoolExecutor() as pool:
@@ -64,12 +64,12 @@ class Counters(Sharded):
         for values in self.shards:
             values.extend(attributes)
 
-    def check(self, tally: Tally) -> None:
+    def check(self, tally: NetChanges) -> None:
         """Refuse changes that `apply` would refuse. Complexity: O(attributes that hold the changed values)."""
         for values, part in zip(self.shards, tally.split(len(self.shards)), strict=True):
             values.number(part)
 
-    def apply(self, tally: Tally) -> None:
+    def apply(self, tally: NetChanges) -> None:
         """Take in net changes, all or none. Complexity: O(attributes that hold the changed values)."""
         parts = tally.split(len(self.shards))
         numbered = [values.number(part) for values, part in zip(self.shards, parts, strict=True)]
@@ -104,7 +104,7 @@ Shares = tuple[I64, I64, I64]
 """Pairs of attributes, left and right, and by how much their counters change: all that leaves a shard."""
 
 
-def filled(values: Values, columns: Iterable[Column], attributes: int) -> Shares:
+def filled(values: Values, columns: Iterable[ValueCounts], attributes: int) -> Shares:
     """Load one empty shard alone with its part of every column: what it adds to the counters."""
     for column in columns:
         values.insert(column)
@@ -114,7 +114,7 @@ def filled(values: Values, columns: Iterable[Column], attributes: int) -> Shares
     return _shares(change)
 
 
-def shifted(values: Values, tally: Tally, attributes: int) -> Shares:
+def shifted(values: Values, tally: NetChanges, attributes: int) -> Shares:
     """Apply a batch to one shard alone; added up over shards it is what `Counters.apply` does to its counters."""
     change = np.zeros((attributes, attributes), dtype=np.int64)
     values.shift(values.number(tally), tally, change)

@@ -1,4 +1,4 @@
-"""Inclusions in a state directory: the values' arrays shard by shard, mapped when opened, and a log of batches.
+"""InclusionCore in a state directory: the values' arrays shard by shard, mapped when opened, and a log of batches.
 
 A batch appends one run, its net counts, and commits. Once the log holds a sixteenth of the values, the
 shards are written anew one after the other and mapped again, so that memory holds what batches touched
@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.found import Turnover
+from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes
-from holdstrue.discovery.inclusions.tally import Tally
+from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 from holdstrue.errors import StateError
 from holdstrue.index.numbering import Snapshot, nested
@@ -84,7 +84,7 @@ class DurableInclusions:
             core.structure.apply(_read(store, RunFile.of(data)))
         return DurableInclusions(store, core, manifest)
 
-    def apply(self, changes: Changes) -> Turnover:
+    def apply(self, changes: Changes) -> RuleTurnover:
         """Apply a batch and make it durable. Complexity: O(cells of the batch), amortised."""
         counted = self.core.tally(changes)
         turnover = self.core.apply_tally(counted)
@@ -129,6 +129,6 @@ def _arrays(store: Store, manifest: Mapping[str, Any]) -> Snapshot:
     return arrays
 
 
-def _read(store: Store, file: RunFile) -> Tally:
+def _read(store: Store, file: RunFile) -> NetChanges:
     [table] = store.read_tables(file)
-    return Tally.of(table)
+    return NetChanges.of(table)

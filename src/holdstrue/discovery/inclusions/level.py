@@ -1,4 +1,4 @@
-"""Inclusions of one arity: the candidates, and counted digests of the tuples that they speak of."""
+"""InclusionCore of one arity: the candidates, and counted digests of the tuples that they speak of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdstrue.discovery.inclusions.attributes import Attribute, Changes, Conten
 from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
-from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.work import Work
@@ -65,7 +65,7 @@ class Level:
         self._counters.extend(len(self.attributes))
         self._counters.load(self._columns(fresh, tables, work))
 
-    def _columns(self, fresh: list[Attribute], tables: Tables, work: Work) -> Iterator[Column]:
+    def _columns(self, fresh: list[Attribute], tables: Tables, work: Work) -> Iterator[ValueCounts]:
         for name in dict.fromkeys(attribute.table for attribute in fresh):
             contents = Contents(tables(name), self._compare, self._seed)
             for attribute in fresh:
@@ -73,7 +73,7 @@ class Level:
                     work.require_time()
                     yield distinct(self.attributes[attribute], [contents.of(attribute.columns)])
 
-    def tally(self, changes: Changes) -> Tally:
+    def tally(self, changes: Changes) -> NetChanges:
         """What a batch changes of the counted tuples; refuses to remove tuples that are not there."""
         parts = []
         for name, change in changes.items():
@@ -89,7 +89,7 @@ class Level:
         self._counters.check(counted)
         return counted
 
-    def apply(self, counted: Tally) -> None:
+    def apply(self, counted: NetChanges) -> None:
         """Take in what a batch changes. Complexity: O(attributes that hold the changed tuples)."""
         self._counters.apply(counted)
 

@@ -1,4 +1,4 @@
-"""Inclusions between single columns of any number of tables, found from scratch and kept current (paper 004).
+"""InclusionCore between single columns of any number of tables, found from scratch and kept current (paper 004).
 
 The paper keeps attribute clusters (`clusters.py`); the default here are counters of shared values
 (`counters.py`). Microseconds of CPU an inserted row of twelve columns, counters / clusters, a million values:
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.seed import Seed
-from holdstrue.discovery.found import Died, Turnover
+from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import (
     Attribute,
     Changes,
@@ -30,9 +30,9 @@ from holdstrue.discovery.inclusions.attributes import (
 )
 from holdstrue.discovery.inclusions.clusters import Clusters
 from holdstrue.discovery.inclusions.contents import Compare, contents_of
+from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.counters import SHARDS, Counters
-from holdstrue.discovery.inclusions.tally import Column, Tally, distinct, tally
-from holdstrue.discovery.inclusions.values import LackingError
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.work import Work
@@ -117,11 +117,11 @@ class UnaryInclusions:
         core.structure.load(core._columns(tables, work or Work()))
         return core
 
-    def _columns(self, tables: Mapping[str, pa.Table], work: Work) -> Iterator[Column]:
+    def _columns(self, tables: Mapping[str, pa.Table], work: Work) -> Iterator[ValueCounts]:
         cells = {name: table.num_rows for name, table in tables.items()}
         total, done = sum(cells[attribute.table] for attribute in self.attributes), 0
 
-        def count(number: int) -> Column | None:
+        def count(number: int) -> ValueCounts | None:
             if work.over:
                 return None
             attribute = self.attributes[number]
@@ -144,7 +144,7 @@ class UnaryInclusions:
         """Whether every column was looked at."""
         return bool(self.loaded.all())
 
-    def tally(self, changes: Changes) -> Tally:
+    def tally(self, changes: Changes) -> NetChanges:
         """What a batch changes, as net counts: all that `apply` needs to know of it. Complexity: O(cells)."""
         parts = []
         for name, change in changes.items():
@@ -159,7 +159,7 @@ class UnaryInclusions:
                 ]
         return tally(parts, len(self.attributes))
 
-    def apply(self, changes: Changes) -> Turnover:
+    def apply(self, changes: Changes) -> RuleTurnover:
         """Take in the rows that go and come, of any tables, together; all or none.
 
         Complexity: O(cells of the batch + attributes that hold the changed values), whatever the size of
@@ -167,7 +167,7 @@ class UnaryInclusions:
         """
         return self.apply_tally(self.tally(changes))
 
-    def apply_tally(self, changes: Tally, error: Proportion = 0.0, measure: Measure = "pairs") -> Turnover:
+    def apply_tally(self, changes: NetChanges, error: Proportion = 0.0, measure: Measure = "pairs") -> RuleTurnover:
         """The same for changes that were counted before, as in the log of a state."""
         before = self.held(error, measure)
         try:
@@ -181,7 +181,7 @@ class UnaryInclusions:
             ) from lacking
         after = self.held(error, measure)
         died, born = self.pairs(before & ~after), self.pairs(after & ~before)
-        return Turnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
+        return RuleTurnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
 
     def held(self, error: Proportion = 0.0, measure: Measure = "pairs") -> Mask:
         """`[A, B]`: B lacks no more than this share of A's distinct values, or of its rows with a value.

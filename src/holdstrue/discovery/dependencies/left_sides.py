@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.discovery.dependencies.evidence import Outcomes
+from holdstrue.discovery.dependencies.agree_sets import Outcomes
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import room
 from holdstrue.kernels import antichains
@@ -19,7 +19,7 @@ BUDGET = 20_000_000
 """Comparisons between two looks at the clock, less than a tenth of a second. Chosen, not tuned."""
 
 
-class Cover:
+class LeftSides:
     """An antichain of left sides of one target, each open, stale or known to hold."""
 
     def __init__(self, target: int, columns: int) -> None:
@@ -86,7 +86,7 @@ class Cover:
         False when time or room ran out; then left sides of which something is known are all that is kept.
         """
         before = self.sets[self.status != OPEN].copy()
-        fresh = Cover.__new__(Cover)
+        fresh = LeftSides.__new__(LeftSides)
         fresh.__dict__.update(self.__dict__)
         fresh._sets, fresh._status = np.zeros_like(self._sets), np.zeros_like(self._status)
         fresh._used, fresh.cut, fresh.settled = 1, False, True

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.limits import NO_LIMIT, within
-from holdstrue.discovery.dependencies.near_misses import near_misses, suspects
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
+from holdstrue.discovery.dependencies.near_dependencies import near_misses, suspects
 from holdstrue.discovery.dependencies.ranking import Dependency, body_of, judged, profiles
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.found import Died, NearMiss, Turnover
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -32,12 +32,12 @@ class ApproximateCore:
     Examples
     --------
     >>> table = pa.table({"zip": [1, 1, 1, 1, 2, 2, 2], "city": ["A", "A", "A", "B", "C", "C", "C"]})
-    >>> core = ApproximateCore.load(table, Options(kinds=("fd",), error=0.15, measure="rows"))
+    >>> core = ApproximateCore.load(table, DiscoveryOptions(kinds=("fd",), error=0.15, measure="rows"))
     >>> [(rule.body.lhs, rule.body.rhs, round(rule.error, 3)) for rule in core.rules()]
     [(('zip',), ('city',), 0.143), (('city',), ('zip',), 0.0)]
     """
 
-    def __init__(self, schema: pa.Schema, options: Options) -> None:
+    def __init__(self, schema: pa.Schema, options: DiscoveryOptions) -> None:
         self.options, self._schema = options, schema
         self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
@@ -51,7 +51,7 @@ class ApproximateCore:
         self.complete = False
 
     @classmethod
-    def load(cls, table: pa.Table, options: Options, work: Work | None = None) -> ApproximateCore:
+    def load(cls, table: pa.Table, options: DiscoveryOptions, work: Work | None = None) -> ApproximateCore:
         """Find all minimal keys and FDs within `options.error`; at the deadline it ends with what was found."""
         core = cls(table.schema, options)
         work = work or core._work
@@ -85,7 +85,7 @@ class ApproximateCore:
     def _body(self, target: int, line: U64) -> Body:
         return body_of(target, line, self.names)
 
-    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
         work = work or self._work
         before = {
@@ -99,7 +99,7 @@ class ApproximateCore:
         after = self.bodies()
         gone = [body for body in before if body not in set(after)]
         died = tuple(Died(body, self._witness(*before[body])) for body in gone)
-        return Turnover(died, tuple(body for body in after if body not in before))
+        return RuleTurnover(died, tuple(body for body in after if body not in before))
 
     def _witness(self, target: int, line: U64) -> tuple[int, ...]:
         """Slots of two rows that break a dependency which breaks too often now; none where a shorter one took over."""
@@ -154,7 +154,7 @@ class ApproximateCore:
         return nested("codes", self.codes.snapshot()) | found | {"complete": np.array([self.complete])}
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> ApproximateCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> ApproximateCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
         core.codes.restore(unnested("codes", arrays))

@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.cover import Cover
-from holdstrue.discovery.dependencies.evidence import Evidence
 from holdstrue.discovery.dependencies.extents import Extents
-from holdstrue.discovery.dependencies.near_misses import near_misses
+from holdstrue.discovery.dependencies.left_sides import LeftSides
+from holdstrue.discovery.dependencies.near_dependencies import near_misses
 from holdstrue.discovery.dependencies.ranking import Dependency, body_of, judged, profiles
 from holdstrue.discovery.dependencies.sampling import sample
-from holdstrue.discovery.dependencies.search import Search
+from holdstrue.discovery.dependencies.search import LeftSideSearch
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.found import Died, NearMiss, Turnover
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
@@ -41,7 +41,7 @@ class DependencyCore:
     (FD(lhs=('zip',), rhs=('city',)), (2, 3))
     """
 
-    def __init__(self, schema: pa.Schema, options: Options) -> None:
+    def __init__(self, schema: pa.Schema, options: DiscoveryOptions) -> None:
         if options.error:
             raise ValueError("rules with an error are found by ApproximateCore")
         self.options = options
@@ -51,26 +51,26 @@ class DependencyCore:
         targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
         self._work = Work(threads=options.threads)
         longest = many if options.max_lhs is None else min(many, options.max_lhs)
-        covers = [Cover(target, many) for target in targets]
-        self._search = Search(self.codes, Evidence(many), covers, Extents(), longest)
+        covers = [LeftSides(target, many) for target in targets]
+        self._search = LeftSideSearch(self.codes, AgreeSets(many), covers, Extents(), longest)
         self._schema = schema
         self.complete = False
 
     @classmethod
-    def load(cls, table: pa.Table, options: Options | None = None, work: Work | None = None) -> DependencyCore:
+    def load(cls, table: pa.Table, options: DiscoveryOptions | None = None, work: Work | None = None) -> DependencyCore:
         """Find all minimal keys and FDs of a table.
 
         At the deadline it ends with what was found, and `complete` is False.
         """
-        core = cls(table.schema, options or Options())
+        core = cls(table.schema, options or DiscoveryOptions())
         work = work or core._work
         core.codes.append(core.codes.encode(table, work))
         work.tell(0.05, "columns coded")
         parts = Partitions(core.codes)
         parts.ranked(work)
-        sample(core.codes, parts, core._search.evidence, work)
+        sample(core.codes, parts, core._search.agree_sets, work)
         work.tell(0.1, "rows sampled")
-        core._search.take(core._search.evidence.known(), work)
+        core._search.take(core._search.agree_sets.known(), work)
         core.complete = core._search.deepen(parts, parts, work.part(0.1, 0.9))
         return core
 
@@ -79,7 +79,7 @@ class DependencyCore:
         """All rules with left sides (keys) of up to this many columns were found, also when not `complete`."""
         return self._search.searched
 
-    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out by slot, add others; what became of the rules.
 
         Complexity: O(rows) for every column to find the groups of new rows, then O(rows in these groups);
@@ -94,10 +94,10 @@ class DependencyCore:
         gone[places] = True
         gone_codes = codes.matrix[:, places]
         codes.remove(places)
-        lost = search.evidence.remove(gone) if places.size else np.empty(0, dtype=np.int64)
+        lost = search.agree_sets.remove(gone) if places.size else np.empty(0, dtype=np.int64)
         moved = codes.compact()
         if moved is not None:
-            search.evidence.move(moved)
+            search.agree_sets.move(moved)
         fresh = codes.used
         codes.append(fresh_codes)
         if added.num_rows:
@@ -109,13 +109,13 @@ class DependencyCore:
         self._mend(lost, whole, work)
         self.complete = search.deepen(whole, touched, work)
         turnover = self._turnover(before)
-        search.evidence.compact()
+        search.agree_sets.compact()
         return turnover
 
     def _mend(self, lost: I64, whole: Partitions, work: Work) -> None:
         """Look for other pairs where those are gone that showed a dependency not to hold; renew covers without."""
         search = self._search
-        evidence = search.evidence
+        evidence = search.agree_sets
         if lost.size == 0:
             return
         targets = np.zeros(evidence.words, dtype=np.uint64)
@@ -132,7 +132,7 @@ class DependencyCore:
         renewed = [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))]
         search.renew(renewed, work)
 
-    def _turnover(self, before: dict[int, U64]) -> Turnover:
+    def _turnover(self, before: dict[int, U64]) -> RuleTurnover:
         died: list[Died] = []
         born: list[Body] = []
         for cover in self._search.covers:
@@ -141,11 +141,11 @@ class DependencyCore:
                 if self._shown(target, line):
                     died.append(Died(self._body(target, line), self._witness(target, line)))
             born += [self._body(target, line) for line in _missing(held, before[target]) if self._shown(target, line)]
-        return Turnover(tuple(died), tuple(born))
+        return RuleTurnover(tuple(died), tuple(born))
 
     def _witness(self, target: int, line: U64) -> tuple[int, ...]:
         """Slots of two rows that break a dependency; none when it holds."""
-        evidence = self._search.evidence
+        evidence = self._search.agree_sets
         numbers = evidence.against(evidence.known(), target)
         breaking = numbers[((evidence.agree[numbers] & line) == line).all(axis=1)]
         if breaking.size == 0:
@@ -162,7 +162,7 @@ class DependencyCore:
         """The left sides that hold, and their targets."""
         search = self._search
         parts = [(cover.target, cover.holding()) for cover in search.covers]
-        lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.evidence.words), dtype=np.uint64)])
+        lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.agree_sets.words), dtype=np.uint64)])
         targets = np.concatenate([np.full(len(sets), target) for target, sets in parts] or [np.empty(0)])
         targets = targets.astype(np.int64)
         shown = (targets < len(self.names)) | lines.any(axis=1)
@@ -203,26 +203,26 @@ class DependencyCore:
         """Memory held."""
         return (
             self.codes.size_bytes()
-            + self._search.evidence.size_bytes()
+            + self._search.agree_sets.size_bytes()
             + sum(cover.sets.nbytes + cover.status.nbytes for cover in self._search.covers)
         )
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        arrays = nested("codes", self.codes.snapshot()) | nested("evidence", self._search.evidence.snapshot())
+        arrays = nested("codes", self.codes.snapshot()) | nested("evidence", self._search.agree_sets.snapshot())
         for cover in self._search.covers:
             arrays |= nested(f"cover{cover.target}", cover.snapshot())
-        arrays |= nested("extents", self._search.extents.snapshot(self._search.evidence.words))
+        arrays |= nested("extents", self._search.extents.snapshot(self._search.agree_sets.words))
         return arrays | {
             "progress": np.array([self._search.searched, self._search.length, self.complete], dtype=np.int64)
         }
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> DependencyCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> DependencyCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
         core.codes.restore(unnested("codes", arrays))
-        core._search.evidence.restore(unnested("evidence", arrays))
+        core._search.agree_sets.restore(unnested("evidence", arrays))
         for cover in core._search.covers:
             cover.restore(unnested(f"cover{cover.target}", arrays))
         core._search.extents.restore(unnested("extents", arrays))

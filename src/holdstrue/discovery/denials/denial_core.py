@@ -6,19 +6,19 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.denials.bitsets import without
-from holdstrue.discovery.denials.choice import choose_space, space_from
+from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
+from holdstrue.discovery.denials.canonical import shown
+from holdstrue.discovery.denials.choose_space import choose_space, space_from
+from holdstrue.discovery.denials.choose_way import Method, chosen_way, estimate
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.counting import CountingWay, Outcome
+from holdstrue.discovery.denials.counting_way import CountingWay, CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
 from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
-from holdstrue.discovery.denials.near_misses import near_misses
-from holdstrue.discovery.denials.predicates import Space
-from holdstrue.discovery.denials.probing import ProbingWay, Verifier
-from holdstrue.discovery.denials.scanning import breaking_pairs
-from holdstrue.discovery.denials.showing import shown
-from holdstrue.discovery.denials.way_choice import Method, chosen_way, estimate
-from holdstrue.discovery.found import Died, NearMiss, Turnover
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.near_denials import near_misses
+from holdstrue.discovery.denials.probing_way import ProbingWay, Verifier
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -51,7 +51,7 @@ class DenialCore:
     """
 
     def __init__(
-        self, space: Space, options: Options, *, method: Method | None = None, most_rules: int = MOST_RULES
+        self, space: Space, options: DiscoveryOptions, *, method: Method | None = None, most_rules: int = MOST_RULES
     ) -> None:
         self.space = space
         self.options = options
@@ -66,7 +66,7 @@ class DenialCore:
     def load(
         cls,
         table: pa.Table,
-        options: Options | None = None,
+        options: DiscoveryOptions | None = None,
         work: Work | None = None,
         *,
         space: Space | None = None,
@@ -94,7 +94,7 @@ class DenialCore:
 
         Complexity: O(rows^2 x comparisons / lanes of a vector) with counted evidences.
         """
-        options = options or Options()
+        options = options or DiscoveryOptions()
         core = cls(space or choose_space(table, options), options, method=method, most_rules=most_rules)
         method, reason = chosen_way(table.num_rows, options, method)
         core._reasons = [reason]
@@ -118,7 +118,7 @@ class DenialCore:
         """The way in use."""
         return self._way.method
 
-    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out (by slot) and put rows in; returns the rules that this ended and made.
 
         Runtime complexity: O(rows of the batch x rows) comparisons with counted evidences; with indexes
@@ -206,16 +206,16 @@ class DenialCore:
             spread.append(float(codes.max()) - float(codes.min()) + 1 if whole else 1.0)
         return ColumnFacts(tuple(domain.kind == "float" for domain in self.space.domains), tuple(spread))
 
-    def _turnover(self, before: U64, outcome: Outcome, work: Work) -> Turnover:
+    def _turnover(self, before: U64, outcome: CoverUpdate, work: Work) -> RuleTurnover:
         after = shown(self.space, self._cover.sets)
         died, born = without(before, after), without(after, before)
         witnesses = self._witnesses(died, outcome, work)
-        return Turnover(
+        return RuleTurnover(
             tuple(Died(self.space.body(mask), pair) for mask, pair in zip(died, witnesses, strict=True)),
             tuple(self.space.body(mask) for mask in born),
         )
 
-    def _witnesses(self, died: U64, outcome: Outcome, work: Work) -> list[tuple[int, ...]]:
+    def _witnesses(self, died: U64, outcome: CoverUpdate, work: Work) -> list[tuple[int, ...]]:
         """A pair that breaks each rule, from the batch's own pairs; none where it still holds."""
         place = violated(died, outcome.words) if died.shape[0] else np.zeros(0, dtype=np.int64)
         pairs: list[tuple[int, ...]] = [tuple(outcome.pairs[e].tolist()) if e >= 0 else () for e in place.tolist()]
@@ -255,7 +255,7 @@ class DenialCore:
     def restore(
         cls,
         schema: pa.Schema,
-        options: Options,
+        options: DiscoveryOptions,
         arrays: Snapshot,
         *,
         verifier: Verifier | None = None,

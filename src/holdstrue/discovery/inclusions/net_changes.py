@@ -15,12 +15,12 @@ from holdstrue.data.buffers import numbers
 from holdstrue.discovery.inclusions.contents import Content
 from holdstrue.index.arrays import room
 from holdstrue.index.numbering import Numbering
-from holdstrue.kernels import inclusions as kernels
+from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask
 
 
 @dataclass(frozen=True)
-class Column:
+class ValueCounts:
     """The distinct values of one attribute with their counts, as a table is loaded."""
 
     attribute: int
@@ -28,16 +28,16 @@ class Column:
     lo: U64
     counts: I32
 
-    def split(self, shards: int) -> list[Column]:
+    def split(self, shards: int) -> list[ValueCounts]:
         """The values of every shard. Complexity: O(values)."""
         return [
-            Column(self.attribute, self.hi[rows], self.lo[rows], self.counts[rows])
+            ValueCounts(self.attribute, self.hi[rows], self.lo[rows], self.counts[rows])
             for rows in _rows_by_shard(self.hi, shards)
         ]
 
 
 @dataclass(frozen=True)
-class Tally:
+class NetChanges:
     """Net changes grouped by value: group g changes `attributes[offsets[g]:offsets[g + 1]]` by `nets` there."""
 
     hi: U64
@@ -64,16 +64,16 @@ class Tally:
         )
 
     @staticmethod
-    def of(table: pa.Table) -> Tally:
+    def of(table: pa.Table) -> NetChanges:
         """From the rows of `to_table`, those of a value together."""
         hi, lo = (_numbers(table, name, np.uint64) for name in ("hi", "lo"))
         first = np.ones(hi.size, dtype=np.bool_)
         first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
         starts = np.flatnonzero(first)
         attributes, nets = (_numbers(table, name, np.int32) for name in ("attribute", "net"))
-        return Tally(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
+        return NetChanges(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
 
-    def split(self, shards: int) -> list[Tally]:
+    def split(self, shards: int) -> list[NetChanges]:
         """The values of every shard. Complexity: O(changes)."""
         if shards == 1:
             return [self]
@@ -83,7 +83,9 @@ class Tally:
             taken = sizes[rows]
             offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(taken)))
             entries = np.repeat(self.offsets[rows] - offsets[:-1], taken) + np.arange(offsets[-1])
-            parts.append(Tally(self.hi[rows], self.lo[rows], offsets, self.attributes[entries], self.nets[entries]))
+            parts.append(
+                NetChanges(self.hi[rows], self.lo[rows], offsets, self.attributes[entries], self.nets[entries])
+            )
         return parts
 
 
@@ -108,7 +110,7 @@ def _rows_by_shard(hi: U64, shards: int) -> list[I64] | list[slice]:
     return [order[a:b] for a, b in pairwise(edges.tolist())]
 
 
-def distinct(attribute: int, parts: Iterable[Content]) -> Column:
+def distinct(attribute: int, parts: Iterable[Content]) -> ValueCounts:
     """The distinct values of a column, given in parts, and how often each occurs. Complexity: O(rows)."""
     numbering = Numbering()
     counts = np.zeros(64, dtype=np.int32)
@@ -116,10 +118,10 @@ def distinct(attribute: int, parts: Iterable[Content]) -> Column:
         found = numbering.assign(content.hi, content.lo, content.mask())
         counts = room(counts, len(numbering), fill=0)
         kernels.count_numbers(found, counts)
-    return Column(attribute, *numbering.keys(), counts[: len(numbering)])
+    return ValueCounts(attribute, *numbering.keys(), counts[: len(numbering)])
 
 
-def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> Tally:
+def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> NetChanges:
     """Net changes of `(attribute, values, +1 or -1)`; what is taken and given back the same cancels.
 
     Complexity: O(values).
@@ -134,7 +136,7 @@ def tally(parts: Sequence[tuple[int, Content, int]], attributes: int) -> Tally:
     return net(hi, lo, member, owner, steps, attributes)
 
 
-def net(hi: U64, lo: U64, member: Mask, owner: I32, steps: I32, attributes: int) -> Tally:
+def net(hi: U64, lo: U64, member: Mask, owner: I32, steps: I32, attributes: int) -> NetChanges:
     """Net changes of entries `(value, attribute, step)`, each given by one place of the arrays."""
     numbering = Numbering()
     groups = numbering.assign(hi, lo, member)
@@ -146,4 +148,4 @@ def net(hi: U64, lo: U64, member: Mask, owner: I32, steps: I32, attributes: int)
     used = kernels.net_changes(groups, owner, steps, starts, delta, offsets, out)
     changed = np.flatnonzero(np.diff(offsets))
     kept = np.append(offsets[changed], used)
-    return Tally(key_hi[changed], key_lo[changed], kept, out[0, :used].copy(), out[1, :used].copy())
+    return NetChanges(key_hi[changed], key_lo[changed], kept, out[0, :used].copy(), out[1, :used].copy())

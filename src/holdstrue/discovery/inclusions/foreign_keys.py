@@ -1,4 +1,4 @@
-"""Inclusions ranked by how much they look like foreign keys.
+"""InclusionCore ranked by how much they look like foreign keys.
 
 Each gets a score in [0, 1]:
 
@@ -36,7 +36,7 @@ from holdstrue.data.buffers import known, numbers, plain
 from holdstrue.data.content import doubles, limbs, whole_numbers
 from holdstrue.data.values import CLOCKS, PER_SECOND, family_of
 from holdstrue.discovery.inclusions.attributes import Attribute
-from holdstrue.discovery.inclusions.nary import Inclusions
+from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.inclusions.unary import FoundInclusion
 from holdstrue.errors import DataError
 from holdstrue.rules.model import Inclusion
@@ -71,7 +71,7 @@ class ForeignKey:
         return self.fit * (0.1 + 0.9 * self.key) * (0.5 + 0.5 * rest)
 
 
-def foreign_keys(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
+def foreign_keys(core: InclusionCore, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
     """What looks like foreign keys, best first: of those that are parts of one another only the best.
 
     Columns without values refer to nothing. `tables` are those of the core, as they are now.
@@ -81,7 +81,7 @@ def foreign_keys(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[Fore
     return tuple(sorted(chosen, key=_by_score))
 
 
-def ranked(core: Inclusions, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
+def ranked(core: InclusionCore, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
     """All found inclusions, best first. Complexity: O(rows + values + inclusions)."""
     counted = _Counted(core)
     ranges = _Ranges(tables)
@@ -133,7 +133,7 @@ def _preference(one: ForeignKey) -> tuple[float, int]:
 class _Counted:
     """Values and rows of the attributes, from the counters of their arity."""
 
-    def __init__(self, core: Inclusions) -> None:
+    def __init__(self, core: InclusionCore) -> None:
         self._numbers = [core.unary.numbers, *(level.attributes for level in core.levels)]
         self._shared = [core.unary.structure.shared(), *(level.shared() for level in core.levels)]
         self._rows = [core.unary.structure.shared_rows(), *(level.shared_rows() for level in core.levels)]

@@ -37,7 +37,7 @@ _ATOMS = {op: atoms for atoms, op in _OPERATOR.items() if len(atoms) == 2} | {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedColumns:
     """`t.left` beside `s.right`; columns by number."""
 
     left: int
@@ -60,7 +60,7 @@ class Space:
     --------
     >>> from holdstrue.data.seed import PROCESS
     >>> number = Domain("int", "integer", PROCESS)
-    >>> space = Space(("a", "b"), (number, number), (Comparison(0, 0, True), Comparison(1, 1, False)))
+    >>> space = Space(("a", "b"), (number, number), (ComparedColumns(0, 0, True), ComparedColumns(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
     (8, 5, 1)
     >>> from holdstrue.rules.text import text_of
@@ -70,7 +70,7 @@ class Space:
 
     columns: tuple[str, ...]
     domains: tuple[Domain, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ComparedColumns, ...]
     nulls: Nulls = "unknown"
 
     @property

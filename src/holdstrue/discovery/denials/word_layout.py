@@ -8,16 +8,12 @@ directions of comparisons across columns, so that the word of (s, t) follows fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdstrue.discovery.denials.predicates import Comparison, Space
+from holdstrue.discovery.denials.space import ComparedColumns, Space
 from holdstrue.rules.model import Op
-from holdstrue.typing import I64, U8, U64, Mask
-
-Lanes = NDArray[Any]
+from holdstrue.typing import I64, U8, U64, Lanes, Mask
 
 _NARROW = 1 << 16
 """Ranks below this go into 16-bit lanes, where counting `airport` takes two thirds of the time of 32-bit lanes."""
@@ -29,13 +25,13 @@ _MIRRORED = {Op.LE: Op.GE, Op.GE: Op.LE}
 class Slot:
     """Where a comparison lies in the words: positions of its bits, -1 where it needs none."""
 
-    comparison: Comparison
+    comparison: ComparedColumns
     first: int
     second: int
     known: int
 
 
-class Layout:
+class WordLayout:
     """The packing for rows whose ranks are below `distinct` and whose columns `nullable` hold unknown values."""
 
     def __init__(self, space: Space, nullable: Mask, distinct: int) -> None:
@@ -46,7 +42,7 @@ class Layout:
         self.lowest = -(1 << 15) if self.narrow else 0
         places = {(c.left, c.right) for c in space.comparisons}
         mirrored = [
-            Comparison(c.right, c.left, c.ordered) for c in space.comparisons if (c.right, c.left) not in places
+            ComparedColumns(c.right, c.left, c.ordered) for c in space.comparisons if (c.right, c.left) not in places
         ]
         self.slots: list[Slot] = []
         at = 0
@@ -154,7 +150,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Side:
+class TileSide:
     """Rows of one side of a tile.
 
     Ranks by column and row; the lanes that known values allow as t and as s; which comparisons may hold for a row

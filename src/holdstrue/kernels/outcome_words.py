@@ -12,14 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import inline, kernel
-from holdstrue.kernels.words import hash_at
-from holdstrue.typing import I64, U8, U64, Mask
-
-Lanes = NDArray[Any]
+from holdstrue.kernels.word_table import hash_at
+from holdstrue.typing import I64, U8, U64, Lanes, Mask
 
 STRIP = 1024
 """Rows of a strip: its lanes, a few columns and the words stay in the first-level cache. Chosen, not tuned."""

@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from holdstrue.discovery.denials.canonical import canonical
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.select_index import IndexSelection
-from holdstrue.discovery.denials.showing import canonical
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.errors import DataError
 from holdstrue.typing import U64
 
@@ -50,7 +50,7 @@ class Cost:
         return said if np.isnan(self.probing) else f"{said}, through indexes {self.probing:.2g} s"
 
 
-def chosen_way(rows: int, options: Options, wanted: Method | None) -> tuple[Method, str]:
+def chosen_way(rows: int, options: DiscoveryOptions, wanted: Method | None) -> tuple[Method, str]:
     """The way to load a table, and why; the one that is wanted, if any."""
     pairs = rows * (rows - 1) // 2
     if wanted == "index" or options.sample:

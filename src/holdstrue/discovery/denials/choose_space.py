@@ -12,8 +12,8 @@ from holdstrue.data.coding import encode
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
 from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
-from holdstrue.discovery.denials.predicates import Comparison, Space
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.denials.space import ComparedColumns, Space
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import Proportion, exact
 from holdstrue.errors import DataError
 from holdstrue.typing import I64
@@ -24,7 +24,7 @@ _CHUNK = 1 << 14
 
 def choose_space(
     table: pa.Table,
-    options: Options,
+    options: DiscoveryOptions,
     *,
     columns: Sequence[str] | None = None,
     both_ways: bool = False,
@@ -55,7 +55,7 @@ def choose_space(
     Examples
     --------
     >>> table = pa.table({"a": [1, 2, 3], "b": [2, 3, 4], "c": ["x", "y", None]})
-    >>> space = choose_space(table, Options())
+    >>> space = choose_space(table, DiscoveryOptions())
     >>> [(space.columns[c.left], space.columns[c.right], c.ordered) for c in space.comparisons]
     [('a', 'a', True), ('b', 'b', True), ('c', 'c', False), ('a', 'b', True)]
     """
@@ -63,27 +63,27 @@ def choose_space(
     domains, kin = _domains(table.schema, names, options, names if order_text else ())
     ordered = {name: domains[name].kind != "digest" and domains[name].family != "bool" for name in names}
     place = {name: i for i, name in enumerate(names)}
-    comparisons = [Comparison(i, i, ordered[name]) for i, name in enumerate(names)]
+    comparisons = [ComparedColumns(i, i, ordered[name]) for i, name in enumerate(names)]
     if options.cross:
         for members in kin:
             for one, other in _sharing(table, members, domains[members[0]], options.shared):
                 left, right = sorted((place[one], place[other]))
-                comparisons.append(Comparison(left, right, ordered[one]))
+                comparisons.append(ComparedColumns(left, right, ordered[one]))
                 if both_ways:
-                    comparisons.append(Comparison(right, left, ordered[one]))
+                    comparisons.append(ComparedColumns(right, left, ordered[one]))
     return Space(tuple(names), tuple(domains[name] for name in names), tuple(comparisons), options.nulls)
 
 
-def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: Options) -> Space:
+def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: DiscoveryOptions) -> Space:
     """The space that was chosen before, from its columns and comparisons (left, right, ordered)."""
     ordered_names = [names[left] for left, _, ordered in comparisons.tolist() if ordered]
     domains, _ = _domains(schema, names, options, ordered_names)
-    chosen = tuple(Comparison(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)
+    chosen = tuple(ComparedColumns(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)
     return Space(tuple(names), tuple(domains[name] for name in names), chosen, options.nulls)
 
 
 def _domains(
-    schema: pa.Schema, names: list[str], options: Options, ordered_names: Collection[str]
+    schema: pa.Schema, names: list[str], options: DiscoveryOptions, ordered_names: Collection[str]
 ) -> tuple[dict[str, Domain], list[list[str]]]:
     """How each column is coded (text by order only where it is named), and the columns whose types agree."""
     kin: dict[tuple[object, ...], list[str]] = {}

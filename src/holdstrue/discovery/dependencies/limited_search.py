@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.dependencies.cover import Cover, set_sizes
-from holdstrue.discovery.dependencies.evidence import Refuted
+from holdstrue.discovery.dependencies.agree_sets import Refuted
+from holdstrue.discovery.dependencies.left_sides import LeftSides, set_sizes
 from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import antichains
@@ -67,7 +67,7 @@ def within(
     No left side has the column `without`.
     Both limits are monotone: a longer left side is broken by no more pairs, and mended by no more rows.
     """
-    covers = [Cover(target, columns) for target in targets]
+    covers = [LeftSides(target, columns) for target in targets]
     if without is not None:
         for cover in covers:
             cover.allowed[without >> 6] &= ~np.uint64(1 << (without & 63))
@@ -112,13 +112,13 @@ def _counting(validator: Validator, limits: I64) -> Count:
     return count
 
 
-def _learn(cover: Cover, refuted: U64, longest: int, most: int, work: Work) -> bool:
+def _learn(cover: LeftSides, refuted: U64, longest: int, most: int, work: Work) -> bool:
     """No left side of the cover lies inside of these any more; False when time or room ran out."""
     outcomes = Refuted.of(refuted, cover.target)
     return cover.extend(outcomes, np.arange(refuted.shape[0], dtype=np.int64), longest, most, work)
 
 
-def _hopeless_out(covers: list[Cover], count: Count, work: Work) -> bool:
+def _hopeless_out(covers: list[LeftSides], count: Count, work: Work) -> bool:
     """Empty the covers of targets that all other columns together leave beyond the limits; False when time ran out."""
     everything = np.array([cover.allowed for cover in covers], dtype=np.uint64).reshape(len(covers), -1)
     _, good, done = count(everything, np.array([cover.target for cover in covers], dtype=np.int64))
@@ -129,7 +129,7 @@ def _hopeless_out(covers: list[Cover], count: Count, work: Work) -> bool:
     return bool(done.all())
 
 
-def _widest(refuted: U64, cover: Cover, count: Count, order: I32) -> U64:
+def _widest(refuted: U64, cover: LeftSides, count: Count, order: I32) -> U64:
     """Refuted left sides, each inside one that no further column keeps refuted.
 
     One that is widened costs a count for every other column, as would its extensions; those inside are for free.
@@ -146,7 +146,7 @@ def _widest(refuted: U64, cover: Cover, count: Count, order: I32) -> U64:
     return np.concatenate(found)
 
 
-def _widened(wide: U64, cover: Cover, count: Count, order: I32) -> U64:
+def _widened(wide: U64, cover: LeftSides, count: Count, order: I32) -> U64:
     """Left sides with all columns that keep them refuted, as far as time allows.
 
     Columns come in by rank, the least selective first, for each left side from another one on.
@@ -167,7 +167,7 @@ def _widened(wide: U64, cover: Cover, count: Count, order: I32) -> U64:
     return np.unique(wide, axis=0)
 
 
-def _shortest(covers: list[Cover]) -> tuple[U64, I64, list[tuple[Cover, I64, slice]]]:
+def _shortest(covers: list[LeftSides]) -> tuple[U64, I64, list[tuple[LeftSides, I64, slice]]]:
     """The shortest open left sides with their targets, and where each cover's own are among them.
 
     Of long ones each cover gives some at a time: what is learnt of them may spare the others.

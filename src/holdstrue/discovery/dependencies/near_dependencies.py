@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.limits import NO_LIMIT, Weighed, within
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, Weighed, within
 from holdstrue.discovery.dependencies.ranking import BodyOf, Profile, chance, fd_score, key_score, members, surprise
 from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.discovery.found import NearMiss

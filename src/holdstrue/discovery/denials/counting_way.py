@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.denials.bitsets import without
+from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.counted import CountedEvidence, Shift
+from holdstrue.discovery.denials.counted_evidence import CountedEvidence, Shift
 from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
-from holdstrue.discovery.denials.way_choice import Method
 from holdstrue.discovery.shares import Proportion, allowed
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot
@@ -20,7 +20,7 @@ from holdstrue.typing import I64, U64
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CoverUpdate:
     """The cover after a batch, and the evidences of new pairs (with a pair of slots for each)."""
 
     cover: Cover
@@ -52,7 +52,7 @@ class CountingWay:
         self._whole = found.complete
         return self._searched(found.complete, work)
 
-    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> Outcome:
+    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> CoverUpdate:
         """Count the pairs of removed rows out and those of new rows in; bring the cover up to date.
 
         Where time ran out before all pairs were counted, they are counted anew.
@@ -60,15 +60,15 @@ class CountingWay:
         if not self._whole:
             self.evidence = CountedEvidence(self._rows.space.width)
             cover = self.load(np.sort(np.concatenate([rest, new])), work)
-            return Outcome(cover, self.evidence.words()[:0], np.zeros((0, 2), dtype=np.int64))
+            return CoverUpdate(cover, self.evidence.words()[:0], np.zeros((0, 2), dtype=np.int64))
         lost = [self._within(removed, work), self._between(removed, rest, work)] if removed.size else []
         won = [self._within(new, work), self._between(new, rest, work)] if new.size else []
         shift = self.evidence.apply(lost, won)
         self._whole = all(part.complete for part in (*lost, *won))
         cover = self._followed(cover, shift, self._whole, work)
         if not won:
-            return Outcome(cover, shift.fresh, shift.pairs)
-        return Outcome(cover, np.concatenate([p.words for p in won]), np.concatenate([p.pairs for p in won]))
+            return CoverUpdate(cover, shift.fresh, shift.pairs)
+        return CoverUpdate(cover, np.concatenate([p.words for p in won]), np.concatenate([p.pairs for p in won]))
 
     def extend(self, added: pa.Table) -> None:
         """Rows came: codes are all that is needed of them."""

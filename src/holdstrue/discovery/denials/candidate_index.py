@@ -60,7 +60,7 @@ class EqualRows:
         return self._codes.nbytes + self._slots.nbytes
 
 
-class Probe:
+class CandidateIndex:
     """One chosen index over the rows, as partners in either role (one structure where both read the same columns)."""
 
     def __init__(self, rows: CodedRows, choice: Choice) -> None:

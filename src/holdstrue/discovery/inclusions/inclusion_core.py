@@ -1,4 +1,4 @@
-"""Inclusions of tuples of columns up to a given arity, found level by level and kept current.
+"""InclusionCore of tuples of columns up to a given arity, found level by level and kept current.
 
 An inclusion of n columns is reported when it and all its parts hold; since NULLs are ignored on the left, a
 tuple may hold where a part of it does not, and such ones are not looked for. Tuples of the candidates are
@@ -14,14 +14,14 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.found import Died, Turnover
+from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes, inclusion
 from holdstrue.discovery.inclusions.candidates import candidates
+from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.level import Level, Tables
-from holdstrue.discovery.inclusions.tally import Tally
+from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import FoundInclusion, UnaryInclusions, ValueLayout
-from holdstrue.discovery.inclusions.values import LackingError
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -36,7 +36,7 @@ MOST_CANDIDATES = 2000
 may then be counted, and their counters take 128 MB."""
 
 
-class Inclusions:
+class InclusionCore:
     """All inclusions of up to `options.arity` columns between the given tables, whole or partial.
 
     Examples
@@ -44,12 +44,12 @@ class Inclusions:
     >>> weather = pa.table({"day": [1, 1, 2], "hour": [0, 1, 0]})
     >>> flights = pa.table({"on": [1, 2], "at": [1, 0], "n": [7, 8]})
     >>> tables = {"flights": flights, "weather": weather}
-    >>> found = Inclusions.load(tables, Options(arity=2))
+    >>> found = InclusionCore.load(tables, DiscoveryOptions(arity=2))
     >>> [rule.body.columns for rule in found.rules() if len(rule.body.columns) == 2 and rule.body.table == "flights"]
     [('on', 'at')]
     """
 
-    def __init__(self, unary: UnaryInclusions, options: Options, *, most: int = MOST_CANDIDATES) -> None:
+    def __init__(self, unary: UnaryInclusions, options: DiscoveryOptions, *, most: int = MOST_CANDIDATES) -> None:
         self.unary = unary
         self.options = options
         self._most = most
@@ -63,15 +63,15 @@ class Inclusions:
     @staticmethod
     def load(
         tables: Mapping[str, pa.Table],
-        options: Options | None = None,
+        options: DiscoveryOptions | None = None,
         work: Work | None = None,
         *,
         most: int = MOST_CANDIDATES,
-    ) -> Inclusions:
+    ) -> InclusionCore:
         """Find all inclusions. Past the deadline no further level is begun, and `complete` says so."""
-        options, work = options or Options(), work or Work()
+        options, work = options or DiscoveryOptions(), work or Work()
         first = work.part(0.0, 1.0 if options.arity < 2 else 0.5)
-        core = Inclusions(UnaryInclusions.load(tables, _layout(options), first), options, most=most)
+        core = InclusionCore(UnaryInclusions.load(tables, _layout(options), first), options, most=most)
         core._search(tables.__getitem__, work.part(0.5, 0.5))
         return core
 
@@ -115,7 +115,7 @@ class Inclusions:
         """Whether everything that was asked for was looked at."""
         return self._in_time and self.unary.complete and all(level.whole for level in self.levels)
 
-    def apply(self, changes: Changes, tables: Tables | None = None) -> Turnover:
+    def apply(self, changes: Changes, tables: Tables | None = None) -> RuleTurnover:
         """Take in the rows that go and come, of any tables, together; all or none.
 
         `tables` gives a table as it is after the batch, whole. It is needed from two columns on, and
@@ -136,13 +136,13 @@ class Inclusions:
         self._search(tables or _no_tables, Work())
         new = [pair for level in self.levels for pair in level.held()]
         were, are = frozenset(old), frozenset(new)
-        return Turnover(
+        return RuleTurnover(
             turnover.died + tuple(Died(inclusion(*pair)) for pair in old if pair not in are),
             turnover.born + tuple(inclusion(*pair) for pair in new if pair not in were),
         )
 
     @staticmethod
-    def _counted(level: Level, changes: Changes) -> Tally:
+    def _counted(level: Level, changes: Changes) -> NetChanges:
         try:
             return level.tally(changes)
         except LackingError as error:
@@ -174,9 +174,9 @@ class Inclusions:
         return arrays
 
     @staticmethod
-    def restore(schemas: Mapping[str, pa.Schema], options: Options, arrays: Snapshot) -> Inclusions:
+    def restore(schemas: Mapping[str, pa.Schema], options: DiscoveryOptions, arrays: Snapshot) -> InclusionCore:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
-        core = Inclusions(UnaryInclusions.restore(schemas, _layout(options), arrays), options)
+        core = InclusionCore(UnaryInclusions.restore(schemas, _layout(options), arrays), options)
         # a search that the deadline ended goes on with the columns it came to
         arity, in_time = arrays["searched"].tolist()
         core._arity, core._in_time = min(options.arity, arity), bool(in_time)
@@ -188,7 +188,7 @@ class Inclusions:
         return core
 
 
-def _layout(options: Options) -> ValueLayout:
+def _layout(options: DiscoveryOptions) -> ValueLayout:
     return ValueLayout("text" if options.as_text else "types", seed=options.seed)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdstrue.discovery.denials.evidence import Evidence
-from holdstrue.discovery.denials.tally import Tally
+from holdstrue.discovery.denials.word_counts import WordCounts
 from holdstrue.typing import I64, U64
 
 _MOST_DEAD = 0.5
@@ -23,11 +23,11 @@ class Shift:
 
 
 class CountedEvidence:
-    """The counted multiset of evidences. Memory as `Tally`: 8 bytes a word and 30 bytes a distinct evidence."""
+    """The counted multiset of evidences. Memory as `WordCounts`: 8 bytes a word and 30 bytes a distinct evidence."""
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._tally = Tally(width)
+        self._tally = WordCounts(width)
 
     def words(self) -> U64:
         """The distinct evidences."""
@@ -65,7 +65,7 @@ class CountedEvidence:
         counts = self._tally.counts()
         if counts.size > 1024 and (counts == 0).sum() > _MOST_DEAD * counts.size:
             words, kept = self.words(), self.counts()
-            self._tally = Tally(self._width)
+            self._tally = WordCounts(self._width)
             self._tally.add(words, kept)
 
     def size_bytes(self) -> int:
@@ -78,13 +78,13 @@ class CountedEvidence:
 
     def restore(self, words: U64, counts: I64) -> None:
         """Take over the arrays of a snapshot."""
-        self._tally = Tally(self._width)
+        self._tally = WordCounts(self._width)
         self._tally.add(words, counts)
 
 
 def _pairs_of(words: U64, parts: list[Evidence], width: int) -> I64:
     """For each word a pair of one of the parts that has it."""
-    lookup = Tally(width)
+    lookup = WordCounts(width)
     for part in parts:
         if part.size:
             lookup.add(part.words, part.counts, part.pairs)

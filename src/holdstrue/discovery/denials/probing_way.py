@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.denials.bitsets import keys, without
+from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
+from holdstrue.discovery.denials.candidate_index import CandidateIndex
+from holdstrue.discovery.denials.canonical import canonical, canonical_each
+from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.counting import Outcome
+from holdstrue.discovery.denials.counting_way import CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among
 from holdstrue.discovery.denials.evidence import evidence_within
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.probes import Probe
-from holdstrue.discovery.denials.scanning import breaking_pairs
 from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
-from holdstrue.discovery.denials.showing import canonical, canonical_each
-from holdstrue.discovery.denials.way_choice import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.index.numbering import Snapshot
-from holdstrue.kernels import cover as kernels
+from holdstrue.kernels import hitting_sets as kernels
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
 
@@ -71,7 +71,7 @@ class ProbingWay:
         self._words: U64 = np.zeros((0, width), dtype=np.uint64)
         self._pairs: I64 = np.zeros((0, 2), dtype=np.int64)
         self._weights: tuple[U64, I64] = (self._words, np.zeros(0, dtype=np.int64))
-        self._probes: list[tuple[Probe, U64]] = []
+        self._probes: list[tuple[CandidateIndex, U64]] = []
         self._verifier = verifier
         self._table = None if verifier is None else table
         self._inside = 0
@@ -99,7 +99,7 @@ class ProbingWay:
         self._witness(words, np.full((words.shape[0], 2), -1, dtype=np.int64))
         self._index(cover, self._rows.live())
 
-    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> Outcome:
+    def apply(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> CoverUpdate:
         """Verify what removed rows make possible; extend by the pairs that new rows bring."""
         none, no_pairs = np.zeros((0, self._rows.space.width), dtype=np.uint64), np.zeros((0, 2), dtype=np.int64)
         if removed.size and cover.complete:
@@ -110,9 +110,9 @@ class ProbingWay:
             # nothing to go on from: a search that was cut short, or a table without pairs
             self._words, self._pairs, self._probes = none, no_pairs, []
             cover = self.load(self._rows.live(), work)
-            return Outcome(cover, np.ascontiguousarray(self._words), self._pairs)
+            return CoverUpdate(cover, np.ascontiguousarray(self._words), self._pairs)
         if not new.size:
-            return Outcome(cover, none, no_pairs)
+            return CoverUpdate(cover, none, no_pairs)
         self._index(cover, rest)
         for probe, _ in self._probes:
             probe.insert(new)
@@ -120,7 +120,7 @@ class ProbingWay:
         words, pairs = self._incremental(cover, new)
         self._witness(words, pairs)
         cover = self._search.extended(cover, words)
-        return Outcome(cover, words, pairs)
+        return CoverUpdate(cover, words, pairs)
 
     def extend(self, added: pa.Table) -> None:
         """Rows came: the verifier will look at them."""
@@ -221,7 +221,7 @@ class ProbingWay:
             return
         self._inside = max(slots.size, self._inside if self._probes else 0)
         for choice, _ in IndexSelection(self._rows, slots).choose(list(rest)):
-            probe = Probe(self._rows, choice)
+            probe = CandidateIndex(self._rows, choice)
             probe.insert(slots)
             self._probes.append((probe, space.terms_mask(choice.terms)))
 

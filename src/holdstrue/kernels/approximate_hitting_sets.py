@@ -1,14 +1,14 @@
 """Minimal sets of atoms that all but a few pairs keep to.
 
 ADCEnum of Livshits, Heidari, Ilyas, Kimelfeld: Approximate denial constraints, on the bit sets of
-`kernels.cover`: beside hitting an evidence there is a branch that leaves it unhit for good.
+`kernels.hitting_sets`: beside hitting an evidence there is a branch that leaves it unhit for good.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.kernels.cover import _clashes, _clear, _lowest, _predicates, _set
+from holdstrue.kernels.hitting_sets import _clashes, _clear, _lowest, _predicates, _set
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.typing import I64, U64
 
@@ -66,7 +66,7 @@ def search_approximate(
 ) -> int:  # fmt: skip
     """Go on with the search for minimal sets that pairs of total weight `allowed` at most satisfy.
 
-    As `kernels.cover.search`, with evidences in order of weight. `levels[l]` is the number of chosen atoms
+    As `kernels.hitting_sets.search`, with evidences in order of weight. `levels[l]` is the number of chosen atoms
     at a level of the search and whether its branch of leaving the evidence unhit was taken already; a level
     without branches adds none. `state` is the level (-1 at the end) and whether a set became too long.
 

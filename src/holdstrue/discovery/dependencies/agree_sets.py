@@ -47,7 +47,7 @@ class Refuted:
         return Refuted(np.ascontiguousarray(sets), differ)
 
 
-class Evidence:
+class AgreeSets:
     """Distinct outcomes of comparing two rows, with one witness pair (of positions) each."""
 
     def __init__(self, columns: int) -> None:

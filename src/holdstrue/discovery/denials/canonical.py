@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.discovery.denials.predicates import Space
+from holdstrue.discovery.denials.space import Space
 from holdstrue.rules.model import Column, Predicate, Var
 from holdstrue.rules.order import Order
 from holdstrue.typing import U64, Mask

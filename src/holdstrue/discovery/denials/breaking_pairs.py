@@ -9,7 +9,7 @@ import numpy as np
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.ranks import ranked
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import evidence as kernels
+from holdstrue.kernels import outcome_words as kernels
 from holdstrue.typing import U64
 
 ROWS_AT_ONCE = 256

@@ -25,12 +25,12 @@ import pyarrow as pa
 
 from holdstrue.data.values import family_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near_misses import suspects
+from holdstrue.discovery.dependencies.near_dependencies import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
 from holdstrue.discovery.dependencies.ranking import Profile, members, profiles, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.found import Died, NearMiss, Turnover
-from holdstrue.discovery.options import Options
+from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed, exact
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -90,7 +90,7 @@ class CfdCore:
     ["[land='UK', zip] -> [street]"]
     """
 
-    def __init__(self, schema: pa.Schema, options: Options) -> None:
+    def __init__(self, schema: pa.Schema, options: DiscoveryOptions) -> None:
         self.options, self._schema = options, schema
         self.codes = Codes(schema, options.nulls, options.seed)
         self.names = self.codes.names
@@ -100,9 +100,9 @@ class CfdCore:
         self.complete = False
 
     @classmethod
-    def load(cls, table: pa.Table, options: Options | None = None, work: Work | None = None) -> CfdCore:
+    def load(cls, table: pa.Table, options: DiscoveryOptions | None = None, work: Work | None = None) -> CfdCore:
         """Find the conditional FDs of a table; at the deadline it ends with what was found."""
-        core = cls(table.schema, options or Options())
+        core = cls(table.schema, options or DiscoveryOptions())
         work = work or core._work
         core._take(table, core.codes.encode(table, work))
         core._find(work)
@@ -236,7 +236,7 @@ class CfdCore:
         """The rules alone."""
         return tuple(rule.body for rule in self._rules)
 
-    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> Turnover:
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
         work, before = work or self._work, self.bodies()
         codes, places = self.codes.encode(added, work), self.codes.places(removed)
@@ -246,7 +246,7 @@ class CfdCore:
         self._find(work)
         after = self.bodies()
         died = tuple(Died(body, self._witness(body)) for body in before if body not in after)
-        return Turnover(died, tuple(body for body in after if body not in before))
+        return RuleTurnover(died, tuple(body for body in after if body not in before))
 
     def _witness(self, body: CFD) -> tuple[int, ...]:
         """Slots of the row, or the two rows, that break a rule too often; none where it says too little now."""
@@ -297,7 +297,7 @@ class CfdCore:
         return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: Options, arrays: Snapshot) -> CfdCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> CfdCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
         core.codes.restore(unnested("codes", arrays))

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from holdstrue.discovery.inclusions.values import Values
+from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.typing import I64
 
 
-class Sharded(ABC):
+class ValueShards(ABC):
     """Counted values of attributes in shards that know nothing of each other."""
 
     def __init__(self, attributes: int, shards: int) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.kernels.digest import mix
 from holdstrue.kernels.jit import kernel
-from holdstrue.typing import I64
-
-Lanes = NDArray[Any]
+from holdstrue.typing import I64, Lanes
 
 
 @kernel

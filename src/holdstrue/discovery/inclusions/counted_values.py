@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.discovery.inclusions.tally import Column, Tally
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.kernels import inclusions as kernels
+from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64
 
 COMPACT_FROM = 4096
@@ -41,7 +41,7 @@ class Values:
         """Make room for attributes that come later; their numbers follow those there are."""
         self._scratch(attributes)
 
-    def insert(self, column: Column) -> None:
+    def insert(self, column: ValueCounts) -> None:
         """Add the values of an attribute that holds none yet. Complexity: O(values)."""
         numbers = self._assign(column.hi, column.lo)
         before = int((self._head[numbers] < 0).sum())
@@ -51,7 +51,7 @@ class Values:
         )
         self.living += before
 
-    def number(self, tally: Tally) -> I32:
+    def number(self, tally: NetChanges) -> I32:
         """Numbers of the changed values; refuses changes that would take a count below zero."""
         numbers = self._assign(tally.hi, tally.lo)
         bad = kernels.lacking(
@@ -62,7 +62,7 @@ class Values:
         self._nodes = room(self._nodes, int(self._ends[0]) + tally.changes)
         return numbers
 
-    def shift(self, numbers: I32, tally: Tally, shared: I64) -> None:
+    def shift(self, numbers: I32, tally: NetChanges, shared: I64) -> None:
         """Apply numbered changes, and count in `shared[a, b]` the values that both hold."""
         self.living += kernels.shift(
             self._head,
@@ -77,7 +77,7 @@ class Values:
             shared,
         )
 
-    def reassign(self, numbers: I32, tally: Tally) -> tuple[I32, U64]:
+    def reassign(self, numbers: I32, tally: NetChanges) -> tuple[I32, U64]:
         """Apply numbered changes; returns which groups changed their attribute set, and their new sets as bits."""
         moved = np.empty(numbers.size, dtype=np.int32)
         words = np.empty((numbers.size, words_for(self._delta.size)), dtype=np.uint64)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
+from holdstrue.discovery.denials.canonical import shown
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.cover import CoverSearch
 from holdstrue.discovery.denials.measures import Measures, violations
-from holdstrue.discovery.denials.scanning import breaking_pairs
-from holdstrue.discovery.denials.showing import shown
 from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I64, U64

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.discovery.denials.layout import Layout, Side
+from holdstrue.discovery.denials.word_layout import TileSide, WordLayout
 from holdstrue.index.arrays import room
-from holdstrue.kernels import evidence as kernels
-from holdstrue.kernels import words as words_kernels
+from holdstrue.kernels import outcome_words as kernels
+from holdstrue.kernels import word_table as words_kernels
 from holdstrue.typing import I64, U64
 
 _SMALLEST = 4096
 
 
-class Tally:
+class WordCounts:
     """Words, numbered in the order of their first appearance, each with a count and the pair that brought it.
 
     Examples
     --------
-    >>> tally = Tally(1)
+    >>> tally = WordCounts(1)
     >>> words = np.array([[7], [9], [7]], dtype=np.uint64)
     >>> tally.add(words, np.array([1, 1, 5])).tolist()
     [0, 1, 0]
@@ -98,8 +98,8 @@ class PairCounter:
     def __len__(self) -> int:
         return self._used
 
-    def count(self, layout: Layout, t: Side, s: Side, span: I64) -> None:
-        """Count the pairs of a tile. Runtime complexity: as `kernels.evidence.count_pairs`."""
+    def count(self, layout: WordLayout, t: TileSide, s: TileSide, span: I64) -> None:
+        """Count the pairs of a tile. Runtime complexity: as `kernels.outcome_words.count_pairs`."""
         state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
         while not kernels.count_pairs(
             t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.hopes,
@@ -111,7 +111,7 @@ class PairCounter:
             self._table, self._first = larger, larger_first
         self._used = int(state[0])
 
-    def into(self, tally: Tally) -> None:
+    def into(self, tally: WordCounts) -> None:
         """Add all counts to a tally."""
         used = np.flatnonzero(self._table[:, -1])
         counts = self._table[used, -1].astype(np.int64)
