@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdstrue
+from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.dependencies.approximate_core import ApproximateCore
 from holdstrue.discovery.dependencies.cfd_core import CfdCore, ConditionalRule
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.patterns import conditional
-from holdstrue.discovery.dependencies.ranking import members
 from holdstrue.discovery.options import DiscoveryOptions, Measure, Nulls
 from holdstrue.discovery.shares import exact
 from holdstrue.discovery.work import Work

@@ -93,19 +93,9 @@ def _minimal(sets: U64, used: int, grown: U64, word: int, bit: np.uint64) -> boo
 
 @kernel
 def extend(
-    sets: U64,
-    status: U8,
-    hits: U64,
-    hit_status: U8,
-    agree: U64,
-    differ: U64,
-    numbers: I64,
-    target: int,
-    allowed: U64,
-    longest: int,
-    state: I64,
-    budget: int,
-) -> None:
+    sets: U64, status: U8, hits: U64, hit_status: U8, agree: U64, differ: U64, numbers: I64, target: int, allowed: U64,
+    longest: int, state: I64, budget: int,
+) -> None:  # fmt: skip
     """Make every set differ from the agree sets: a set inside one grows by each column outside of it.
 
     `agree[numbers]` are sets of columns on which two rows agree; those count whose `differ` has the

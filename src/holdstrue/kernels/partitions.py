@@ -10,6 +10,8 @@ The idea of stripped partitions is that of TANE (Huhtala et al. 1999).
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from holdstrue.kernels.jit import inline, kernel
@@ -20,6 +22,14 @@ ROWS, STARTS, GROUPS = range(3)
 
 DEPTH, NEXT, PAIRS = range(3)
 """Fields of a walk: columns on the stack, the next candidate, pairs written."""
+
+Roots: TypeAlias = tuple[I32, I32, I64]
+"""The partitions by each column, one behind the other: rows, starts, and by column its place in them (`ROWS`, `STARTS`,
+`GROUPS`); that of all rows in one group comes last."""
+
+Stack: TypeAlias = tuple[I64, I32, I64, I32, I32, I32]
+"""Where a walk over many sets of columns stands: its fields (`DEPTH`, `NEXT`, `PAIRS`), the columns of the last set,
+the places of the partitions by its prefixes, their rows, their starts, and the scratch of `refine`."""
 
 OFFENDING, SURPLUS, SUPPORT, GATHERED = range(4)
 """What `weigh` counts: violating pairs, rows to remove, rows with a partner on the left side, their groups."""
@@ -165,24 +175,13 @@ def _together(rows: I32, starts: I32, groups: int, most: int, pairs: I32, at: in
 
 
 @inline
-def _descend(
-    codes: I32,
-    fresh: int,
-    root_rows: I32,
-    root_starts: I32,
-    roots: I64,
-    columns: I32,
-    walk: I64,
-    path: I32,
-    levels: I64,
-    stack_rows: I32,
-    stack_starts: I32,
-    scratch: I32,
-) -> tuple[I32, I32, int, int]:
+def _descend(codes: I32, fresh: int, roots: Roots, columns: I32, stack: Stack) -> tuple[I32, I32, int, int]:
     """The partition by all of `columns`: rows, starts, groups; and how many rows were looked at.
 
     Partitions of the prefix shared with the last call are taken from the stack.
     """
+    root_rows, root_starts, places = roots
+    walk, path, levels, stack_rows, stack_starts, scratch = stack
     length = 0
     while length < columns.size and columns[length] >= 0:
         length += 1
@@ -194,7 +193,7 @@ def _descend(
     starts = root_starts
     groups = 0
     if depth <= 1:
-        root = roots[columns[0]] if length else roots[codes.shape[0]]
+        root = places[columns[0]] if length else places[codes.shape[0]]
         rows = root_rows[root[ROWS] :]
         starts = root_starts[root[STARTS] :]
         groups = root[GROUPS]
@@ -231,37 +230,21 @@ def _descend(
 
 @kernel
 def validate(
-    codes: I32,
-    fresh: int,
-    root_rows: I32,
-    root_starts: I32,
-    roots: I64,
-    columns: I32,
-    wanted: U64,
-    walk: I64,
-    path: I32,
-    levels: I64,
-    stack_rows: I32,
-    stack_starts: I32,
-    scratch: I32,
-    broken: U64,
-    extent: I64,
-    pairs: I32,
-    most: int,
-    budget: int,
-) -> None:
+    codes: I32, fresh: int, roots: Roots, columns: I32, wanted: U64, stack: Stack, broken: U64, extent: I64,
+    pairs: I32, most: int, budget: int,
+) -> None:  # fmt: skip
     """Test dependencies X -> A for many X at once, walking over the tree of their prefixes.
 
     `columns[i]` are the columns of the i-th X, filled up with -1; equal prefixes are neighbours.
     `wanted[i]` are the targets A to test as bits, where the bit behind the last column asks whether X
     is a key; `broken[i]` receives those that fail, each with up to `most` pairs of rows that break it;
     `extent[i]` the rows and groups of X's partition.
-    `roots[c]` is the place of column c's own partition, that of all rows in one group comes last.
-    Stops after some `budget` rows, or when `pairs` are full; `walk`, `path` and `levels` tell where to go on.
+    Stops after some `budget` rows, or when `pairs` are full; the stack tells where to go on.
     Complexity: O(rows in the partitions of all prefixes), each at most that of the first column.
     """
     many = codes.shape[0]
     words = wanted.shape[1]
+    walk = stack[0]
     work = 0
     while walk[NEXT] < columns.shape[0] and work < budget:
         i = walk[NEXT]
@@ -274,10 +257,7 @@ def validate(
             broken[i, w] = 0
         if walk[PAIRS] + asked * most > pairs.shape[0]:
             return
-        rows, starts, groups, passed = _descend(
-            codes, fresh, root_rows, root_starts, roots, columns[i],
-            walk, path, levels, stack_rows, stack_starts, scratch,
-        )  # fmt: skip
+        rows, starts, groups, passed = _descend(codes, fresh, roots, columns[i], stack)
         work += passed + 100
         extent[i, 0] = starts[groups] if groups else 0
         extent[i, 1] = groups
@@ -331,21 +311,7 @@ def _offences(column: I32, rows: I32, starts: I32, groups: int, scratch: I32, li
 
 @kernel
 def weigh(
-    codes: I32,
-    root_rows: I32,
-    root_starts: I32,
-    roots: I64,
-    columns: I32,
-    targets: I32,
-    walk: I64,
-    path: I32,
-    levels: I64,
-    stack_rows: I32,
-    stack_starts: I32,
-    scratch: I32,
-    limits: I64,
-    out: I64,
-    budget: int,
+    codes: I32, roots: Roots, columns: I32, targets: I32, stack: Stack, limits: I64, out: I64, budget: int
 ) -> None:
     """How much breaks each dependency X -> A: pairs of rows, and the fewest rows whose removal mends it.
 
@@ -354,13 +320,11 @@ def weigh(
     Complexity: O(rows in the partitions of all prefixes and left sides).
     """
     many = codes.shape[0]
+    walk, scratch = stack[0], stack[5]
     work = 0
     while walk[NEXT] < columns.shape[0] and work < budget:
         i = walk[NEXT]
-        rows, starts, groups, passed = _descend(
-            codes, 0, root_rows, root_starts, roots, columns[i],
-            walk, path, levels, stack_rows, stack_starts, scratch,
-        )  # fmt: skip
+        rows, starts, groups, passed = _descend(codes, 0, roots, columns[i], stack)
         out[i] = 0
         work += passed + 100
         if groups:
@@ -374,6 +338,45 @@ def weigh(
                     out[i, SURPLUS] += size - 1
                 out[i, SUPPORT] = starts[groups]
                 out[i, GATHERED] = groups
+        walk[NEXT] = i + 1
+
+
+@kernel
+def shifted(codes: I32, fresh: int, gone: int, roots: Roots, columns: I32, stack: Stack, out: I64, budget: int) -> None:
+    """By how much the rows and groups of each left side change.
+
+    Partitions hold the groups of rows that stay, of rows that come (from `fresh` on) and of rows that go (from
+    `gone` on); only groups with a row of a batch are looked at. `out[i]` receives the change of rows and of groups.
+    Arguments otherwise as for `validate`.
+    Complexity: O(rows in the groups that the batch touches), for all prefixes.
+
+    In a column 1 1 2, to which a 2 comes and from which a 1 goes, groups {1 1} and {2} become {1} and {2 2}, so that
+    as many rows and groups are left. Where only the 2 comes, two rows more have a partner, in one group more.
+    """
+    walk = stack[0]
+    work = 0
+    while walk[NEXT] < columns.shape[0] and work < budget:
+        i = walk[NEXT]
+        rows, starts, groups, passed = _descend(codes, fresh, roots, columns[i], stack)
+        out[i] = 0
+        work += passed + 100
+        if groups:
+            work += starts[groups]
+        for g in range(groups):
+            went = 0
+            came = 0
+            # rows of a batch are the last of their group
+            k = starts[g + 1] - 1
+            while k >= starts[g] and rows[k] >= fresh:
+                if rows[k] >= gone:
+                    went += 1
+                else:
+                    came += 1
+                k -= 1
+            before = starts[g + 1] - starts[g] - came
+            after = starts[g + 1] - starts[g] - went
+            out[i, 0] += (after if after > 1 else 0) - (before if before > 1 else 0)
+            out[i, 1] += (1 if after > 1 else 0) - (1 if before > 1 else 0)
         walk[NEXT] = i + 1
 
 

@@ -183,17 +183,9 @@ def _step(
 
 @kernel
 def shift(
-    head: I32,
-    nodes: I32,
-    ends: I64,
-    numbers: I32,
-    offsets: I64,
-    attributes: I32,
-    nets: I32,
-    delta: I32,
-    sets: I32,
+    head: I32, nodes: I32, ends: I64, numbers: I32, offsets: I64, attributes: I32, nets: I32, delta: I32, sets: I32,
     shared: I64,
-) -> int:
+) -> int:  # fmt: skip
     """Apply net changes to the chains and to `shared`; returns by how much the number of living values grew.
 
     Complexity: O(attributes of the changed values), and for each value that an attribute gained or
@@ -230,18 +222,9 @@ def shift(
 
 @kernel
 def reassign(
-    head: I32,
-    nodes: I32,
-    ends: I64,
-    numbers: I32,
-    offsets: I64,
-    attributes: I32,
-    nets: I32,
-    delta: I32,
-    sets: I32,
-    moved: I32,
-    words: U64,
-) -> tuple[int, int]:
+    head: I32, nodes: I32, ends: I64, numbers: I32, offsets: I64, attributes: I32, nets: I32, delta: I32, sets: I32,
+    moved: I32, words: U64,
+) -> tuple[int, int]:  # fmt: skip
     """Apply net changes to the chains; `moved` receives the groups whose attribute set changed, `words` the new sets.
 
     Returns how many moved, and by how much the number of living values grew.

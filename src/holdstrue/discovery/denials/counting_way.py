@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.denials.bitsets import without
+from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counted_evidence import CountedEvidence, Shift

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.denials.bitsets import without
+from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
 from holdstrue.discovery.denials.canonical import shown
 from holdstrue.discovery.denials.choose_space import choose_space, space_from

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.discovery.denials.bitsets import keys, without
+from holdstrue.discovery.bitsets import keys, without
 from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
 from holdstrue.discovery.denials.candidate_index import CandidateIndex
 from holdstrue.discovery.denials.canonical import canonical, canonical_each

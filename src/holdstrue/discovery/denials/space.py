@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from holdstrue.data.domain import Domain
+from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.options import Nulls
 from holdstrue.rules.model import DC, Column, Op, Predicate
 from holdstrue.rules.text import predicate_text
@@ -129,20 +130,11 @@ class Space:
 
     def mask(self, atoms: Iterable[int]) -> U64:
         """A set of atoms as words."""
-        words = [0] * self.width
-        for atom in atoms:
-            words[atom // 64] |= 1 << (atom % 64)
-        return np.array(words, dtype=np.uint64)
+        return set_of(atoms, self.width)
 
     def members(self, mask: U64) -> list[int]:
         """The atoms of a set."""
-        found = []
-        for w, word in enumerate(mask.tolist()):
-            rest = word
-            while rest:
-                found.append(64 * w + (rest & -rest).bit_length() - 1)
-                rest &= rest - 1
-        return found
+        return members(mask)
 
     def swapped(self, mask: U64) -> U64 | None:
         """The set with the two rows exchanged, or None where the space cannot say it."""

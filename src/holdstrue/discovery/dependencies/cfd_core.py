@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.values import family_of
-from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.bitsets import members, set_of
+from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.near_dependencies import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
-from holdstrue.discovery.dependencies.ranking import Profile, members, profiles, surprise
+from holdstrue.discovery.dependencies.ranking import Profile, surprise
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed, exact
 from holdstrue.discovery.work import Work
@@ -39,7 +40,7 @@ from holdstrue.rules.cursor import Cursor
 from holdstrue.rules.model import CFD, Constant, Pattern
 from holdstrue.rules.parser import parse_body
 from holdstrue.rules.text import constant_text, pattern_text, text_of
-from holdstrue.typing import I32, I64
+from holdstrue.typing import I32
 
 MOST_VALUES = 64
 """Conditions are put on columns of up to this many distinct values. Chosen, not tuned."""
@@ -76,7 +77,7 @@ class ConditionalRule:
     implied: bool = False
 
 
-class CfdCore:
+class CfdCore(CodedCore):
     """The conditional FDs of a table.
 
     Examples
@@ -91,22 +92,9 @@ class CfdCore:
     """
 
     def __init__(self, schema: pa.Schema, options: DiscoveryOptions) -> None:
-        self.options, self._schema = options, schema
-        self.codes = Codes(schema, options.nulls, options.seed)
-        self.names = self.codes.names
-        self._work = Work(threads=options.threads)
+        super().__init__(schema, options)
         self._values: list[list[Any]] = [[] for _ in self.names]
         self._rules: tuple[ConditionalRule, ...] = ()
-        self.complete = False
-
-    @classmethod
-    def load(cls, table: pa.Table, options: DiscoveryOptions | None = None, work: Work | None = None) -> CfdCore:
-        """Find the conditional FDs of a table; at the deadline it ends with what was found."""
-        core = cls(table.schema, options or DiscoveryOptions())
-        work = work or core._work
-        core._take(table, core.codes.encode(table, work))
-        core._find(work)
-        return core
 
     def _take(self, table: pa.Table, codes: I32) -> None:
         self.codes.append(codes)
@@ -124,8 +112,7 @@ class CfdCore:
         return family_of(self._schema.field(name).type) in _FAMILIES
 
     def _find(self, work: Work) -> None:
-        columns = profiles(self.codes, self._schema)
-        rows = int(np.count_nonzero(self.codes.alive[: self.codes.used]))
+        columns, rows = self._profiles(), self.codes.rows
         conditions = self._conditions(columns)
         found, complete = conditional(self.codes, conditions[:MOST_CONDITIONS], self.options, work)
         self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)
@@ -236,18 +223,6 @@ class CfdCore:
         """The rules alone."""
         return tuple(rule.body for rule in self._rules)
 
-    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
-        """Take rows out by slot, add others; what became of the rules. Complexity: that of the search."""
-        work, before = work or self._work, self.bodies()
-        codes, places = self.codes.encode(added, work), self.codes.places(removed)
-        self.codes.remove(places)
-        self.codes.compact()
-        self._take(added, codes)
-        self._find(work)
-        after = self.bodies()
-        died = tuple(Died(body, self._witness(body)) for body in before if body not in after)
-        return RuleTurnover(died, tuple(body for body in after if body not in before))
-
     def _witness(self, body: CFD) -> tuple[int, ...]:
         """Slots of the row, or the two rows, that break a rule too often; none where it says too little now."""
         column, *others = (self.names.index(name) for name in body.lhs)
@@ -264,16 +239,16 @@ class CfdCore:
                 if broken.size > most:
                     return (int(self.codes.slots[broken[0]]),)
                 continue
-            line = np.zeros(len(self.names) // 64 + 1, dtype=np.uint64)
-            for other in others:
-                line[other >> 6] |= np.uint64(1 << (other & 63))
+            line = set_of(others, len(self.names) // 64 + 1)
             validator = Validator(Partitions(self.codes, members=members), self._work)
             pairs = suspects(right, *validator.rows_of(line))
             if len(pairs) > most:
                 return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0]))
         return ()
 
-    def near_misses(self, most: int, work: Work) -> tuple[tuple[NearMiss, ...], bool]:
+    def near_misses(
+        self, most: int, work: Work | None = None, *, max_lhs: int = 2
+    ) -> tuple[tuple[NearMiss, ...], bool]:
         """None: patterns with exceptions are found with a confidence below 1."""
         return (), True
 

@@ -119,6 +119,11 @@ class Codes:
         """Positions of the rows that are in the table, ascending."""
         return np.flatnonzero(self.alive[: self.used]).astype(np.int32)
 
+    @property
+    def rows(self) -> int:
+        """How many rows are in the table."""
+        return int(np.count_nonzero(self.alive[: self.used]))
+
     def known_rows(self, columns: list[int]) -> int:
         """How many rows have a value in all of some columns. Complexity: O(rows * columns)."""
         known = self.alive[: self.used].copy()

@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.bitsets import set_of, without
 from holdstrue.discovery.dependencies.agree_sets import AgreeSets
-from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.left_sides import LeftSides
-from holdstrue.discovery.dependencies.near_dependencies import near_misses
-from holdstrue.discovery.dependencies.ranking import Dependency, body_of, judged, profiles
+from holdstrue.discovery.dependencies.ranking import Dependency, judged
 from holdstrue.discovery.dependencies.sampling import sample
 from holdstrue.discovery.dependencies.search import LeftSideSearch
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
+from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
@@ -27,7 +27,7 @@ from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
 
 
-class DependencyCore:
+class DependencyCore(CodedCore):
     """All minimal keys and FDs of a table.
 
     Examples
@@ -44,35 +44,17 @@ class DependencyCore:
     def __init__(self, schema: pa.Schema, options: DiscoveryOptions) -> None:
         if options.error:
             raise ValueError("rules with an error are found by ApproximateCore")
-        self.options = options
-        self.codes = Codes(schema, options.nulls, options.seed)
-        self.names = self.codes.names
-        many = len(self.names)
-        targets = [many] * ("key" in options.kinds) + list(range(many)) * ("fd" in options.kinds)
-        self._work = Work(threads=options.threads)
-        longest = many if options.max_lhs is None else min(many, options.max_lhs)
-        covers = [LeftSides(target, many) for target in targets]
-        self._search = LeftSideSearch(self.codes, AgreeSets(many), covers, Extents(), longest)
-        self._schema = schema
-        self.complete = False
+        super().__init__(schema, options)
+        covers = [LeftSides(target, len(self.names)) for target in self._targets]
+        self._search = LeftSideSearch(self.codes, AgreeSets(len(self.names)), covers, Extents(), self._longest)
 
-    @classmethod
-    def load(cls, table: pa.Table, options: DiscoveryOptions | None = None, work: Work | None = None) -> DependencyCore:
-        """Find all minimal keys and FDs of a table.
-
-        At the deadline it ends with what was found, and `complete` is False.
-        """
-        core = cls(table.schema, options or DiscoveryOptions())
-        work = work or core._work
-        core.codes.append(core.codes.encode(table, work))
-        work.tell(0.05, "columns coded")
-        parts = Partitions(core.codes)
+    def _find(self, work: Work) -> None:
+        parts = Partitions(self.codes)
         parts.ranked(work)
-        sample(core.codes, parts, core._search.agree_sets, work)
-        work.tell(0.1, "rows sampled")
-        core._search.take(core._search.agree_sets.known(), work)
-        core.complete = core._search.deepen(parts, parts, work.part(0.1, 0.9))
-        return core
+        sample(self.codes, parts, self._search.agree_sets, work)
+        work.tell(0.05, "rows sampled")
+        self._search.take(self._search.agree_sets.known(), work)
+        self.complete = self._search.deepen(parts, parts, work.part(0.05, 0.95))
 
     @property
     def searched(self) -> int:
@@ -118,9 +100,7 @@ class DependencyCore:
         evidence = search.agree_sets
         if lost.size == 0:
             return
-        targets = np.zeros(evidence.words, dtype=np.uint64)
-        for cover in search.covers:
-            targets[cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
+        targets = set_of((cover.target for cover in search.covers), evidence.words)
         # agree sets inside a known one told nothing
         wanted = evidence.uncovered(lost) & targets
         asked = np.flatnonzero(wanted.any(axis=1))
@@ -133,18 +113,17 @@ class DependencyCore:
         search.renew(renewed, work)
 
     def _turnover(self, before: dict[int, U64]) -> RuleTurnover:
-        died: list[Died] = []
+        died: list[Body] = []
         born: list[Body] = []
         for cover in self._search.covers:
             target, held = cover.target, cover.holding()
-            for line in _missing(before[target], held):
-                if self._shown(target, line):
-                    died.append(Died(self._body(target, line), self._witness(target, line)))
-            born += [self._body(target, line) for line in _missing(held, before[target]) if self._shown(target, line)]
-        return RuleTurnover(tuple(died), tuple(born))
+            died += [self._body(target, line) for line in without(before[target], held) if self._shown(target, line)]
+            born += [self._body(target, line) for line in without(held, before[target]) if self._shown(target, line)]
+        return RuleTurnover(tuple(Died(body, self._witness(body)) for body in died), tuple(born))
 
-    def _witness(self, target: int, line: U64) -> tuple[int, ...]:
+    def _witness(self, body: Body) -> tuple[int, ...]:
         """Slots of two rows that break a dependency; none when it holds."""
+        target, line = self._target_and_line(body)
         evidence = self._search.agree_sets
         numbers = evidence.against(evidence.known(), target)
         breaking = numbers[((evidence.agree[numbers] & line) == line).all(axis=1)]
@@ -154,9 +133,6 @@ class DependencyCore:
 
     def _shown(self, target: int, line: U64) -> bool:
         return target < len(self.names) or bool(line.any())
-
-    def _body(self, target: int, line: U64) -> Body:
-        return body_of(target, line, self.names)
 
     def _dependencies(self) -> tuple[U64, I64]:
         """The left sides that hold, and their targets."""
@@ -180,24 +156,8 @@ class DependencyCore:
         lines, targets = self._dependencies()
         return judged(
             lines, targets, self._body, self._search.extents.of(lines, lambda: self._validator(self._work)),
-            profiles(self.codes, self._schema), int(np.count_nonzero(self.codes.alive[: self.codes.used])),
-            self.codes.known_rows, nulls_equal=self.options.nulls == "equal",
+            self._profiles(), self.codes.rows, self.codes.known_rows, nulls_equal=self.options.nulls == "equal",
         )  # fmt: skip
-
-    def near_misses(
-        self, most: int, work: Work | None = None, *, max_lhs: int = 2
-    ) -> tuple[tuple[NearMiss, ...], bool]:
-        """Keys and FDs that at most `most` rows break, with these rows; only where chance would break them more.
-
-        And whether there was time and room to look for all of up to `max_lhs` columns.
-        Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
-        """
-        columns, validator = profiles(self.codes, self._schema), self._validator(work or self._work)
-        targets = [cover.target for cover in self._search.covers]
-        return near_misses(self.codes, validator, targets, self._body, columns, most, max_lhs)
-
-    def _validator(self, work: Work) -> Validator:
-        return Validator(Partitions(self.codes), work)
 
     def size_bytes(self) -> int:
         """Memory held."""
@@ -229,10 +189,3 @@ class DependencyCore:
         searched, length, complete = (int(value) for value in arrays["progress"])
         core._search.searched, core._search.length, core.complete = searched, length, bool(complete)
         return core
-
-
-def _missing(sets: U64, others: U64) -> U64:
-    """Those of `sets` that are not among `others`."""
-    one = np.dtype([("", np.uint64)] * sets.shape[1])
-    lines, known = (np.ascontiguousarray(array).view(one).reshape(-1) for array in (sets, others))
-    return sets[~np.isin(lines, known)]

@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, Weighed, within
-from holdstrue.discovery.dependencies.ranking import BodyOf, Profile, chance, fd_score, key_score, members, surprise
+from holdstrue.discovery.dependencies.ranking import BodyOf, Profile, chance, fd_score, key_score, surprise
 from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.discovery.found import NearMiss
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
@@ -37,7 +38,7 @@ def near_misses(
 
     And whether all were looked for.
     """
-    rows = int(np.count_nonzero(codes.alive[: codes.used]))
+    rows = codes.rows
     limits = np.array([NO_LIMIT, most], dtype=np.int64)
     weighed, whole = within(validator, len(columns), targets, limits, max_lhs)
     found = []

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.values import Family, family_of
+from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.kernels import antichains
 from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, Predicate
@@ -135,11 +136,6 @@ def key_score(columns: list[Profile], rows: int) -> float:
     return score
 
 
-def members(line: U64) -> list[int]:
-    """The columns of a set."""
-    return np.flatnonzero(np.unpackbits(np.ascontiguousarray(line).view(np.uint8), bitorder="little")).tolist()
-
-
 def body_of(target: int, line: U64, names: tuple[str, ...]) -> Body:
     """A dependency as a rule; that of no columns on the left says that no two rows differ in the target."""
     columns = tuple(names[i] for i in members(line))
@@ -225,10 +221,8 @@ def judged(
     order = sorted(range(len(found)), key=lambda i: (-found[i].score, targets[i], lines[i].tolist()))
     chosen = [i for i in order if targets[i] < many and not found[i].implied_by_key][:MOST_RELATED]
     if chosen:
-        middle = np.zeros(lines.shape[1], dtype=np.uint64)
-        for i, column in enumerate(columns):
-            if nulls_equal or column.known == rows:
-                middle[i >> 6] |= np.uint64(1 << (i & 63))
+        whole = (i for i, column in enumerate(columns) if nulls_equal or column.known == rows)
+        middle = set_of(whole, lines.shape[1])
         for i, implied in zip(chosen, follow_from_others(lines[chosen], targets[chosen], middle), strict=True):
             found[i] = replace(found[i], implied=implied)
     return tuple(found[i] for i in order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import extents, partitions
-from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS
+from holdstrue.kernels import partitions
+from holdstrue.kernels.partitions import GROUPS, NEXT, PAIRS, Stack
 from holdstrue.typing import I32, I64, U64, Mask
 
 BUDGET = 20_000_000
@@ -88,19 +89,6 @@ class Partitions:
         return self._order
 
 
-class _Walk:
-    """Where a kernel stands in the tree of prefixes, with the partitions on its way."""
-
-    def __init__(self, longest: int, widest: int, codes: int) -> None:
-        # room for every level at the size of the widest partition; pages that are never written cost nothing
-        self.at = np.zeros(3, dtype=np.int64)
-        self.path = np.full(longest, -1, dtype=np.int32)
-        self.levels = np.zeros((longest + 1, 3), dtype=np.int64)
-        self.rows = np.empty(longest * widest, dtype=np.int32)
-        self.starts = np.empty(longest * (widest // 2 + 2), dtype=np.int32)
-        self.scratch = np.zeros((3, codes + 1), dtype=np.int32)
-
-
 class Validator:
     """Tests and weighs left sides on one image of the table, in threads."""
 
@@ -114,83 +102,80 @@ class Validator:
 
     def test(self, sets: U64, wanted: U64) -> Tested:
         """Test every set against its wanted targets; stops at the deadline with some sets undone."""
-        count = sets.shape[0]
-        columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
+        columns, ordered = self._as_paths(sets, np.zeros(len(sets), dtype=np.int64))
         wanted = np.ascontiguousarray(wanted[ordered])
-        broken, extent = np.zeros_like(wanted), np.zeros((count, 2), dtype=np.int64)
-        done = np.zeros(count, dtype=np.bool_)
-        rows, starts, roots = self._roots
+        broken, extent = np.zeros_like(wanted), np.zeros((len(sets), 2), dtype=np.int64)
         found: list[I32] = [np.empty((0, 2), dtype=np.int32)]
+        parts, most = self._parts, max(4096, MOST_PAIRS * (self.many + 1))
 
-        def one(piece: tuple[int, int]) -> None:
-            part = slice(*piece)
-            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
-            pairs = np.empty((max(4096, MOST_PAIRS * (self._parts.many + 1)), 2), dtype=np.int32)
-            while walk.at[NEXT] < part.stop - part.start:
-                walk.at[PAIRS] = 0
-                partitions.validate(
-                    self._parts.matrix, self._parts.fresh, rows, starts, roots, columns[part], wanted[part],
-                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch,
-                    broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
-                )  # fmt: skip
-                found.append(pairs[: walk.at[PAIRS]].copy())
-                if self.work.over:
-                    break
-            done[part.start : part.start + walk.at[NEXT]] = True
+        def test(part: slice, stack: Stack) -> None:
+            pairs, walk = np.empty((most, 2), dtype=np.int32), stack[0]
+            walk[PAIRS] = 0
+            partitions.validate(
+                parts.matrix, parts.fresh, self._roots, columns[part], wanted[part], stack,
+                broken[part], extent[part], pairs, MOST_PAIRS, BUDGET,
+            )  # fmt: skip
+            found.append(pairs[: walk[PAIRS]].copy())
 
-        self.work.each(one, self._pieces(count))
+        done = self._walked(columns, test)
         back = np.argsort(ordered)
         return Tested(broken[back], np.concatenate(found), done[back], extent[back])
 
     def weigh(self, sets: U64, targets: I64, limits: I64) -> tuple[I64, Mask]:
         """Count what breaks each set -> target: see `kernels.partitions.weigh`; and which were counted in time."""
-        count = sets.shape[0]
         columns, ordered = self._as_paths(sets, targets)
-        wanted = targets[ordered].astype(np.int32)
-        rows, starts, roots = self._roots
-        counts, done = np.zeros((count, 4), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+        wanted, counts = targets[ordered].astype(np.int32), np.zeros((len(sets), 4), dtype=np.int64)
 
-        def one(piece: tuple[int, int]) -> None:
-            part = slice(*piece)
-            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
-            while walk.at[NEXT] < part.stop - part.start:
-                partitions.weigh(
-                    self._parts.matrix, rows, starts, roots, columns[part], wanted[part],
-                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, limits, counts[part], BUDGET,
-                )  # fmt: skip
-                if self.work.over:
-                    break
-            done[part.start : part.start + walk.at[NEXT]] = True
+        def weigh(part: slice, stack: Stack) -> None:
+            partitions.weigh(
+                self._parts.matrix, self._roots, columns[part], wanted[part], stack, limits, counts[part], BUDGET
+            )
 
-        self.work.each(one, self._pieces(count))
+        done = self._walked(columns, weigh)
         back = np.argsort(ordered)
         return counts[back], done[back]
 
     def shifted(self, sets: U64, gone: int) -> tuple[I64, Mask]:
-        """By how much a batch changes the extent of each set: see `kernels.extents`; and which were counted in time.
+        """By how much a batch changes the extent of each set: see `kernels.partitions.shifted`; and which were counted.
 
         The partitions hold the rows that went, from position `gone` on, beside those there are.
         """
-        count = sets.shape[0]
-        columns, ordered = self._as_paths(sets, np.zeros(count, dtype=np.int64))
-        rows, starts, roots = self._roots
-        change, done = np.zeros((count, 2), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+        columns, ordered = self._as_paths(sets, np.zeros(len(sets), dtype=np.int64))
+        parts, change = self._parts, np.zeros((len(sets), 2), dtype=np.int64)
 
-        def one(piece: tuple[int, int]) -> None:
-            part = slice(*piece)
-            walk = _Walk(columns.shape[1], self._widest, self._parts.most_codes)
-            while walk.at[NEXT] < part.stop - part.start:
-                extents.shifted(
-                    self._parts.matrix, self._parts.fresh, gone, rows, starts, roots, columns[part],
-                    walk.at, walk.path, walk.levels, walk.rows, walk.starts, walk.scratch, change[part], BUDGET,
-                )  # fmt: skip
-                if self.work.over:
-                    break
-            done[part.start : part.start + walk.at[NEXT]] = True
+        def shift(part: slice, stack: Stack) -> None:
+            partitions.shifted(parts.matrix, parts.fresh, gone, self._roots, columns[part], stack, change[part], BUDGET)
 
-        self.work.each(one, self._pieces(count))
+        done = self._walked(columns, shift)
         back = np.argsort(ordered)
         return change[back], done[back]
+
+    def _walked(self, columns: I32, step: Callable[[slice, Stack], None]) -> Mask:
+        """Go on step by step over the paths, in pieces and threads, as long as there is time; which were come to."""
+        done = np.zeros(columns.shape[0], dtype=np.bool_)
+
+        def one(piece: tuple[int, int]) -> None:
+            part, stack = slice(*piece), self._stack(columns.shape[1])
+            walk = stack[0]
+            while walk[NEXT] < part.stop - part.start:
+                step(part, stack)
+                if self.work.over:
+                    break
+            done[part.start : part.start + walk[NEXT]] = True
+
+        self.work.each(one, self._pieces(columns.shape[0]))
+        return done
+
+    def _stack(self, longest: int) -> Stack:
+        """Room for every level at the size of the widest partition; pages that are never written cost nothing."""
+        return (
+            np.zeros(3, dtype=np.int64),
+            np.full(longest, -1, dtype=np.int32),
+            np.zeros((longest + 1, 3), dtype=np.int64),
+            np.empty(longest * self._widest, dtype=np.int32),
+            np.empty(longest * (self._widest // 2 + 2), dtype=np.int32),
+            np.zeros((3, self._parts.most_codes + 1), dtype=np.int32),
+        )
 
     def scout(self, rows: int) -> Validator | None:
         """A validator of so many rows, half of them neighbours, half spread; None where there are not many more."""

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from holdstrue.data.seed import OPEN
+from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values, words_for
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
@@ -114,7 +115,7 @@ class Clusters(ValueShards):
 
     def records(self) -> dict[int, tuple[frozenset[int], int]]:
         """By cid: the attributes of a cluster and how many values it has. Complexity: O(clusters)."""
-        return {int(cid): (frozenset(_bits(self._words[cid])), int(self._sizes[cid])) for cid in self._living()}
+        return {int(cid): (frozenset(members(self._words[cid])), int(self._sizes[cid])) for cid in self._living()}
 
     def cids(self, shard: int, numbers: I32) -> I32:
         """The clusters of values, given by their numbers in a shard."""
@@ -163,7 +164,3 @@ class Clusters(ValueShards):
         self._cids = [arrays[f"cids{i}"] for i in range(len(self.shards))]
         self._included = None
         super().restore(arrays)
-
-
-def _bits(words: U64) -> list[int]:
-    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()

@@ -64,38 +64,20 @@ class Values:
 
     def shift(self, numbers: I32, tally: NetChanges, shared: I64) -> None:
         """Apply numbered changes, and count in `shared[a, b]` the values that both hold."""
-        self.living += kernels.shift(
-            self._head,
-            self._nodes,
-            self._ends,
-            numbers,
-            tally.offsets,
-            tally.attributes,
-            tally.nets,
-            self._delta,
-            self._sets,
-            shared,
-        )
+        self.living += kernels.shift(*self._changed(numbers, tally), shared)
 
     def reassign(self, numbers: I32, tally: NetChanges) -> tuple[I32, U64]:
         """Apply numbered changes; returns which groups changed their attribute set, and their new sets as bits."""
         moved = np.empty(numbers.size, dtype=np.int32)
         words = np.empty((numbers.size, words_for(self._delta.size)), dtype=np.uint64)
-        count, grown = kernels.reassign(
-            self._head,
-            self._nodes,
-            self._ends,
-            numbers,
-            tally.offsets,
-            tally.attributes,
-            tally.nets,
-            self._delta,
-            self._sets,
-            moved,
-            words,
-        )
+        count, grown = kernels.reassign(*self._changed(numbers, tally), moved, words)
         self.living += grown
         return moved[:count], words[:count]
+
+    def _changed(self, numbers: I32, changes: NetChanges) -> tuple[I32, I32, I64, I32, I64, I32, I32, I32, I32]:
+        """The chains, numbered changes and scratch, as kernels take them."""
+        own = self._head, self._nodes, self._ends
+        return *own, numbers, changes.offsets, changes.attributes, changes.nets, self._delta, self._sets
 
     def count_shared(self, shared: I64, *, rows: bool = False) -> None:
         """Add the values (or with `rows` the first one's rows) that two attributes share. Complexity: O(values)."""
