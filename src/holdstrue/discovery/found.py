@@ -11,8 +11,24 @@ from holdstrue.rules.text import text_of
 from holdstrue.rules.words import in_words
 
 
+class _Said:
+    """A rule in words."""
+
+    body: Body
+
+    @property
+    def text(self) -> str:
+        """The rule as text that `check` accepts."""
+        return text_of(self.body)
+
+    @property
+    def kind(self) -> str:
+        """key, fd, cfd, dc or inclusion."""
+        return Rule(self.body, "").kind
+
+
 @dataclass(frozen=True)
-class FoundRule:
+class FoundRule(_Said):
     """A rule that holds (or nearly holds, where an error is allowed).
 
     `score` in [0, 1] ranks rules of all kinds; `measures` says what it is made of. An `implied` rule is minimal,
@@ -26,20 +42,10 @@ class FoundRule:
     implied: bool = False
 
     @property
-    def text(self) -> str:
-        """The rule as text that `check` accepts."""
-        return text_of(self.body)
-
-    @property
     def rule(self) -> Rule:
         """The rule itself, named by its text."""
         table = None if isinstance(self.body, Inclusion) else self.table
         return Rule(self.body, self.text, table=table)
-
-    @property
-    def kind(self) -> str:
-        """key, fd, cfd, dc or inclusion."""
-        return self.rule.kind
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -50,7 +56,7 @@ class FoundRule:
 
 
 @dataclass(frozen=True)
-class NearMiss:
+class NearMiss(_Said):
     """A rule that a handful of rows break: likely errors in the data.
 
     `rows` are the offenders by key or number (inside of a discovery by slot): pairs for rules of two rows, single
@@ -64,11 +70,6 @@ class NearMiss:
     values: tuple[Any, ...] = ()
     table: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The rule as text that `check` accepts."""
-        return text_of(self.body)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -101,7 +102,7 @@ TOO_LITTLE = "it holds, but too few rows speak for it, or other rules say more"
 
 
 @dataclass(frozen=True)
-class Died:
+class Died(_Said):
     """A rule that stopped being among the discovered ones, and why.
 
     A broken one has rows that break it, by key (inside of a discovery by slot). An inclusion has values that the
@@ -115,16 +116,6 @@ class Died:
     values: tuple[Any, ...] = ()
     missing: int = 0
     why: str = BROKEN
-
-    @property
-    def text(self) -> str:
-        """The rule as text."""
-        return text_of(self.body)
-
-    @property
-    def kind(self) -> str:
-        """key, fd, cfd, dc or inclusion."""
-        return Rule(self.body, "").kind
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class ShiftCounts:
             try:
                 left, right, by = shifted(values, part, census.attributes)
             except LackingError as error:
-                raise _lacking(error, census) from error
+                raise error.told(columns_of(census.schemas)) from error
             if left.size:
                 told = pa.table({"left": left, "right": right, "by": by})
                 yield Message(0, SUMMARY, 0, "shared", pack(told))
@@ -359,12 +359,3 @@ def _shared(store: Store, manifest: Mapping[str, Any]) -> I64:
     arrays = store.map_arrays(RunFile.of(base.get("now", base["summary"])))
     store.verified()
     return np.array(arrays["shared"])
-
-
-def _lacking(error: LackingError, census: Census) -> ChangeError:
-    attribute = columns_of(census.schemas)[error.attribute]
-    return ChangeError(
-        f"the batch removes rows with a value {error.times} times more often than it is in "
-        f"{attribute.table}.{attribute.columns[0]}",
-        hint="remove only rows that are in the table, with the values they have there",
-    )

@@ -80,6 +80,20 @@ class Contents:
         return tuple_of([self._known[name] for name in columns], self._seed)
 
 
+def batch_contents(
+    changes: Changes, numbers: Mapping[Attribute, int], compare: Compare, seed: Seed
+) -> list[tuple[int, Content, int]]:
+    """By numbered attribute the digests of what a batch takes (-1) and brings (+1). Complexity: O(cells)."""
+    parts = []
+    for name, change in changes.items():
+        for rows, step in ((change.removed, -1), (change.added, 1)):
+            if rows is not None:
+                contents = Contents(rows, compare, seed)
+                own = (attribute for attribute in numbers if attribute.table == name)
+                parts += [(numbers[attribute], contents.of(attribute.columns), step) for attribute in own]
+    return parts
+
+
 def fitting(name: str, schemas: Mapping[str, pa.Schema], rows: pa.Table) -> pa.Table:
     """Rows of a batch, refused when they do not fit the table they were meant for."""
     if name not in schemas:

@@ -6,8 +6,11 @@ Memory: a value takes 4 bytes and 27 to 37 for its digest and cell, an attribute
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import room, with_slack
@@ -171,6 +174,15 @@ class LackingError(ChangeError):
     def __init__(self, attribute: int, times: int) -> None:
         self.attribute, self.times = attribute, times
         super().__init__(f"attribute {attribute} does not hold a value {times} times that the batch removes")
+
+    def told(self, columns: Sequence[Attribute]) -> ChangeError:
+        """The same with the column that the number stands for."""
+        column = columns[self.attribute]
+        return ChangeError(
+            f"the batch removes rows with a value {self.times} times more often than it is in "
+            f"{column.table}.{column.columns[0]}",
+            hint="remove only rows that are in the table, with the values they have there",
+        )
 
 
 def words_for(attributes: int) -> int:

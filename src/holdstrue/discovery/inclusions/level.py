@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.seed import Seed
-from holdstrue.discovery.inclusions.attributes import Attribute, Changes, Contents
+from holdstrue.discovery.inclusions.attributes import Attribute, Changes, Contents, batch_contents
 from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
@@ -75,16 +75,7 @@ class Level:
 
     def tally(self, changes: Changes) -> NetChanges:
         """What a batch changes of the counted tuples; refuses to remove tuples that are not there."""
-        parts = []
-        for name, change in changes.items():
-            for rows, step in ((change.removed, -1), (change.added, 1)):
-                if rows is not None:
-                    contents = Contents(rows, self._compare, self._seed)
-                    parts += [
-                        (number, contents.of(attribute.columns), step)
-                        for attribute, number in self.attributes.items()
-                        if attribute.table == name
-                    ]
+        parts = batch_contents(changes, self.attributes, self._compare, self._seed)
         counted = tally(parts, len(self.attributes))
         self._counters.check(counted)
         return counted

@@ -22,7 +22,7 @@ from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import (
     Attribute,
     Changes,
-    Contents,
+    batch_contents,
     columns_of,
     comparisons,
     fitting,
@@ -36,7 +36,6 @@ from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, 
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.work import Work
-from holdstrue.errors import ChangeError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.rules.model import Inclusion
 from holdstrue.typing import Mask
@@ -146,18 +145,12 @@ class UnaryInclusions:
 
     def tally(self, changes: Changes) -> NetChanges:
         """What a batch changes, as net counts: all that `apply` needs to know of it. Complexity: O(cells)."""
-        parts = []
         for name, change in changes.items():
-            for rows, step in ((change.removed, -1), (change.added, 1)):
-                if rows is None:
-                    continue
-                contents = Contents(fitting(name, self.schemas, rows), self.layout.compare, self.layout.seed)
-                parts += [
-                    (number, contents.of(attribute.columns), step)
-                    for number, attribute in enumerate(self.attributes)
-                    if attribute.table == name and self.loaded[number]
-                ]
-        return tally(parts, len(self.attributes))
+            for rows in (change.removed, change.added):
+                if rows is not None:
+                    fitting(name, self.schemas, rows)
+        numbers = {attribute: number for attribute, number in self.numbers.items() if self.loaded[number]}
+        return tally(batch_contents(changes, numbers, self.layout.compare, self.layout.seed), len(self.attributes))
 
     def apply(self, changes: Changes) -> RuleTurnover:
         """Take in the rows that go and come, of any tables, together; all or none.
@@ -173,12 +166,7 @@ class UnaryInclusions:
         try:
             self.structure.apply(changes)
         except LackingError as lacking:
-            attribute = self.attributes[lacking.attribute]
-            raise ChangeError(
-                f"the batch removes rows with a value {lacking.times} times more often than it is in "
-                f"{attribute.table}.{attribute.columns[0]}",
-                hint="remove only rows that are in the table, with the values they have there",
-            ) from lacking
+            raise lacking.told(self.attributes) from lacking
         after = self.held(error, measure)
         died, born = self.pairs(before & ~after), self.pairs(after & ~before)
         return RuleTurnover(tuple(Died(inclusion(*pair)) for pair in died), tuple(inclusion(*pair) for pair in born))
