@@ -48,7 +48,7 @@ def changes(job: Job) -> dict[str, Any]:
     figures: dict[str, Any] = {"agrees": True}
     none = np.zeros(0, dtype=np.int64)
     for method in ("evidence", "index"):
-        warm = DenialCore.load(base.slice(0, 2000), work=work, method=method)  # type: ignore[arg-type]
+        warm = DenialCore.load(base.slice(0, 2000), work=work, method=method)
         warm.apply(none, more.slice(0, 100))
         core, load = timed(partial(DenialCore.load, base, work=work, method=method))
         inserts, deletes, counts = [], [], [len(core.rules())]

@@ -48,7 +48,7 @@ def clusters(core: UnaryInclusions) -> set[str]:
 def generator(core: UnaryInclusions, value: str) -> tuple[list[int], str]:
     """The frequencies of a value and its cluster, as Table 2 has them."""
     assert isinstance(core.structure, Clusters)
-    content = content_of(pa.array([value]), "types", core.options.seed)
+    content = content_of(pa.array([value]), "types", core.layout.seed)
     [values] = core.structure.shards
     [frequencies] = values.frequencies(content.hi, content.lo)
     records = core.structure.records()
