@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.inclusions.attributes import RowChanges
-from holdstrue.discovery.inclusions.clusters import Clusters
 from holdstrue.discovery.inclusions.contents import content_of
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
+from holdstrue.papers.clusters import Clusters
 from holdstrue.rules.model import Body, Inclusion
 
 NAMES = "ABCD"

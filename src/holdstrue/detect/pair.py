@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -157,13 +158,9 @@ def _index(kind: IndexKind, shapes: tuple[Shape, ...], rows: PairSet) -> Any:
     if kind == "blocks":
         return BlockIndex(shapes, rows)
     if kind == "lt_tree":
-        from holdstrue.papers.weever import LTTreeIndex
-
-        return LTTreeIndex(shapes, rows)
+        return import_module("holdstrue.papers.weever").LTTreeIndex(shapes, rows)
     if kind == "chains":
-        from holdstrue.papers.chains import ChainIndex
-
-        return ChainIndex(shapes, rows)
+        return import_module("holdstrue.papers.chains").ChainIndex(shapes, rows)
     raise HoldstrueError(f"no index {kind!r}", hint="choose blocks, lt_tree or chains")
 
 

@@ -2,7 +2,7 @@
 
 A is included in B when `shared[A, B]` equals `shared[A, A]`, the number of A's distinct values; their
 difference is `missing[A, B]`, so partial inclusions cost nothing more. Where paper 004 keeps clusters
-(see `clusters.py`), a counter changes only when an attribute gains or loses a value, in as many steps
+(see `papers/clusters.py`), a counter changes only when an attribute gains or loses a value, in as many steps
 as attributes hold that value. Values lie in shards by the upper bits of their digest; shards know
 nothing of each other, and what one says of a batch is a matrix of changes, added to the counters.
 Memory: see `counted_values.py`; 8 bytes a pair of attributes.

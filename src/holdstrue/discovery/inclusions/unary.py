@@ -1,6 +1,6 @@
 """InclusionCore between single columns of any number of tables, found from scratch and kept current (paper 004).
 
-The paper keeps attribute clusters (`clusters.py`); the default here are counters of shared values
+The paper keeps attribute clusters (`papers/clusters.py`); the default here are counters of shared values
 (`counters.py`). Microseconds of CPU an inserted row of twelve columns, counters / clusters, a million values:
 12 attributes 5.7 / 5.1, 60 attributes 5.4 / 12.5, 120 7.1 / 34, 396 8.1 / 57: few attributes make few clusters, many
 make many that must be intersected again. NULLs are no values: they are ignored on the left and give nothing on the
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,11 +29,11 @@ from holdstrue.discovery.inclusions.attributes import (
     fitting,
     inclusion,
 )
-from holdstrue.discovery.inclusions.clusters import Clusters
 from holdstrue.discovery.inclusions.contents import Compare, contents_of
 from holdstrue.discovery.inclusions.counted_values import LackingError
-from holdstrue.discovery.inclusions.counters import SHARDS, Counters
+from holdstrue.discovery.inclusions.counters import SHARDS
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
+from holdstrue.discovery.inclusions.value_shards import ValueShards
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, exact, most_of
 from holdstrue.discovery.work import Work
@@ -42,7 +43,11 @@ from holdstrue.typing import Mask
 
 StructureKind: TypeAlias = Literal["counters", "clusters"]
 
-STRUCTURES: dict[StructureKind, type[Counters] | type[Clusters]] = {"counters": Counters, "clusters": Clusters}
+STRUCTURES: dict[StructureKind, tuple[str, str]] = {
+    "counters": ("holdstrue.discovery.inclusions.counters", "Counters"),
+    "clusters": ("holdstrue.papers.clusters", "Clusters"),
+}
+"""Module and class by name: the paper's own structure is loaded only where somebody asks for it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,9 @@ class UnaryInclusions:
         self.layout = layout
         self.attributes = columns_of(self.schemas)
         self.numbers = {attribute: number for number, attribute in enumerate(self.attributes)}
-        self.structure = STRUCTURES[layout.structure](len(self.attributes), layout.shards)
+        module, name = STRUCTURES[layout.structure]
+        structure: type[ValueShards] = getattr(import_module(module), name)
+        self.structure = structure(len(self.attributes), layout.shards)
         self.loaded = np.ones(len(self.attributes), dtype=np.bool_)
         self._comparable = comparisons(self.schemas, self.attributes, layout.compare)
 

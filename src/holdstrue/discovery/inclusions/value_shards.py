@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
 
 from holdstrue.discovery.inclusions.counted_values import Values
+from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.typing import I64
+from holdstrue.typing import I64, Mask
 
 
 class ValueShards(ABC):
@@ -33,6 +35,22 @@ class ValueShards(ABC):
     def distinct_values(self) -> int:
         """How many values some attribute holds."""
         return sum(values.living for values in self.shards)
+
+    @abstractmethod
+    def load(self, columns: Iterable[ValueCounts]) -> None:
+        """Take in the values of attributes that hold none yet. Complexity: O(values)."""
+
+    @abstractmethod
+    def apply(self, tally: NetChanges) -> None:
+        """Take in net changes, all or none. Complexity: O(attributes that hold the changed values)."""
+
+    @abstractmethod
+    def shared(self) -> I64:
+        """Values that attributes have in common; on the diagonal the distinct values of each."""
+
+    @abstractmethod
+    def included(self) -> Mask:
+        """`[A, B]`: every value of A is one of B."""
 
     @abstractmethod
     def summary(self) -> Snapshot:

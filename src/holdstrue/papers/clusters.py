@@ -5,7 +5,7 @@ values)` stands for each cluster, the generator maps a value to its frequencies 
 rows are *merged* (Definition 4.4), removed ones *extracted* (4.8): a value's cluster gains the
 attributes that it came to and loses those whose frequency fell to zero. A is included in B when every
 cluster with A has B (Lemma 4.2). The paper's caches save look-ups in a database and are not needed.
-Memory: 4 bytes a value beside `counted_values.py`; a cluster 44 bytes and its bits.
+Memory: 4 bytes a value beside `discovery/inclusions/counted_values.py`; a cluster 44 bytes and its bits.
 """
 
 from __future__ import annotations
