@@ -2,6 +2,15 @@
 
 Column c is bit c % 64 of word c // 64. Where a value is unknown (a code below zero) rows neither
 agree nor differ.
+
+Three rows and three columns; the second row has no value in the last one. Rows 0 and 1 agree on column 0 and differ in
+column 1, rows 0 and 2 agree on column 2 only:
+
+>>> codes = np.array([[0, 0, 1], [0, 1, 1], [0, -1, 0]], dtype=np.int32)
+>>> agree, differ = np.empty((2, 1), dtype=np.uint64), np.empty((2, 1), dtype=np.uint64)
+>>> compare(codes, np.array([[0, 1], [0, 2]], dtype=np.int32), agree, differ)
+>>> [[f"{word:03b}" for word in words.ravel().tolist()] for words in (agree, differ)]
+[['001', '100'], ['010', '011']]
 """
 
 from __future__ import annotations

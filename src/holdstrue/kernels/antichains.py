@@ -3,6 +3,17 @@
 Sets are bit sets, a line of 64-bit words each. The step from a family to the next follows the
 induction of dependencies from agree sets (Flach and Savnik 1999), also used by HyFD (Papenbrock and
 Naumann 2016).
+
+Columns a, b, c are bits 0, 1, 2. What determines c is not known, so the family is the empty set alone. Two rows that
+agree on a and differ in c refute it, and a itself: b is left.
+
+>>> sets, status = np.zeros((65, 1), dtype=np.uint64), np.zeros(65, dtype=np.uint8)
+>>> agree, differ = np.array([[0b001]], dtype=np.uint64), np.array([[0b100]], dtype=np.uint64)
+>>> state = np.array([1, 0, 0, 0, 0])
+>>> extend(sets, status, sets.copy(), status.copy(), agree, differ, np.array([0]), 2,
+...     np.array([0b011], dtype=np.uint64), 3, state, 1000)
+>>> [f"{word:03b}" for word in sets[: state[SETS], 0].tolist()]
+['010']
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 ADCEnum of Livshits, Heidari, Ilyas, Kimelfeld: Approximate denial constraints, on the bit sets of
 `kernels.hitting_sets`: beside hitting an evidence there is a branch that leaves it unhit for good.
+
+Of ten pairs nine have the evidence {0} and one has {1}. Without exceptions {0, 1} is the only minimal set that no
+evidence contains. Where one pair may break a rule, {1} takes its place: it lies in the evidence of one pair only. With
+nine exceptions {0} is found beside it, and with ten the empty set is all there is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""How close the evidences of a table come to breaking rules."""
+"""How close the evidences of a table come to breaking rules.
+
+A rule of two predicates, atoms 0 and 1. Four pairs satisfy the first alone, two both (and break it), three none: four
+pairs miss one predicate, seven miss any, and these satisfy four, plus one each.
+
+>>> import numpy as np
+>>> evidences, counts = np.array([[0b01], [0b11], [0b00]], dtype=np.uint64), np.array([4, 2, 3])
+>>> close, broken = np.empty((1, 3), dtype=np.int64), np.empty(1, dtype=np.int64)
+>>> closeness(np.array([[[0b01], [0b10]]], dtype=np.uint64), np.array([2]), evidences, counts, close)
+>>> breaking(np.array([[0b11]], dtype=np.uint64), evidences, counts, broken)
+>>> close.tolist(), broken.tolist()
+([[4, 7, 11]], [2])
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,16 @@ MMCS of Murakami and Uno: Efficient algorithms for dualizing large-scale hypergr
 evidences. `lacks[a]` has a bit for every evidence that lacks atom a (that a hits, as the algorithm's
 authors say). Kernels keep their search in arrays and return now and then, so that a caller can look at the
 clock and go on.
+
+Atoms are bits. Pairs of rows have the evidences {0, 1} and {1, 2}. The set {1} lies in the first one, so its rule is
+broken there; {0, 2} lies in none, so its rule holds, and minimally: each of its atoms is all that some evidence lacks.
+
+>>> evidences, sets = (np.array(words, dtype=np.uint64)[:, None] for words in ([0b011, 0b110], [0b010, 0b101]))
+>>> broken, critical = np.empty(2, dtype=np.int64), np.empty((2, 1), dtype=np.uint64)
+>>> first_violated(sets, evidences, broken)
+>>> critical_atoms(sets, evidences, critical)
+>>> broken.tolist(), [f"{word:03b}" for word in critical[:, 0].tolist()]
+([0, -1], ['000', '101'])
 """
 
 from __future__ import annotations

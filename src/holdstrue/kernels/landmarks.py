@@ -1,4 +1,14 @@
-"""Codes as ranks among the codes of other rows."""
+"""Codes as ranks among the codes of other rows.
+
+Landmarks 10 and 20 have ranks 1 and 3. By order 5, 15 and 25 lie before, between and behind them; where order does not
+matter they are just neither.
+
+>>> codes, ranks = np.array([10, 15, 20, 25, 5]), np.empty(5, dtype=np.int16)
+>>> ranks_among(np.array([10, 20]), codes, True, 0, ranks); ranks.tolist()
+[1, 2, 3, 4, 0]
+>>> ranks_among(np.array([10, 20]), codes, False, 0, ranks); ranks.tolist()
+[1, 0, 3, 0, 0]
+"""
 
 from __future__ import annotations
 

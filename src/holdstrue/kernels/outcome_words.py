@@ -5,6 +5,17 @@ differ and an unknown outcome is neither. Words of a row against a strip of rows
 comparison in lanes as narrow as the codes, so that every inner loop is a compare, an and and an or over
 contiguous arrays. Words that fill much of a strip are counted by taking them out of it, the rest in an
 open-addressing table.
+
+Three rows with an ordered column a (1, 2, 2) and a column b that is compared for equality (5, 5, 6). Bit 0 says that b
+is equal, bits 1 and 2 that a is at most, and at least, that of the other row; `plan` and `bits` spell it out.
+
+>>> codes = np.array([[1, 2, 2], [5, 5, 6]], dtype=np.int16)
+>>> plan, bits = np.array([[1, 1, 0, 0], [0, 0, 1, 0]]), np.array([[1, 0], [2, 4]], dtype=np.uint16)
+>>> base, all_known = np.zeros(1, dtype=np.uint16), np.zeros((1, 0), dtype=np.uint16)
+>>> t, s, words = np.array([0, 1, 0]), np.array([1, 0, 2]), np.empty((1, 3), dtype=np.uint64)
+>>> words_of_pairs(codes, codes, plan, bits, base, all_known, all_known, t, s, words)
+>>> [f"{word:03b}" for word in words[0].tolist()]
+['011', '101', '010']
 """
 
 from __future__ import annotations

@@ -6,6 +6,17 @@ in no group. Rows from `fresh` on are new: where `fresh` is above zero only grou
 kept, for old rows alone were looked at before.
 
 The idea of stripped partitions is that of TANE (Huhtala et al. 1999).
+
+Five rows by zip make two groups, the last row is alone. By zip and city rows 0 and 1 part, which is to say that they
+break zip -> city; rows 2 and 3 stay together.
+
+>>> zips, cities = np.array([0, 0, 1, 1, 2], dtype=np.int32), np.array([0, 1, 0, 0, 0], dtype=np.int32)
+>>> rows, starts, finer, finer_starts = (np.empty(5, dtype=np.int32) for _ in range(4))
+>>> groups = group(zips, np.arange(5, dtype=np.int32), 3, 0, rows, starts)
+>>> rows[: starts[groups]].tolist(), starts[: groups + 1].tolist()
+([0, 1, 2, 3], [0, 2, 4])
+>>> split(cities, rows[:4], starts[:3], np.zeros((3, 3), dtype=np.int32), finer, finer_starts), finer[:2].tolist()
+(1, [2, 3])
 """
 
 from __future__ import annotations

@@ -3,6 +3,18 @@
 A value's attributes are a chain of nodes `(attribute, count, next node)`; `head[value]` is its first
 node, -1 for none. A batch gives *net* changes, grouped by value: group g is
 `attributes[offsets[g]:offsets[g + 1]]` with the same slice of `nets`, none of them zero.
+
+Attribute 0 holds the values x, x, y, attribute 1 y, z, numbered 0, 1, 2. Each has two distinct values, and they share
+one; of three rows of attribute 0 one has a value that attribute 1 holds.
+
+>>> head, nodes, scratch = np.full(3, -1, dtype=np.int32), np.empty((4, 3), dtype=np.int32), np.empty(2, dtype=np.int32)
+>>> used = append_attribute(head, nodes, 0, np.array([0, 1], dtype=np.int32), np.array([2, 1], dtype=np.int32), 0)
+>>> used = append_attribute(head, nodes, used, np.array([1, 2], dtype=np.int32), np.array([1, 1], dtype=np.int32), 1)
+>>> values, rows = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
+>>> count_shared(head, nodes, 3, False, values, scratch)
+>>> count_shared(head, nodes, 3, True, rows, scratch)
+>>> values.tolist(), rows.tolist()
+([[2, 1], [1, 2]], [[3, 1], [1, 2]])
 """
 
 from __future__ import annotations

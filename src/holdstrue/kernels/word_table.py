@@ -1,4 +1,11 @@
-"""Numbers for words of any width: an open-addressing table from words to 0, 1, 2, ..."""
+"""Numbers for words of any width: an open-addressing table from words to 0, 1, 2, ...
+
+>>> cells, keys = np.zeros(16, dtype=np.int32), np.empty((8, 1), dtype=np.uint64)
+>>> numbers = np.empty(5, dtype=np.int64)
+>>> used = enter(cells, keys, 0, np.array([[7, 9, 7, 4, 9]], dtype=np.uint64), numbers)
+>>> numbers.tolist(), keys[:used, 0].tolist()
+([0, 1, 0, 2, 1], [7, 9, 4])
+"""
 
 from __future__ import annotations
 
