@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.atoms import atoms_of, condition_columns, needed
+from holdstrue.fragments.by_rule import Lists, merged
 from holdstrue.fragments.channel import Channel, since
-from holdstrue.fragments.delta import Delta, Keys
-from holdstrue.fragments.durable import SiteState, shared_seed
-from holdstrue.fragments.gate import completed, netted, routed
-from holdstrue.fragments.host import Host
+from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
+from holdstrue.fragments.from_scratch import copy_plan
 from holdstrue.fragments.ids import common_domain, key_ids
-from holdstrue.fragments.merge import Lists, merged
-from holdstrue.fragments.model import Layout, Site, layout_of
-from holdstrue.fragments.optimise import BEAM
-from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.netting import completed, netted, routed
+from holdstrue.fragments.normal_cfds import condition_columns, needed, normal_cfds
+from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import How, plan_of
-from holdstrue.fragments.setup import Setup
-from holdstrue.fragments.site import SiteWork
-from holdstrue.fragments.whole import copy_plan
+from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta
+from holdstrue.fragments.shipping_plan import ShippingPlan
+from holdstrue.fragments.site_host import SiteHost
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState, shared_seed
+from holdstrue.fragments.site_work import SiteWork
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
@@ -38,7 +38,7 @@ from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.read import read_table, schema_of
 from holdstrue.typing import Mask
 
-Sited = Callable[[Mapping[str, Setup], Mapping[str, Site]], Host]
+MakeHost = Callable[[Mapping[str, SiteSpec], Mapping[str, Site]], SiteHost]
 
 LOAD = "load"
 """The batch id of the first load."""
@@ -97,14 +97,14 @@ class Relation:
         recall: bool = False,
         schema: pa.Schema | Mapping[str, pa.Schema] | None = None,
         channel: Channel | None = None,
-        host: Sited | None = None,
+        host: MakeHost | None = None,
     ) -> None:
         self.rules = load_rules(rules)
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
         schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-        self.layout: Layout = layout_of(told, names)
+        self.layout: FragmentLayout = layout_of(told, names)
         for site in self.layout.sites:
             for column in () if site.condition is None else condition_columns(site.condition):
                 if column not in self.layout.columns:
@@ -112,17 +112,17 @@ class Relation:
                         f"the filter (where) of site {site.name!r} speaks of a column {column!r} that no site has",
                         hint=f"the columns are {', '.join(self.layout.columns)}",
                     )
-        self._atoms = atoms_of(self.rules, self.layout)
-        self._plan = plan_of(self.layout, self.rules, self._atoms, plan, k)
+        self._cfds = normal_cfds(self.rules, self.layout)
+        self._plan = plan_of(self.layout, self.rules, self._cfds, plan, k)
         self._types = _types(self.layout, schemas)
-        wanted = needed(self._atoms) | set(names)
+        wanted = needed(self._cfds) | set(names)
         wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
         self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
         self._bind()
         self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
-        self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
+        self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
-        self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
+        self._host = (host or local_host)(self._specs, {site.name: site for site in self.layout.sites})
 
     def _bind(self) -> None:
         """Refuse rules and filters that compare what does not compare, before anything is loaded."""
@@ -132,12 +132,12 @@ class Relation:
         for fragment in self.layout.fragments:
             holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
 
-    def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
+    def _spec(self, site: Site, plan: ShippingPlan, recall: bool) -> SiteSpec:
         number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
         kept = [field for field in self.schema if field.name in (site.columns or ())]
         domains = {field.name: common_domain(field.name, self._types[field.name], self._seed) for field in kept}
-        return Setup(
-            site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
+        return SiteSpec(
+            site.name, number, self.layout.key, pa.schema(kept), domains, self._cfds, plan,
             self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
             tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
             self._seed,
@@ -155,7 +155,7 @@ class Relation:
         """Let all sites go."""
         self._host.close()
 
-    def plan(self) -> Plan:
+    def plan(self) -> ShippingPlan:
         """Where indexes live and what is shipped."""
         return self._plan
 
@@ -166,11 +166,11 @@ class Relation:
 
     # --- batches --------------------------------------------------------------------------------------
 
-    def load(self) -> Delta:
+    def load(self) -> RelationDelta:
         """Load every site from its own source; the first batch. Complexity: O(rows)."""
         return self._batch(LOAD, None)
 
-    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> Delta:
+    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> RelationDelta:
         """Apply one batch of changes, whole or not at all (incVer, incHor).
 
         Parameters
@@ -192,10 +192,10 @@ class Relation:
         found = read_changes(changes, key=self.layout.key, schema=self.schema, extra="ignore", **read)
         return self._batch(batch, found)
 
-    def _batch(self, batch: str, changes: Any) -> Delta:
+    def _batch(self, batch: str, changes: Any) -> RelationDelta:
         done = self._host.all("done", batch)
         if all(done.values()):
-            return Delta(batch, repeated=True)
+            return RelationDelta(batch, repeated=True)
         self._refuse_half(batch, done)
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
@@ -210,7 +210,7 @@ class Relation:
         self._commit(batch)
         added, removed = self._merged(found)
         shipped = since(before, self.channel.snapshot())
-        return Delta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
+        return RelationDelta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
 
     def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
         """A batch that only some sites committed must be finished before another one starts."""
@@ -263,7 +263,7 @@ class Relation:
         net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
         net = replace(net, rows=completed(net.rows, self.schema, net.now))
         handed = {
-            site.name: (batch, net.rows.select(self._setups[site.name].schema.names), now)
+            site.name: (batch, net.rows.select(self._specs[site.name].schema.names), now)
             for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
             for site in fragment.sites
         }
@@ -286,11 +286,11 @@ class Relation:
 
     def _judged(self, *, every_row: bool) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
-        for atom, taking in enumerate(self._plan.participants):
+        for cfd, taking in enumerate(self._plan.participants):
             if taking:
-                self._host.round(self.channel, "gather", atom, every_row)
-                self._host.round(self.channel, "judge", atom, every_row)
-                self._host.all("take_verdicts", atom)
+                self._host.round(self.channel, "gather", cfd, every_row)
+                self._host.round(self.channel, "judge", cfd, every_row)
+                self._host.all("take_verdicts", cfd)
 
     def _compare(self) -> None:
         """No site goes on when a message to it was lost."""
@@ -319,35 +319,35 @@ class Relation:
 
     # --- violations -----------------------------------------------------------------------------------
 
-    def _merged(self, found: Mapping[str, Mapping[int, tuple[pa.Table, pa.Table]]]) -> tuple[Keys, Keys]:
-        """The sites' findings by rule: a row violates a rule when it violates one of its atoms."""
+    def _merged(self, found: Mapping[str, Mapping[int, tuple[pa.Table, pa.Table]]]) -> tuple[KeysByRule, KeysByRule]:
+        """The sites' findings by rule: a row violates a rule when it violates one of its CFDs."""
         lists: dict[int, Lists] = {}
-        for by_atom in found.values():
-            for number, (added, removed) in by_atom.items():
+        for by_cfd in found.values():
+            for number, (added, removed) in by_cfd.items():
                 own = lists.setdefault(number, Lists())
                 own.added.append(added)
                 own.removed.append(removed)
         domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
         result: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
         for number, rule in enumerate(self.rules):
-            atoms = [atom.number for atom in self._atoms if atom.rule == number]
-            if any(atom in lists for atom in atoms):
-                tables = merged(atoms, lists, self.layout.key, domains, self._standing)
+            cfds = [cfd.number for cfd in self._cfds if cfd.rule == number]
+            if any(cfd in lists for cfd in cfds):
+                tables = merged(cfds, lists, self.layout.key, domains, self._violates)
                 for side, table in zip(result, tables, strict=True):
                     if table.num_rows:
                         side[rule.name] = table
         return result
 
-    def _standing(self, atom: int, keys: pa.Table) -> Mask:
-        homes = {part.home(atom).site for part in self._plan.fragments}
-        found = self._host.all("standing", atom, keys, sites=homes)
+    def _violates(self, cfd: int, keys: pa.Table) -> Mask:
+        homes = {part.home(cfd).site for part in self._plan.fragments}
+        found = self._host.all("violates", cfd, keys, sites=homes)
         return np.logical_or.reduce([*found.values()])
 
-    def violations(self) -> Keys:
+    def violations(self) -> KeysByRule:
         """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
         return self._by_rule(self._host.all("violations").values())
 
-    def share(self, site: str) -> Keys:
+    def share(self, site: str) -> KeysByRule:
         """What one site knows: the violations of the CFDs whose index it keeps."""
         if site not in self._host.sites:
             raise HoldstrueError(f"no site is called {site!r}", hint=f"the sites are {', '.join(self._host.sites)}")
@@ -355,9 +355,9 @@ class Relation:
 
     def _by_rule(self, parts: Any) -> dict[str, pa.Table]:
         found: dict[str, list[pa.Table]] = {}
-        for by_atom in parts:
-            for number, keys in by_atom.items():
-                found.setdefault(self.rules.rules[self._atoms[number].rule].name, []).append(keys)
+        for by_cfd in parts:
+            for number, keys in by_cfd.items():
+                found.setdefault(self.rules.rules[self._cfds[number].rule].name, []).append(keys)
         names = list(self.layout.key)
         return {
             rule: tables[0]
@@ -371,7 +371,7 @@ class Relation:
         found = self.violations()
         return {rule.name: found[rule.name].num_rows if rule.name in found else 0 for rule in self.rules}
 
-    def check(self) -> Delta:
+    def check(self) -> RelationDelta:
         """Everything from scratch (batVer, batHor); `added` holds all violations. Complexity: O(rows).
 
         Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
@@ -379,9 +379,9 @@ class Relation:
         if len(set(self._host.all("last").values())) > 1:
             self._refuse_lost()
             raise StateError("the last batch was committed at some sites only", hint="apply it again first")
-        plan = copy_plan(self.layout, self._atoms, self._plan)
+        plan = copy_plan(self.layout, self._cfds, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
-        self._host.each("open_check", {site.name: (self._setup(site, plan, True),) for site in self.layout.sites})
+        self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
         try:
             for level in range(max(part.levels for part in plan.fragments)):
                 self._host.round(self.channel, "ship", level)
@@ -392,23 +392,23 @@ class Relation:
         finally:
             self._host.all("close_check")
         shipped = since(before, self.channel.snapshot())
-        return Delta("check", found, {}, shipped, elapsed=self._host.elapsed - started)
+        return RelationDelta("check", found, {}, shipped, elapsed=self._host.elapsed - started)
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """By site its rows, and the bytes of its indexes."""
         return self._host.all("size")
 
 
-def local_host(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
+def local_host(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
     """All sites in this process."""
-    return Host({name: site_work(setup, sites[name]) for name, setup in setups.items()})
+    return SiteHost({name: site_work(spec, sites[name]) for name, spec in specs.items()})
 
 
-def site_work(setup: Setup, site: Site) -> SiteWork:
+def site_work(spec: SiteSpec, site: Site) -> SiteWork:
     """A site with its source and, where it has one, its state directory."""
     read = None
     if site.source is not None:
-        source, names, types, options = site.source, setup.schema.names, setup.schema, dict(site.read)
+        source, names, types, options = site.source, spec.schema.names, spec.schema, dict(site.read)
 
         def read() -> pa.Table:
             return read_table(source, columns=names, schema=types, **options)
@@ -416,8 +416,8 @@ def site_work(setup: Setup, site: Site) -> SiteWork:
     state = None
     if site.state is not None:
         known = SiteState.exists(site.state)
-        state = SiteState.open(site.state, setup) if known else SiteState.create(site.state, setup)
-    return SiteWork(setup, read, state)
+        state = SiteState.open(site.state, spec) if known else SiteState.create(site.state, spec)
+    return SiteWork(spec, read, state)
 
 
 def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:
@@ -443,7 +443,7 @@ def _widest(types: Sequence[pa.DataType]) -> pa.DataType:
         return types[0]
 
 
-def _types(layout: Layout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
+def _types(layout: FragmentLayout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
     found: dict[str, list[pa.DataType]] = {}
     for site in layout.sites:
         for name in site.columns or ():

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdstrue.fragments.channel import Tally, total
-from holdstrue.fragments.delta import Delta, key_values, shipment_rows
-from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.channel import TrafficByPair, total
+from holdstrue.fragments.relation_delta import RelationDelta, key_values, shipment_rows
+from holdstrue.fragments.shipping_plan import ShippingPlan
 
 SHOWN = 10
 """Keys listed for a rule before the rest is counted."""
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def plan_data(plan: ShippingPlan) -> dict[str, Any]:
     """A plan as plain data with names, for JSON."""
     return {
         "ids": plan.ids,
@@ -24,9 +24,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
                 "ids": part.ids,
                 "indexes": [
                     {
-                        "cfd": plan.names[home.atom],
+                        "cfd": plan.names[home.cfd],
                         "site": home.site,
-                        "agrees_with": [site for _, site in plan.peers(number, home.atom)],
+                        "agrees_with": [site for _, site in plan.peers(number, home.cfd)],
                     }
                     for home in part.homes
                 ],
@@ -36,7 +36,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
                         "target": s.target,
                         "attributes": [*s.attrs],
                         "round": s.level + 1,
-                        "cfds": [plan.names[atom] for atom in s.atoms],
+                        "cfds": [plan.names[cfd] for cfd in s.cfds],
                     }
                     for s in part.shipments
                 ],
@@ -46,7 +46,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def delta_text(delta: Delta, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+def relation_delta_text(delta: RelationDelta, counts: Mapping[str, int] | None = None) -> Iterator[str]:
     """A batch as text, line by line."""
     if delta.repeated:
         yield f"batch {delta.batch} was applied before; nothing was done\n"
@@ -66,7 +66,7 @@ def delta_text(delta: Delta, counts: Mapping[str, int] | None = None) -> Iterato
     yield from shipments_text(delta.shipped)
 
 
-def shipments_text(tally: Tally) -> Iterator[str]:
+def shipments_text(tally: TrafficByPair) -> Iterator[str]:
     """The shipment table."""
     if not tally:
         yield "nothing was shipped\n"
@@ -85,7 +85,7 @@ def shipments_text(tally: Tally) -> Iterator[str]:
         yield "  ".join((*names, *numbers)).rstrip() + "\n"
 
 
-def delta_data(delta: Delta, counts: Mapping[str, int]) -> dict[str, Any]:
+def relation_delta_data(delta: RelationDelta, counts: Mapping[str, int]) -> dict[str, Any]:
     """A batch as plain data, for JSON."""
     return {**delta.to_dict(), "violations": dict(counts)}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from holdstrue.fragments.model import Layout
-from holdstrue.fragments.plan import FragmentPlan, Plan
+from holdstrue.fragments.fragment_layout import FragmentLayout
+from holdstrue.fragments.shipping_plan import FragmentPlan, ShippingPlan
 
 WIDTH, LINE, GAP, MARGIN = 210, 16, 40, 24
 """Pixels: a site's box, a line of text, between boxes, around all."""
@@ -19,7 +19,7 @@ _STYLE = (
 )
 
 
-def plan_svg(plan: Plan, layout: Layout) -> str:
+def plan_svg(plan: ShippingPlan, layout: FragmentLayout) -> str:
     """The drawing as one SVG document.
 
     A box is a site: its name, its columns, and in blue the CFDs whose index it keeps. An arrow is a shipment of
@@ -44,7 +44,7 @@ def plan_svg(plan: Plan, layout: Layout) -> str:
 class _Fragment:
     """One fragment's part of the drawing."""
 
-    def __init__(self, plan: Plan, layout: Layout, number: int, part: FragmentPlan, top: int) -> None:
+    def __init__(self, plan: ShippingPlan, layout: FragmentLayout, number: int, part: FragmentPlan, top: int) -> None:
         self._part = part
         self._sites = layout.fragments[number].sites
         self._left = {site.name: MARGIN + i * (WIDTH + GAP) for i, site in enumerate(self._sites)}
@@ -56,12 +56,12 @@ class _Fragment:
         self.bottom = self._arrows + (LINE + 14) * len(part.shipments) + 8
         self.width = 2 * MARGIN + len(self._sites) * (WIDTH + GAP) - GAP
 
-    def _box_lines(self, plan: Plan, number: int, site: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
+    def _box_lines(self, plan: ShippingPlan, number: int, site: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
         lines = [("n", site), ("s", ", ".join(columns))]
         for home in self._part.homes:
             if home.site == site:
-                others = len(plan.peers(number, home.atom))
-                lines.append(("i", plan.names[home.atom] + (f" (+{others})" if others else "")))
+                others = len(plan.peers(number, home.cfd))
+                lines.append(("i", plan.names[home.cfd] + (f" (+{others})" if others else "")))
         return lines
 
     def parts(self) -> Iterator[str]:

@@ -26,9 +26,9 @@ from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
-    from holdstrue.fragments.delta import Delta
-    from holdstrue.fragments.file import Declaration
+    from holdstrue.fragments.declaration import Declaration
     from holdstrue.fragments.relation import Relation
+    from holdstrue.fragments.relation_delta import RelationDelta
 
 
 class PlanFormat(StrEnum):
@@ -164,7 +164,7 @@ def check(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = N
 
 
 def _declared(file: str, *, states: bool = False) -> Declaration:
-    from holdstrue.fragments.file import load_declaration
+    from holdstrue.fragments.declaration import load_declaration
 
     declared = load_declaration(file)
     if states:
@@ -177,10 +177,10 @@ def _declared(file: str, *, states: bool = False) -> Declaration:
     return declared
 
 
-def _delta_parts(delta: Delta, counts: dict[str, int], format_: DeltaFormat) -> Iterator[str]:
-    from holdstrue.report.fragments_text import delta_data, delta_text
+def _delta_parts(delta: RelationDelta, counts: dict[str, int], format_: DeltaFormat) -> Iterator[str]:
+    from holdstrue.report.fragments_text import relation_delta_data, relation_delta_text
 
     if format_ is DeltaFormat.json:
-        yield json.dumps(delta_data(delta, counts), indent=2, default=str) + "\n"
+        yield json.dumps(relation_delta_data(delta, counts), indent=2, default=str) + "\n"
     else:
-        yield from delta_text(delta, counts)
+        yield from relation_delta_text(delta, counts)

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from holdstrue.data.domain import Domain
 from holdstrue.data.seed import PROCESS, Seed
-from holdstrue.fragments.atoms import Atom, condition_columns
-from holdstrue.fragments.plan import Home, Plan, Shipment
+from holdstrue.fragments.normal_cfds import NormalCFD, condition_columns
+from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
 
 @dataclass(frozen=True)
-class Setup:
+class SiteSpec:
     """A site's part of a relation.
 
     `schema` holds the columns that are kept: the key, and what CFDs read of the site's columns.
@@ -29,8 +29,8 @@ class Setup:
     key: tuple[str, ...]
     schema: pa.Schema
     domains: Mapping[str, Domain]
-    atoms: tuple[Atom, ...]
-    plan: Plan
+    cfds: tuple[NormalCFD, ...]
+    plan: ShippingPlan
     where: Condition | None
     nulls_equal: bool = False
     recall: bool = False
@@ -45,7 +45,7 @@ class Setup:
     def held(self) -> frozenset[str]:
         """The site's columns, and the parts of filters that it can answer."""
         own = set(self.schema.names)
-        parts = {name: condition_columns(part) for atom in self.atoms for name, part in atom.parts}
+        parts = {name: condition_columns(part) for cfd in self.cfds for name, part in cfd.parts}
         return frozenset(own | {name for name, columns in parts.items() if set(columns) <= own})
 
     @cached_property
@@ -59,18 +59,18 @@ class Setup:
         return self.plan.fragments[self.fragment].levels
 
     @cached_property
-    def own_atoms(self) -> tuple[Atom, ...]:
+    def own_cfds(self) -> tuple[NormalCFD, ...]:
         """The CFDs whose index is here."""
         part = self.plan.fragments[self.fragment]
-        return tuple(atom for atom in self.atoms if part.home(atom.number).site == self.name)
+        return tuple(cfd for cfd in self.cfds if part.home(cfd.number).site == self.name)
 
-    def home(self, atom: Atom) -> Home:
+    def home(self, cfd: NormalCFD) -> Home:
         """The home of a CFD in this fragment."""
-        return self.plan.fragments[self.fragment].home(atom.number)
+        return self.plan.fragments[self.fragment].home(cfd.number)
 
-    def peers(self, atom: Atom) -> tuple[tuple[int, str], ...]:
+    def peers(self, cfd: NormalCFD) -> tuple[tuple[int, str], ...]:
         """The homes of a CFD in the other fragments that must agree on it."""
-        return self.plan.peers(self.fragment, atom.number)
+        return self.plan.peers(self.fragment, cfd.number)
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
@@ -79,7 +79,7 @@ class Setup:
             "fragment": self.fragment,
             "schema": [[field.name, str(field.type)] for field in self.schema],
             "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
-            "atoms": [repr(atom) for atom in self.atoms],
+            "atoms": [repr(cfd).replace("NormalCFD(", "Atom(", 1) for cfd in self.cfds],
             "plan": self.plan.to_dict(),
             "nulls": self.nulls_equal,
             "recall": self.recall,

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from holdstrue.data.seed import Seed
 from holdstrue.errors import StateError
-from holdstrue.fragments.holding import Holding
-from holdstrue.fragments.record import Record
-from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.batch_record import BatchRecord
+from holdstrue.fragments.indexed_rows import IndexedRows
+from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.state.store import RunFile, Store
 
 CHECKPOINT_SHARE = 16
@@ -44,30 +44,30 @@ class Prepared:
 class SiteState:
     """Writes and reads the state directory of one site."""
 
-    def __init__(self, path: str | os.PathLike[str], setup: Setup) -> None:
+    def __init__(self, path: str | os.PathLike[str], spec: SiteSpec) -> None:
         self._store = Store(path)
-        self._setup = setup
+        self._spec = spec
         self._ids: set[str] = set()
         self._manifest: dict[str, Any] = {"version": -1, "base": {}, "log": [], "log_rows": 0}
 
     @staticmethod
-    def create(path: str | os.PathLike[str], setup: Setup) -> SiteState:
+    def create(path: str | os.PathLike[str], spec: SiteSpec) -> SiteState:
         """A new directory; nothing is committed before the first batch.
 
         One that was given up before its first commit is taken over: nothing in it counts.
         """
-        state = SiteState(path, setup)
+        state = SiteState(path, spec)
         if not _given_up(state._store.path):
             state._store.create()
         state._store.lock()
         return state
 
     @staticmethod
-    def open(path: str | os.PathLike[str], setup: Setup) -> SiteState:
+    def open(path: str | os.PathLike[str], spec: SiteSpec) -> SiteState:
         """An existing one, for the same part of the same relation."""
-        state = SiteState(path, setup)
+        state = SiteState(path, spec)
         manifest = state._store.manifest()
-        if manifest.get("site") != setup.fingerprint():
+        if manifest.get("site") != spec.fingerprint():
             raise StateError(
                 f"{path} is the state of another site, or was made for other rules, columns or sites",
                 hint="open it with the declaration it was made with, or load the relation anew elsewhere",
@@ -87,19 +87,19 @@ class SiteState:
         text = Store(path).manifest()["schema"]
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
-    def restore(self, holding: Holding) -> Record | None:
+    def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
         base = {name: RunFile.of(data) for name, data in self._manifest["base"].items()}
         if base:
-            holding.restore(self._store.map_arrays(base["arrays"]), self._store.map_tables(base["values"])[0])
+            indexed.restore(self._store.map_arrays(base["arrays"]), self._store.map_tables(base["values"])[0])
             [names] = self._store.read_tables(base["batches"])
             self._ids = set(names.column("batch").to_pylist())
-        last: Record | None = None
+        last: BatchRecord | None = None
         for data in self._manifest["log"]:
-            last = Record.read(self._store.read_tables(RunFile.of(data)), self._setup)
+            last = BatchRecord.read(self._store.read_tables(RunFile.of(data)), self._spec)
             self._ids.add(last.batch)
             if not data.get("folded"):
-                last.replay(holding)
+                last.replay(indexed)
         self._store.verified()
         return None if last is None else last.answer()
 
@@ -112,7 +112,7 @@ class SiteState:
         """Whether a batch was committed."""
         return batch in self._ids
 
-    def prepare(self, record: Record) -> Prepared:
+    def prepare(self, record: BatchRecord) -> Prepared:
         """Write a batch. Complexity: O(batch)."""
         version = self._manifest["version"] + 1
         file = self._store.write_tables("batch", version, record.tables())
@@ -120,9 +120,9 @@ class SiteState:
         log = [data for data in self._manifest["log"] if not data.get("folded")]
         manifest = {
             **self._manifest,
-            "digest": self._setup.seed.to_dict(),
-            "site": self._setup.fingerprint(),
-            "schema": base64.b64encode((self._setup.declared or self._setup.schema).serialize()).decode(),
+            "digest": self._spec.seed.to_dict(),
+            "site": self._spec.fingerprint(),
+            "schema": base64.b64encode((self._spec.declared or self._spec.schema).serialize()).decode(),
             "log": [*log, file.to_dict()],
             "log_rows": self._manifest["log_rows"] + record.ids.size,
         }
@@ -135,14 +135,14 @@ class SiteState:
         if prepared.version % COLLECT_EVERY == 0:
             self._store.collect()
 
-    def tidy(self, holding: Holding) -> None:
+    def tidy(self, indexed: IndexedRows) -> None:
         """Write a checkpoint when the batches since the last one are many. Complexity: O(rows), seldom."""
-        most = max(CHECKPOINT_FROM, holding.rows.living // CHECKPOINT_SHARE)
+        most = max(CHECKPOINT_FROM, indexed.rows.living // CHECKPOINT_SHARE)
         if self._manifest["log_rows"] <= most and len(self._manifest["log"]) < MOST_RUNS:
             return
         version = self._manifest["version"] + 1
-        arrays = self._store.write_arrays("arrays", version, holding.snapshot())
-        values = self._store.write_tables("values", version, [holding.rows.values().combine_chunks()])
+        arrays = self._store.write_arrays("arrays", version, indexed.snapshot())
+        values = self._store.write_tables("values", version, [indexed.rows.values().combine_chunks()])
         batches = self._store.write_tables("batches", version, [pa.table({"batch": sorted(self._ids)})])
         base = {"arrays": arrays, "values": values, "batches": batches}
         # the last batch stays readable: another site may still have to ask for it

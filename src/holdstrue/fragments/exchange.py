@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.fragments.atoms import Atom
-from holdstrue.fragments.channel import Arrays, Mailbox, Message
-from holdstrue.fragments.classes import MANY_KINDS, NO_KIND, Classes, Step
+from holdstrue.fragments.cfd_index import MANY_KINDS, NO_KIND, CFDIndex, IndexStep
+from holdstrue.fragments.channel import Arrays, Mailbox, SiteMessage
 from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.index.numbering import Numbering
 from holdstrue.typing import I32, U8, Mask
 
@@ -34,7 +34,7 @@ WAS_DIRTY = 4
 
 
 @dataclass(frozen=True)
-class Said:
+class GroupStates:
     """States of groups as sites announced them; `who` is the fragment of each."""
 
     x: Ids
@@ -43,10 +43,10 @@ class Said:
     who: I32
 
     @staticmethod
-    def join(parts: Iterable[Said]) -> Said:
+    def join(parts: Iterable[GroupStates]) -> GroupStates:
         """Several as one."""
         known = [*parts]
-        return Said(
+        return GroupStates(
             Ids.concat(part.x for part in known),
             np.concatenate([part.state for part in known]) if known else np.empty(0, dtype=np.uint8),
             Ids.concat(part.value for part in known),
@@ -54,11 +54,11 @@ class Said:
         )
 
 
-class Flags:
+class SharedFlags:
     """Which groups violate together with other fragments, with what is needed to take changes back."""
 
-    def __init__(self, classes: Classes) -> None:
-        self._classes = classes
+    def __init__(self, index: CFDIndex) -> None:
+        self._index = index
         self.groups = np.empty(0, dtype=np.int32)
         self._before = np.empty(0, dtype=np.uint8)
         self._dirty = np.empty(0, dtype=np.bool_)
@@ -69,43 +69,49 @@ class Flags:
             return
         fresh = np.setdiff1d(groups, self.groups).astype(np.int32)
         if fresh.size:
-            self._before = np.concatenate((self._before, self._classes.flags(fresh)))
-            self._dirty = np.concatenate((self._dirty, self._classes.dirty(fresh)))
+            self._before = np.concatenate((self._before, self._index.flags(fresh)))
+            self._dirty = np.concatenate((self._dirty, self._index.dirty(fresh)))
             self.groups = np.concatenate((self.groups, fresh))
-        self._classes.set_flags(groups, value)
+        self._index.set_flags(groups, value)
 
     def abort(self) -> None:
         """Take all changes back."""
-        self._classes.set_flags(self.groups, self._before)
+        self._index.set_flags(self.groups, self._before)
 
     def state(self) -> tuple[Ids, U8]:
         """Ids and flags of all groups whose flag was set."""
-        return self._classes.ids(self.groups), self._classes.flags(self.groups)
+        return self._index.ids(self.groups), self._index.flags(self.groups)
 
-    def flipped(self, step: Step) -> tuple[I32, I32]:
+    def flipped(self, step: IndexStep) -> tuple[I32, I32]:
         """Groups that violate now and did not, and the other way round."""
         others = ~np.isin(self.groups, step.groups)
         groups = np.concatenate((step.groups, self.groups[others]))
         before = np.concatenate((step.dirty_before, self._dirty[others]))
-        now = self._classes.dirty(groups) if groups.size else np.zeros(0, dtype=np.bool_)
+        now = self._index.dirty(groups) if groups.size else np.zeros(0, dtype=np.bool_)
         return groups[now & ~before], groups[before & ~now]
 
 
-class Talk:
+class Exchange:
     """One CFD's exchange with other fragments in one batch, at its home."""
 
     def __init__(
-        self, atom: Atom, fragment: int, peers: Mapping[int, str], classes: Classes, step: Step, flags: Flags
+        self,
+        cfd: NormalCFD,
+        fragment: int,
+        peers: Mapping[int, str],
+        index: CFDIndex,
+        step: IndexStep,
+        flags: SharedFlags,
     ) -> None:
-        self.atom = atom
+        self.cfd = cfd
         self.flags = flags
         self._fragment, self._peers = fragment, peers
-        self._classes, self._step = classes, step
+        self._index, self._step = index, step
         self._said = self._own()
         self._idle = False
         """Whether nobody announced anything."""
 
-    def _own(self) -> Said:
+    def _own(self) -> GroupStates:
         """What must be announced, after which flags of all other touched groups are as they will be."""
         step = self._step
         before, after, dirty = step.sides_before, step.sides_after, step.dirty_before
@@ -117,10 +123,10 @@ class Talk:
         groups = step.groups[told]
         state, value = self._states(groups)
         state = state | np.where(dirty[told], np.uint8(WAS_DIRTY), np.uint8(0))
-        return Said(self._classes.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
+        return GroupStates(self._index.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
 
     def _states(self, groups: I32) -> tuple[U8, Ids]:
-        kind, value = self._classes.sole_values(groups)
+        kind, value = self._index.sole_values(groups)
         state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
         return state, value
 
@@ -129,11 +135,11 @@ class Talk:
         said = self._said
         if said.x.size:
             for site in self._peers.values():
-                yield site, _entries(self.atom, said.x, said.state, said.value)
+                yield site, _entries(self.cfd, said.x, said.state, said.value)
 
-    def reply(self, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+    def reply(self, heard: Iterable[GroupStates]) -> Iterable[tuple[str, str, Arrays]]:
         """Take in all announcements; (site, kind, entries) of the answers."""
-        said = Said.join([self._said, *heard])
+        said = GroupStates.join([self._said, *heard])
         self._idle = not said.x.size
         if self._idle:
             return
@@ -153,7 +159,7 @@ class Talk:
         self._one = _any(one, size) & ~self._two
         self._none = ~self._two & ~self._one
         mine = _any(at[said.who == self._fragment], size)
-        groups = self._classes.find(self._x)
+        groups = self._index.find(self._x)
         own, own_value = self._states(groups)
         has = own != NONE
         self._groups, self._mine, self._has = groups, mine, has
@@ -171,22 +177,22 @@ class Talk:
             told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
             found = told[other[told]]
             if found.size:
-                yield site, "conflict", signs(self.atom, self._x.take(found))
+                yield site, "conflict", group_ids(self.cfd, self._x.take(found))
 
     def _leftovers(self, own: U8, value: Ids) -> Iterable[tuple[str, str, Arrays]]:
         """Where all who announced have nothing left, the first of them hears what the others hold."""
         self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
-        holding = (self._all.state & 3 != NONE) | self._none[self._at]
-        np.minimum.at(self._first, self._at[holding], self._all.who[holding])
+        indexed = (self._all.state & 3 != NONE) | self._none[self._at]
+        np.minimum.at(self._first, self._at[indexed], self._all.who[indexed])
         asked = self._none & ~self._mine & self._has
         if not asked.any():
             return
         for fragment, site in self._peers.items():
             found = np.flatnonzero(asked & (self._first == fragment))
             if found.size:
-                yield site, "state", _entries(self.atom, self._x.take(found), own[found], value.take(found))
+                yield site, "state", _entries(self.cfd, self._x.take(found), own[found], value.take(found))
 
-    def verdict(self, conflicts: Ids, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+    def verdict(self, conflicts: Ids, heard: Iterable[GroupStates]) -> Iterable[tuple[str, str, Arrays]]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
         if self._idle:
             return
@@ -201,10 +207,10 @@ class Talk:
             knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
             found = clean & ~knows
             if found.any():
-                yield site, "clean", signs(self.atom, self._x.take(found))
-        yield from self._settled(Said.join(heard))
+                yield site, "clean", group_ids(self.cfd, self._x.take(found))
+        yield from self._settled(GroupStates.join(heard))
 
-    def _settled(self, states: Said) -> Iterable[tuple[str, str, Arrays]]:
+    def _settled(self, states: GroupStates) -> Iterable[tuple[str, str, Arrays]]:
         """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
         if not states.x.size:
             return
@@ -217,11 +223,11 @@ class Talk:
         for fragment, site in self._peers.items():
             found = at[(states.who == fragment) & clean[at]]
             if found.size:
-                yield site, "clean", signs(self.atom, self._x.take(found))
+                yield site, "clean", group_ids(self.cfd, self._x.take(found))
 
     def finish(self, clean: Ids) -> None:
         """Take in what others called clean."""
-        groups = self._classes.find(clean)
+        groups = self._index.find(clean)
         self.flags.set(groups[groups >= 0], 0)
 
     def _find(self, x: Ids) -> I32:
@@ -236,16 +242,16 @@ def _any(at: NDArray[np.integer], size: int) -> Mask:
     return found
 
 
-def signs(atom: Atom, x: Ids) -> Arrays:
+def group_ids(cfd: NormalCFD, x: Ids) -> Arrays:
     """Ids of groups on the wire."""
-    return {"atom": np.full(x.size, atom.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
+    return {"cfd": np.full(x.size, cfd.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
 
 
-def _entries(atom: Atom, x: Ids, state: U8, value: Ids) -> Arrays:
-    return signs(atom, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
+def _entries(cfd: NormalCFD, x: Ids, state: U8, value: Ids) -> Arrays:
+    return group_ids(cfd, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
 
 
-def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Message]:
+def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[SiteMessage]:
     """One message a target and kind, with the entries of all CFDs."""
     by_target: dict[tuple[str, str], list[Arrays]] = {}
     for site, kind, arrays in parts:
@@ -256,26 +262,26 @@ def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Mess
     ]
 
 
-def said_of(messages: Iterable[Message], fragments: Mapping[str, int]) -> dict[int, list[Said]]:
-    """States of groups by atom, out of messages; `fragments` says whose home each site is."""
-    found: dict[int, list[Said]] = {}
+def states_of(messages: Iterable[SiteMessage], fragments: Mapping[str, int]) -> dict[int, list[GroupStates]]:
+    """States of groups by CFD, out of messages; `fragments` says whose home each site is."""
+    found: dict[int, list[GroupStates]] = {}
     for got in messages:
         arrays = got.arrays()
-        for atom in np.unique(arrays["atom"]):
-            some = arrays["atom"] == atom
+        for cfd in np.unique(arrays["cfd"]):
+            some = arrays["cfd"] == cfd
             x = Ids(arrays["hi"][some], arrays["lo"][some])
             value = Ids(arrays["value_hi"][some], arrays["value_lo"][some])
             who = np.full(x.size, fragments[got.source], dtype=np.int32)
-            found.setdefault(int(atom), []).append(Said(x, arrays["state"][some], value, who))
+            found.setdefault(int(cfd), []).append(GroupStates(x, arrays["state"][some], value, who))
     return found
 
 
-def signs_of(messages: Iterable[Message]) -> dict[int, Ids]:
-    """Ids of groups by atom, out of messages."""
+def group_ids_of(messages: Iterable[SiteMessage]) -> dict[int, Ids]:
+    """Ids of groups by CFD, out of messages."""
     found: dict[int, list[Ids]] = {}
     for got in messages:
         arrays = got.arrays()
-        for atom in np.unique(arrays["atom"]):
-            some = arrays["atom"] == atom
-            found.setdefault(int(atom), []).append(Ids(arrays["hi"][some], arrays["lo"][some]))
-    return {atom: Ids.concat(parts) for atom, parts in found.items()}
+        for cfd in np.unique(arrays["cfd"]):
+            some = arrays["cfd"] == cfd
+            found.setdefault(int(cfd), []).append(Ids(arrays["hi"][some], arrays["lo"][some]))
+    return {cfd: Ids.concat(parts) for cfd, parts in found.items()}

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.fragments.channel import Tally, Traffic, total
+from holdstrue.fragments.channel import Traffic, TrafficByPair, total
 
-Keys = Mapping[str, pa.Table]
+KeysByRule = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
-class Delta:
+class RelationDelta:
     """By rule the keys of rows that began (`added`) and ceased (`removed`) to violate it.
 
     A row is marked with every rule that it violates; a row that violates a rule before and after the batch is
@@ -22,9 +22,9 @@ class Delta:
     """
 
     batch: str
-    added: Keys = field(default_factory=dict)
-    removed: Keys = field(default_factory=dict)
-    shipped: Tally = field(default_factory=dict)
+    added: KeysByRule = field(default_factory=dict)
+    removed: KeysByRule = field(default_factory=dict)
+    shipped: TrafficByPair = field(default_factory=dict)
     repeated: bool = False
     """Whether the batch had been applied before, so that nothing was done."""
     elapsed: float = 0.0
@@ -61,7 +61,7 @@ def key_values(table: pa.Table) -> list[Any]:
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def shipment_rows(tally: Tally) -> list[dict[str, Any]]:
+def shipment_rows(tally: TrafficByPair) -> list[dict[str, Any]]:
     """The shipment table: one row for each (source, target)."""
     return [
         {"source": source, "target": target, "messages": t.messages, "ids": t.ids, "bytes": t.bytes}

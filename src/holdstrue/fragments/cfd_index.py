@@ -23,7 +23,7 @@ from holdstrue.typing import I32, U8, Mask
 
 
 @dataclass(frozen=True)
-class Step:
+class IndexStep:
     """What a batch does to the counters, with all that is needed to take it back."""
 
     old: I32
@@ -42,7 +42,7 @@ class Step:
     lost: Mask
 
 
-class Classes:
+class CFDIndex:
     """The index of one CFD at its home."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Classes:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def stage(self, old: I32, x: Ids, b: Ids, member: Mask) -> Step:
+    def stage(self, old: I32, x: Ids, b: Ids, member: Mask) -> IndexStep:
         """Count old row versions out and new rows in; `commit` or `abort` follows. Complexity: O(rows) expected."""
         new = self._number(x, b, member)
         left = self._slot_kind[old] if old.size else np.empty(0, dtype=np.int32)
@@ -75,7 +75,7 @@ class Classes:
         dirty = (before > 1) | ((self._flag[touched] != 0) & (before > 0))
         after = self._sides[touched]
         gained, lost = groups[2, :found] != 0, groups[3, :found] != 0
-        return Step(left, new, kinds[0, :some], kinds[1, :some], touched, before, after, dirty, gained, lost)
+        return IndexStep(left, new, kinds[0, :some], kinds[1, :some], touched, before, after, dirty, gained, lost)
 
     def _number(self, x: Ids, b: Ids, member: Mask) -> I32:
         group = self._groups.assign(x.hi, x.lo, member)
@@ -91,12 +91,12 @@ class Classes:
         kernels.link_kinds(self._kind_group, self._first, self._following, known, total)
         return kinds
 
-    def abort(self, step: Step) -> None:
+    def abort(self, step: IndexStep) -> None:
         """Take a step back."""
         self._count[step.kinds] = step.counts_before
         self._sides[step.groups] = step.sides_before
 
-    def commit(self, step: Step, slots: I32) -> None:
+    def commit(self, step: IndexStep, slots: I32) -> None:
         """Give the rows that came their kinds; `slots` are where they were put."""
         if slots.size:
             rows = int(slots[-1]) + 1
@@ -209,4 +209,4 @@ class Classes:
         self._lists = RowLists()
 
 
-__all__ = ["MANY_KINDS", "NO_KIND", "Classes", "Step"]
+__all__ = ["MANY_KINDS", "NO_KIND", "CFDIndex", "IndexStep"]

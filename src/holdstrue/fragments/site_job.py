@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from holdstrue import errors
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.channel import ChannelError, Message
-from holdstrue.fragments.durable import SiteState
-from holdstrue.fragments.host import Door
-from holdstrue.fragments.setup import Setup
-from holdstrue.fragments.site import SiteWork
+from holdstrue.fragments.channel import ChannelError, SiteMessage
+from holdstrue.fragments.site_host import Door
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState
+from holdstrue.fragments.site_work import SiteWork
 
 WIRE = pa.schema(
     [
@@ -43,18 +43,18 @@ ROWS, START, ERROR = ":rows", ":start", ":error"
 OWN_ROWS = "own rows"
 """Stands in a script for the rows that come with it."""
 
-Call = tuple[str, tuple[Any, ...]]
+SiteCall = tuple[str, tuple[Any, ...]]
 
 _BLANK = {"source": "", "target": "", "batch": "", "number": 0, "about": 0, "entries": 0, "checksum": b""}
 
 
 @dataclass(frozen=True)
-class SiteStage:
+class SiteJob:
     """One site doing what a script says; it answers the last `wanted` calls of it."""
 
-    setup: Setup
+    spec: SiteSpec
     path: str
-    script: tuple[Call, ...]
+    script: tuple[SiteCall, ...]
     wanted: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,12 +70,12 @@ class SiteStage:
         yield from (part for at, kind, body in answers for part in _wired(at, kind, body))
 
     def _no_rows(self) -> pa.Table:
-        return self.setup.schema.empty_table()
+        return self.spec.schema.empty_table()
 
-    def _answers(self, messages: dict[int, Message], rows: pa.Table) -> list[tuple[int, str, Any]]:
+    def _answers(self, messages: dict[int, SiteMessage], rows: pa.Table) -> list[tuple[int, str, Any]]:
         known = SiteState.exists(self.path)
-        state = SiteState.open(self.path, self.setup) if known else SiteState.create(self.path, self.setup)
-        work = SiteWork(self.setup, lambda: rows, state)
+        state = SiteState.open(self.path, self.spec) if known else SiteState.create(self.path, self.spec)
+        work = SiteWork(self.spec, lambda: rows, state)
         try:
             door = Door(work)
             answers: list[tuple[int, str, Any]] = []
@@ -89,7 +89,7 @@ class SiteStage:
             work.close()
 
 
-def sent_rows(at: int, message: Message) -> dict[str, Any]:
+def sent_rows(at: int, message: SiteMessage) -> dict[str, Any]:
     """A message as a row of `WIRE`."""
     return {"at": at, **vars(message)}
 
@@ -110,8 +110,8 @@ def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([packed_rows(pa.Table.from_batches([batch]))], schema=WIRE)
 
 
-def _message(row: dict[str, Any]) -> Message:
-    return Message(**{name: value for name, value in row.items() if name != "at"})
+def _message(row: dict[str, Any]) -> SiteMessage:
+    return SiteMessage(**{name: value for name, value in row.items() if name != "at"})
 
 
 def _packed(table: pa.Table) -> bytes:
@@ -152,10 +152,10 @@ def encoded(answer: Any) -> tuple[str, Any]:
 def _keys(answer: dict[int, Any]) -> pa.Table:
     pairs = isinstance(next(iter(answer.values())), tuple)
     parts = []
-    for atom, found in answer.items():
+    for cfd, found in answer.items():
         for side, table in enumerate(found if pairs else (found,)):
-            marks = [pa.array(np.full(table.num_rows, value, np.int32)) for value in (atom, side)]
-            parts.append(table.append_column(":atom", marks[0]).append_column(":side", marks[1]))
+            marks = [pa.array(np.full(table.num_rows, value, np.int32)) for value in (cfd, side)]
+            parts.append(table.append_column(":cfd", marks[0]).append_column(":side", marks[1]))
     return pa.concat_tables(parts).replace_schema_metadata({"pairs": str(int(pairs))})
 
 
@@ -168,7 +168,7 @@ def _wired(at: int, kind: str, body: Any) -> Iterator[pa.RecordBatch]:
 def decoded(table: pa.Table) -> dict[int, Any]:
     """By place in the script what a stage answered; an error is raised."""
     answers: dict[int, Any] = {}
-    messages: dict[int, list[Message]] = {}
+    messages: dict[int, list[SiteMessage]] = {}
     for row in table.to_pylist():
         kind, body = row["kind"], row["body"]
         if kind == ERROR:
@@ -200,10 +200,10 @@ def _decoded(kind: str, body: bytes) -> Any:
 
 def _unkeyed(table: pa.Table) -> dict[int, Any]:
     pairs = table.schema.metadata[b"pairs"] == b"1"
-    names = [name for name in table.column_names if name not in (":atom", ":side")]
+    names = [name for name in table.column_names if name not in (":cfd", ":side")]
     found: dict[int, Any] = {}
-    for atom in table.column(":atom").unique().to_pylist():
-        own = table.filter(pa.compute.equal(table.column(":atom"), atom))
+    for cfd in table.column(":cfd").unique().to_pylist():
+        own = table.filter(pa.compute.equal(table.column(":cfd"), cfd))
         sides = [own.filter(pa.compute.equal(own.column(":side"), side)).select(names) for side in (0, 1)]
-        found[atom] = tuple(sides) if pairs else sides[0]
+        found[cfd] = tuple(sides) if pairs else sides[0]
     return found

@@ -12,46 +12,46 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from holdstrue.fragments.atoms import Atom
-from holdstrue.fragments.draft import Ground, drafted
-from holdstrue.fragments.model import Fragment, Layout
-from holdstrue.fragments.plan import FragmentPlan, Home, Plan, Shipment
+from holdstrue.fragments.fragment_layout import Fragment, FragmentLayout
+from holdstrue.fragments.hev_plan import PlanningProblem, plan_with
+from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.planning import held
-from holdstrue.fragments.site import SiteWork
+from holdstrue.fragments.shipping_plan import FragmentPlan, Home, Shipment, ShippingPlan
+from holdstrue.fragments.site_work import SiteWork
 
 
-def copy_plan(layout: Layout, atoms: Sequence[Atom], plan: Plan) -> Plan:
+def copy_plan(layout: FragmentLayout, cfds: Sequence[NormalCFD], plan: ShippingPlan) -> ShippingPlan:
     """The plan of the batch algorithms: single attributes, straight to each CFD's coordinator."""
-    parts = tuple(_copied(fragment, atoms) for fragment in layout.fragments)
-    return Plan(parts, plan.participants, plan.names, plan.rules)
+    parts = tuple(_copied(fragment, cfds) for fragment in layout.fragments)
+    return ShippingPlan(parts, plan.participants, plan.names, plan.rules)
 
 
-def _copied(fragment: Fragment, atoms: Sequence[Atom]) -> FragmentPlan:
-    holds = held(fragment, atoms)
+def _copied(fragment: Fragment, cfds: Sequence[NormalCFD]) -> FragmentPlan:
+    holds = held(fragment, cfds)
     sites = [*holds]
-    ground = Ground.of(holds, [(atom.x, atom.b) for atom in atoms])
+    problem = PlanningProblem.of(holds, [(cfd.x, cfd.b) for cfd in cfds])
     where = [max(range(len(sites)), key=lambda s: (own[s] & (need.x | need.b)).bit_count())
-             for need in ground.needs for own in (ground.holds,)]  # fmt: skip
-    draft = drafted(ground, where)
+             for need in problem.needs for own in (problem.holds,)]  # fmt: skip
+    plan = plan_with(problem, where)
     shipments: dict[tuple[tuple[str, ...], str, str], Shipment] = {}
     homes = []
-    for atom in atoms:
-        site, (x_own, x), (_, b) = draft.homes[atom.number]
+    for cfd in cfds:
+        site, (x_own, x), (_, b) = plan.homes[cfd.number]
         numbers: list[tuple[int, ...]] = []
         for side in (x, b):
             taken = []
             for attrs, source, target in side:
                 # a constant CFD needs to know of rows, not of their values
-                names = () if atom.is_constant else ground.names(attrs)
+                names = () if cfd.is_constant else problem.names(attrs)
                 key = (names, sites[source], sites[target])
                 known = shipments.get(key)
-                own = () if known is None else known.atoms
+                own = () if known is None else known.cfds
                 number = len(shipments) if known is None else known.number
-                together = tuple(dict.fromkeys((*own, atom.number)))
+                together = tuple(dict.fromkeys((*own, cfd.number)))
                 shipments[key] = Shipment(number, names, key[1], key[2], 0, names, (), together)
                 taken.append(number)
             numbers.append(tuple(dict.fromkeys(taken)))
-        homes.append(Home(atom.number, sites[site], ground.names(x_own), numbers[0], not b, numbers[1]))
+        homes.append(Home(cfd.number, sites[site], problem.names(x_own), numbers[0], not b, numbers[1]))
     return FragmentPlan(fragment.name, tuple(homes), tuple(shipments.values()), "copies")
 
 
@@ -60,13 +60,13 @@ class WholeWork(SiteWork):
 
     def keys_found(self) -> dict[int, pa.Table]:
         """By CFD the keys of the rows that violate it."""
-        turn = self._running()
-        key = list(self.setup.key)
+        running = self._running()
+        key = list(self.spec.key)
         found = {}
-        for atom, staged in self._staged:
+        for cfd, staged in self._staged:
             dirty = staged.arrived.member
             if staged.step is not None:
-                dirty = self.holding.classes(atom).kinds_dirty(staged.step.new)
+                dirty = self.indexed.index(cfd).kinds_dirty(staged.step.new)
             if dirty.any():
-                found[atom.number] = turn.rows.select(key).filter(pa.array(dirty))
+                found[cfd.number] = running.rows.select(key).filter(pa.array(dirty))
         return found

@@ -1,6 +1,6 @@
 """Where sites live: each behind a door that lets verbs and plain data through, nothing else.
 
-`Host` keeps all sites in one process. Other hosts may put each into a process or a cluster of its own: what
+`SiteHost` keeps all sites in one process. Other hosts may put each into a process or a cluster of its own: what
 passes the door are Arrow tables of the site's own columns, arrays, messages and names.
 """
 
@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdstrue.fragments.channel import Channel, Message
-from holdstrue.fragments.site import SiteWork
-from holdstrue.fragments.whole import WholeWork
+from holdstrue.fragments.channel import Channel, SiteMessage
+from holdstrue.fragments.from_scratch import WholeWork
+from holdstrue.fragments.site_work import SiteWork
 
 
 class Door:
@@ -34,7 +34,7 @@ class Door:
         return getattr(self._check or self._work, verb)(*args)
 
 
-class Host:
+class SiteHost:
     """Sites in this process, one after the other.
 
     `elapsed` is the processor time that the same work takes when all sites work at once: in every round that of
@@ -70,7 +70,7 @@ class Host:
 
     def round(self, channel: Channel, verb: str, *args: Any) -> None:
         """Let all sites send, and bring every message through the channel to its site."""
-        sent: list[Message] = []
+        sent: list[SiteMessage] = []
         for messages in self.all(verb, *args).values():
             sent += messages
         spent = dict.fromkeys(self.sites, 0.0)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site, durable
-from holdstrue.fragments.host import Host
+from holdstrue.fragments import Relation, Site, site_state
 from holdstrue.fragments.relation import local_host, site_work
-from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.site_host import SiteHost
+from holdstrue.fragments.site_spec import SiteSpec
 
 RULES = [
     {"name": "ab", "rule": "a -> b"},
@@ -51,7 +51,7 @@ def split(shape: str, folder: Path | None) -> list[Site]:
     return sites
 
 
-class Failing(Host):
+class Failing(SiteHost):
     """A site goes down when it is asked for something for the n-th time."""
 
     down: tuple[str, str] | None = None
@@ -63,8 +63,8 @@ class Failing(Host):
 
 
 def failing(hosts: list[Failing]) -> Any:
-    def make(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
-        hosts.append(Failing({name: site_work(setup, sites[name]) for name, setup in setups.items()}))
+    def make(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
+        hosts.append(Failing({name: site_work(spec, sites[name]) for name, spec in specs.items()}))
         return hosts[-1]
 
     return make
@@ -92,8 +92,8 @@ def test_what_is_opened_is_what_was_left(
 ) -> None:
     """With and without a checkpoint after every batch."""
     if every:
-        monkeypatch.setattr(durable, "CHECKPOINT_FROM", -1)
-        monkeypatch.setattr(durable, "CHECKPOINT_SHARE", 1 << 30)
+        monkeypatch.setattr(site_state, "CHECKPOINT_FROM", -1)
+        monkeypatch.setattr(site_state, "CHECKPOINT_SHARE", 1 << 30)
     with Relation(split(shape, tmp_path), RULES, key="id") as relation:
         assert not relation.loaded
         relation.load()

@@ -23,20 +23,20 @@ class Lists:
 
 
 def merged(
-    atoms: Sequence[int],
+    cfds: Sequence[int],
     lists: Mapping[int, Lists],
     key: tuple[str, ...],
     domains: Mapping[str, Domain],
-    standing: Callable[[int, pa.Table], Mask],
+    violates: Callable[[int, pa.Table], Mask],
 ) -> tuple[pa.Table, pa.Table]:
-    """Keys of rows that began and ceased to violate the rule of these atoms.
+    """Keys of rows that began and ceased to violate the rule of these CFDs.
 
-    `standing` tells which rows violate an atom after the batch; it is asked only where a rule has several.
-    Complexity: O(findings x atoms).
+    `violates` tells which rows violate a CFD after the batch; it is asked only where a rule has several.
+    Complexity: O(findings x cfds).
     """
-    tables = [t for atom in atoms if atom in lists for t in (*lists[atom].added, *lists[atom].removed)]
+    tables = [t for cfd in cfds if cfd in lists for t in (*lists[cfd].added, *lists[cfd].removed)]
     everything = pa.concat_tables(tables)
-    if len(atoms) == 1 and not any(t.num_rows for t in lists[atoms[0]].removed):
+    if len(cfds) == 1 and not any(t.num_rows for t in lists[cfds[0]].removed):
         return everything, everything.slice(0, 0)
     ids = key_ids(everything, key, dict(domains))
     numbers = Numbering()
@@ -45,14 +45,14 @@ def merged(
     before = np.zeros(keys.num_rows, dtype=np.bool_)
     after = np.zeros(keys.num_rows, dtype=np.bool_)
     start = 0
-    for atom in atoms:
+    for cfd in cfds:
         added, removed = np.zeros((2, keys.num_rows), dtype=np.bool_)
-        own = lists.get(atom, Lists())
+        own = lists.get(cfd, Lists())
         for mask, some in ((added, own.added), (removed, own.removed)):
             for table in some:
                 mask[at[start : start + table.num_rows]] = True
                 start += table.num_rows
-        now = added if len(atoms) == 1 else standing(atom, keys)
+        now = added if len(cfds) == 1 else violates(cfd, keys)
         before |= (now & ~added) | removed
         after |= now
     return keys.filter(pa.array(after & ~before)), keys.filter(pa.array(before & ~after))

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers
-from holdstrue.fragments.across import Flags
-from holdstrue.fragments.atoms import Atom
-from holdstrue.fragments.channel import Message
-from holdstrue.fragments.holding import Arrived, AtomStep, Found, Holding
+from holdstrue.fragments.channel import SiteMessage
+from holdstrue.fragments.exchange import SharedFlags
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.setup import Setup
-from holdstrue.fragments.turn import Turn
+from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
+from holdstrue.fragments.normal_cfds import NormalCFD
+from holdstrue.fragments.site_batch import SiteBatch
+from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.numbering import Numbering
 from holdstrue.typing import Mask
 
@@ -38,11 +38,14 @@ _OUTBOX = pa.schema(
         ("checksum", pa.binary()),
     ]
 )
-_FLAGS = pa.schema([("atom", pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
+CFD = "atom"
+"""How the number of a CFD is called in the files of a state."""
+
+_FLAGS = pa.schema([(CFD, pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
 
 
 @dataclass(frozen=True)
-class Record:
+class BatchRecord:
     """One batch at one site."""
 
     batch: str
@@ -51,27 +54,30 @@ class Record:
     rows: pa.Table
     now: Mask
     was: Mask
-    arrived: Mapping[int, Arrived]
+    arrived: Mapping[int, IndexInput]
     flags: pa.Table
-    outbox: tuple[Message, ...]
-    found: Mapping[int, Found]
+    outbox: tuple[SiteMessage, ...]
+    found: Mapping[int, ChangedKeys]
 
     @staticmethod
     def of(
-        turn: Turn, staged: Sequence[tuple[Atom, AtomStep]], flags: Mapping[int, Flags], found: Mapping[int, Found]
-    ) -> Record:
+        batch: SiteBatch,
+        staged: Sequence[tuple[NormalCFD, CFDStep]],
+        flags: Mapping[int, SharedFlags],
+        found: Mapping[int, ChangedKeys],
+    ) -> BatchRecord:
         """The record of a batch that is about to be committed."""
-        kept = turn.rows.select(turn.setup.schema.names)
-        return Record(
-            turn.batch,
-            turn.fingerprint(),
-            turn.ids,
-            kept if kept.schema.equals(turn.setup.schema) else kept.cast(turn.setup.schema),
-            turn.now,
-            turn.old >= 0,
-            {atom.number: part.arrived for atom, part in staged},
+        kept = batch.rows.select(batch.spec.schema.names)
+        return BatchRecord(
+            batch.name,
+            batch.fingerprint(),
+            batch.ids,
+            kept if kept.schema.equals(batch.spec.schema) else kept.cast(batch.spec.schema),
+            batch.now,
+            batch.old >= 0,
+            {cfd.number: part.arrived for cfd, part in staged},
             _flag_table(flags),
-            tuple(turn.mail.outbox),
+            tuple(batch.mail.outbox),
             dict(found),
         )
 
@@ -91,21 +97,21 @@ class Record:
             found[message.target] = found.get(message.target, 0) + 1
         return found
 
-    def answer(self) -> Record:
+    def answer(self) -> BatchRecord:
         """What must stay in memory to answer for the batch again: not its rows, nor what indexes were given."""
         return replace(self, rows=self.rows.slice(0, 0), arrived={}, flags=_FLAGS.empty_table())
 
-    def replay(self, holding: Holding) -> None:
+    def replay(self, indexed: IndexedRows) -> None:
         """Apply the batch to what was held before it. Complexity: O(entries)."""
-        old = holding.rows.find(self.ids.hi, self.ids.lo)
-        atoms = {atom.number: atom for atom in holding.setup.own_atoms}
-        staged = [(atoms[n], holding.stage(atoms[n], old, self.now, part)) for n, part in self.arrived.items()]
-        for number in np.unique(numbers(_one(self.flags, "atom"), np.int32)):
-            own = self.flags.filter(pa.compute.equal(self.flags.column("atom"), int(number)))
+        old = indexed.rows.find(self.ids.hi, self.ids.lo)
+        cfds = {cfd.number: cfd for cfd in indexed.spec.own_cfds}
+        staged = [(cfds[n], indexed.stage(cfds[n], old, self.now, part)) for n, part in self.arrived.items()]
+        for number in np.unique(numbers(_one(self.flags, CFD), np.int32)):
+            own = self.flags.filter(pa.compute.equal(self.flags.column(CFD), int(number)))
             x = Ids(numbers(_one(own, "hi"), np.uint64).copy(), numbers(_one(own, "lo"), np.uint64).copy())
-            classes = holding.classes(atoms[int(number)])
-            classes.set_flags(classes.find(x), numbers(_one(own, "flag"), np.uint8))
-        holding.commit(self.ids, self.rows, self.now, old, staged)
+            index = indexed.index(cfds[int(number)])
+            index.set_flags(index.find(x), numbers(_one(own, "flag"), np.uint8))
+        indexed.commit(self.ids, self.rows, self.now, old, staged)
 
     # --- as tables ------------------------------------------------------------------------------------
 
@@ -133,17 +139,17 @@ class Record:
         about["sides"] = json.dumps(sides)
         messages = pa.Table.from_pylist([vars(message) for message in self.outbox], schema=_OUTBOX)
         parts = [
-            table.append_column("atom", pa.array([number] * table.num_rows, pa.int32())).append_column(
+            table.append_column(CFD, pa.array([number] * table.num_rows, pa.int32())).append_column(
                 "added", pa.array([added] * table.num_rows, pa.bool_())
             )
             for number, found in self.found.items()
             for table, added in ((found.added, True), (found.removed, False))
         ]
-        listed = pa.concat_tables(parts) if parts else pa.table({"atom": pa.array([], pa.int32())})
+        listed = pa.concat_tables(parts) if parts else pa.table({CFD: pa.array([], pa.int32())})
         return [self.rows.replace_schema_metadata(about), pa.table(given), self.flags, messages, listed]
 
     @staticmethod
-    def read(tables: Sequence[pa.Table], setup: Setup) -> Record:
+    def read(tables: Sequence[pa.Table], spec: SiteSpec) -> BatchRecord:
         """Out of a run file."""
         rows, given, flags, messages, listed = tables
         about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
@@ -153,15 +159,15 @@ class Record:
 
         sides: dict[str, tuple[int, int]] = json.loads(about["sides"])
         arrived = {
-            int(number): Arrived(lanes(x), lanes(b), bools(_one(given, f"member{number}")))
+            int(number): IndexInput(lanes(x), lanes(b), bools(_one(given, f"member{number}")))
             for number, (x, b) in sides.items()
         }
-        key = list(setup.key)
+        key = list(spec.key)
         found = {
-            atom.number: Found(*(_listed(listed, atom.number, added, key) for added in (True, False)))
-            for atom in setup.own_atoms
+            cfd.number: ChangedKeys(*(_listed(listed, cfd.number, added, key) for added in (True, False)))
+            for cfd in spec.own_cfds
         }
-        return Record(
+        return BatchRecord(
             about["batch"],
             bytes.fromhex(about["fingerprint"]),
             lanes(""),
@@ -170,15 +176,15 @@ class Record:
             bools(_one(given, "was")),
             arrived,
             flags,
-            tuple(Message(**row) for row in messages.to_pylist()),
+            tuple(SiteMessage(**row) for row in messages.to_pylist()),
             found,
         )
 
 
-def _listed(listed: pa.Table, atom: int, added: bool, key: list[str]) -> pa.Table:
+def _listed(listed: pa.Table, cfd: int, added: bool, key: list[str]) -> pa.Table:
     if "added" not in listed.column_names:
         return pa.table({name: pa.array([]) for name in key})
-    same = pa.compute.equal(listed.column("atom"), atom)
+    same = pa.compute.equal(listed.column(CFD), cfd)
     return listed.filter(pa.compute.and_(same, pa.compute.equal(listed.column("added"), added))).select(key)
 
 
@@ -187,7 +193,7 @@ def _one(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _flag_table(flags: Mapping[int, Flags]) -> pa.Table:
+def _flag_table(flags: Mapping[int, SharedFlags]) -> pa.Table:
     parts = []
     for number, own in flags.items():
         ids, flag = own.state()

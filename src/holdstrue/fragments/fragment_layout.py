@@ -79,7 +79,7 @@ Shape = Literal["vertical", "horizontal", "mixed"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class FragmentLayout:
     """A relation's fragments; every site knows all of its columns, the key among them."""
 
     key: tuple[str, ...]
@@ -100,7 +100,7 @@ class Layout:
         return tuple(site for fragment in self.fragments for site in fragment.sites)
 
 
-def layout_of(sites: Sequence[Site], key: Sequence[str]) -> Layout:
+def layout_of(sites: Sequence[Site], key: Sequence[str]) -> FragmentLayout:
     """Sites put together to fragments: those with the same filter hold columns of the same rows.
 
     Every fragment must hold every column of the relation.
@@ -135,4 +135,4 @@ def layout_of(sites: Sequence[Site], key: Sequence[str]) -> Layout:
                 hint="the sites with one filter must together hold every column",
             )
     fragments = tuple(Fragment(text or "all", group[0].condition, tuple(group)) for text, group in groups.items())
-    return Layout(tuple(key), everything, fragments)
+    return FragmentLayout(tuple(key), everything, fragments)

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPSERT, Changes
 from holdstrue.errors import ChangeError
+from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.model import Layout
 from holdstrue.index.numbering import Numbering
 from holdstrue.plan.filter import holds
 from holdstrue.typing import Mask
 
 
 @dataclass(frozen=True)
-class Net:
+class NetChanges:
     """One row a key: its last image, and whether it is there after the batch."""
 
     rows: pa.Table
@@ -31,7 +31,7 @@ class Net:
 
 def netted(
     changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]
-) -> Net:  # fmt: skip
+) -> NetChanges:  # fmt: skip
     """The net effect of changes; those that do not fit what is there are refused. Complexity: O(n log n)."""
     numbers = Numbering()
     of = numbers.assign(ids.hi, ids.lo, np.ones(ids.size, dtype=np.bool_))
@@ -52,7 +52,7 @@ def netted(
     ends = order[last]
     now = changes.ops[ends] != DELETE
     real = now | there
-    return Net(changes.rows.take(pa.array(ends[real])), now[real])
+    return NetChanges(changes.rows.take(pa.array(ends[real])), now[real])
 
 
 def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
@@ -77,7 +77,7 @@ def completed(rows: pa.Table, schema: pa.Schema, now: Mask) -> pa.Table:
     return rows
 
 
-def routed(net: Net, layout: Layout) -> list[Mask]:
+def routed(net: NetChanges, layout: FragmentLayout) -> list[Mask]:
     """By fragment which rows are there after the batch; every row belongs to exactly one fragment."""
     found = [
         net.now & holds(fragment.where, lambda name: net.rows.column(name).combine_chunks(), net.now.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdstrue.fragments.draft import Attrs, Draft, Ground, Ship
+from holdstrue.fragments.hev_plan import Attrs, HevPlan, PlanningProblem, Ship
 
 MOST_NEEDS = 6
 MOST_STEPS = 60_000
@@ -18,24 +18,24 @@ Made = tuple[Attrs, tuple[Ship, ...]]
 Shipped = dict[Ship, Made]
 
 
-def exact_plan(ground: Ground, known: Draft) -> Draft | None:
+def exact_plan(problem: PlanningProblem, known: HevPlan) -> HevPlan | None:
     """The best plan of all, or None when the search is too large; `known` is a plan to beat.
 
     Complexity: exponential in the rule set, at most `MOST_STEPS`.
     """
-    if len(ground.needs) > MOST_NEEDS:
+    if len(problem.needs) > MOST_NEEDS:
         return None
-    search = _Search(ground, known)
+    search = _Search(problem, known)
     return search.best if search.run() else None
 
 
 class _Search:
-    def __init__(self, ground: Ground, known: Draft) -> None:
-        self._ground = ground
+    def __init__(self, problem: PlanningProblem, known: HevPlan) -> None:
+        self._problem = problem
         self.best = known
         self._steps = 0
         self._seen: set[tuple[int, frozenset[Ship]]] = set()
-        self._order = sorted(range(len(ground.needs)), key=lambda n: -ground.needs[n].x.bit_count())
+        self._order = sorted(range(len(problem.needs)), key=lambda n: -problem.needs[n].x.bit_count())
 
     def run(self) -> bool:
         self._place(0, {}, {})
@@ -45,14 +45,14 @@ class _Search:
         if self._steps > MOST_STEPS or len(shipped) >= self.best.cost:
             return
         if at == len(self._order):
-            self.best = Draft(self._ground, frozenset(), dict(shipped), dict(homes))
+            self.best = HevPlan(self._problem, frozenset(), dict(shipped), dict(homes))
             return
         state = (at, frozenset(shipped))
         if state in self._seen:
             return
         self._seen.add(state)
         number = self._order[at]
-        need = self._ground.needs[number]
+        need = self._problem.needs[number]
         for site in self._sites(need.x | need.b, shipped):
             for with_x, x in self._ways(need.x, site, shipped):
                 for with_b, b in self._ways(need.b, site, with_x):
@@ -60,7 +60,7 @@ class _Search:
 
     def _sites(self, wanted: Attrs, shipped: Shipped) -> list[int]:
         told = {target for attrs, _, target in shipped if attrs & wanted}
-        held = [(own & wanted).bit_count() for own in self._ground.holds]
+        held = [(own & wanted).bit_count() for own in self._problem.holds]
         sites = [s for s, count in enumerate(held) if count or s in told]
         return sorted(sites, key=lambda s: -held[s])
 
@@ -74,7 +74,7 @@ class _Search:
         self._steps += 1
         if self._steps > MOST_STEPS:
             return
-        missing = rest & ~self._ground.holds[site]
+        missing = rest & ~self._problem.holds[site]
         if not missing:
             yield shipped, (rest, parts)
             return
@@ -94,8 +94,8 @@ class _Search:
 
     def _sources(self, attrs: Attrs, shipped: Shipped) -> list[int]:
         if attrs.bit_count() == 1:
-            return list(self._ground.holders[attrs])
-        return [s for s, own in enumerate(self._ground.holds) if own & attrs]
+            return list(self._problem.holders[attrs])
+        return [s for s, own in enumerate(self._problem.holds) if own & attrs]
 
 
 def _subsets(attrs: Attrs, having: Attrs) -> Iterator[Attrs]:

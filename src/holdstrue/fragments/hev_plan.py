@@ -1,6 +1,6 @@
 """A plan in the making: attribute sets as bits, shipments found by need, counted as they come (N_eqid).
 
-`Ground` is what cannot be changed: which site holds what, and what each CFD needs. A `Draft` grows: `obtain`
+`PlanningProblem` is what cannot be changed: which site holds what, what each CFD needs. A `HevPlan` grows: `obtain`
 makes an attribute set available at a site at the least number of new shipments that one greedy look finds.
 """
 
@@ -14,7 +14,7 @@ Attrs = int
 """A set of attributes, one bit each."""
 Ship = tuple[Attrs, int, int]
 """Attribute set, source, target."""
-Helper = tuple[Attrs, int]
+Hev = tuple[Attrs, int]
 """A non-base HEV: an attribute set that is put together at a site for others to use."""
 
 
@@ -27,7 +27,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Ground:
+class PlanningProblem:
     """Sites and needs of one fragment, as bits."""
 
     attrs: tuple[str, ...]
@@ -36,17 +36,17 @@ class Ground:
     needs: tuple[Need, ...]
 
     @staticmethod
-    def of(sites: Mapping[str, Iterable[str]], needs: Sequence[tuple[Iterable[str], str]]) -> Ground:
+    def of(sites: Mapping[str, Iterable[str]], needs: Sequence[tuple[Iterable[str], str]]) -> PlanningProblem:
         """From names.
 
-        >>> Ground.of({"S1": "A", "S2": "B"}, [("A", "B")]).needs
+        >>> PlanningProblem.of({"S1": "A", "S2": "B"}, [("A", "B")]).needs
         (Need(x=1, b=2),)
         """
         attrs = tuple(dict.fromkeys(name for x, b in needs for name in (*x, b)))
         bit = {name: 1 << i for i, name in enumerate(attrs)}
         holds = tuple(sum(bit.get(name, 0) for name in set(own)) for own in sites.values())
         found = tuple(Need(sum(bit[name] for name in set(x)), bit[b]) for x, b in needs)
-        return Ground(attrs, tuple(sites), holds, found)
+        return PlanningProblem(attrs, tuple(sites), holds, found)
 
     def names(self, attrs: Attrs) -> tuple[str, ...]:
         """The attributes of a set."""
@@ -60,11 +60,11 @@ class Ground:
 
 
 @dataclass
-class Draft:
+class HevPlan:
     """Shipments so far, each with how its ids are put together at the source."""
 
-    ground: Ground
-    helpers: frozenset[Helper] = frozenset()
+    problem: PlanningProblem
+    hevs: frozenset[Hev] = frozenset()
     shipped: dict[Ship, tuple[Attrs, tuple[Ship, ...]]] = field(default_factory=dict)
     homes: dict[int, tuple[int, tuple[Attrs, tuple[Ship, ...]], tuple[Attrs, tuple[Ship, ...]]]] = field(
         default_factory=dict
@@ -77,7 +77,7 @@ class Draft:
 
     def settle(self, need: int, site: int) -> None:
         """Give a CFD its home and ship there what it needs."""
-        wanted = self.ground.needs[need]
+        wanted = self.problem.needs[need]
         self.homes[need] = (site, self.obtain(wanted.x, site), self.obtain(wanted.b, site))
 
     def obtain(self, wanted: Attrs, site: int) -> tuple[Attrs, tuple[Ship, ...]]:
@@ -86,7 +86,7 @@ class Draft:
         Parts are disjoint, so that ids add up.
         """
         parts: list[Ship] = []
-        own = self.ground.holds[site]
+        own = self.problem.holds[site]
         rest = wanted
         while rest & ~own:
             ship = self._came(rest, rest & ~own, site)
@@ -105,35 +105,35 @@ class Draft:
     def _best(self, missing: Attrs, site: int) -> Ship:
         """The shipment that covers most for what it costs."""
         choices: list[tuple[float, int, Ship]] = []
-        for attrs, place in self.helpers:
+        for attrs, place in self.hevs:
             if attrs & ~missing or place == site:
                 continue
             ship = (attrs, place, site)
             cost = 1 + self._extra(attrs, place)
             choices.append((cost / attrs.bit_count(), attrs.bit_count(), ship))
-        for bit, holders in self.ground.holders.items():
+        for bit, holders in self.problem.holders.items():
             if bit & missing:
                 choices += [(1.0, 1, (bit, holder, site)) for holder in holders]
         return min(choices)[2]
 
     def _extra(self, attrs: Attrs, place: int) -> int:
-        trial = Draft(self.ground, self._smaller(attrs), dict(self.shipped))
+        trial = HevPlan(self.problem, self._smaller(attrs), dict(self.shipped))
         trial.obtain(attrs, place)
         return trial.cost - self.cost
 
-    def _smaller(self, attrs: Attrs) -> frozenset[Helper]:
-        return frozenset(h for h in self.helpers if h[0] & ~attrs == 0 and h[0] != attrs)
+    def _smaller(self, attrs: Attrs) -> frozenset[Hev]:
+        return frozenset(h for h in self.hevs if h[0] & ~attrs == 0 and h[0] != attrs)
 
     def _add(self, ship: Ship) -> None:
         attrs, source, _ = ship
-        inner = Draft(self.ground, self._smaller(attrs), self.shipped)
+        inner = HevPlan(self.problem, self._smaller(attrs), self.shipped)
         made = inner.obtain(attrs, source)
         self.shipped[ship] = made
 
 
-def drafted(ground: Ground, homes: Sequence[int], helpers: frozenset[Helper] = frozenset()) -> Draft:
-    """The shipments that given homes and helpers lead to."""
-    draft = Draft(ground, helpers)
+def plan_with(problem: PlanningProblem, homes: Sequence[int], hevs: frozenset[Hev] = frozenset()) -> HevPlan:
+    """The shipments that given homes and HEVs lead to."""
+    plan = HevPlan(problem, hevs)
     for need, site in enumerate(homes):
-        draft.settle(need, site)
-    return draft
+        plan.settle(need, site)
+    return plan
