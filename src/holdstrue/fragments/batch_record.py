@@ -7,41 +7,46 @@ sent; what was found.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers
-from holdstrue.fragments.channel import SiteMessage
-from holdstrue.fragments.exchange import SharedFlags
+from holdstrue.fragments.cfd_index import IndexStep
+from holdstrue.fragments.channel import SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
-from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
 from holdstrue.typing import Mask
 
-_OUTBOX = pa.schema(
-    [
-        ("source", pa.string()),
-        ("target", pa.string()),
-        ("batch", pa.string()),
-        ("number", pa.int64()),
-        ("kind", pa.string()),
-        ("about", pa.int64()),
-        ("entries", pa.int64()),
-        ("body", pa.large_binary()),
-        ("checksum", pa.binary()),
-    ]
-)
+_OUTBOX = message_schema(pa.large_binary())
+
 CFD = "atom"
 """How the number of a CFD is called in the files of a state."""
 
 _FLAGS = pa.schema([(CFD, pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
+
+
+_SENT = {
+    "ship": ("ids", "rows"),
+    "announce": ("announce",),
+    "reply": ("conflict", "state"),
+    "verdict": ("clean",),
+    "gather": ("pairs",),
+    "judge": ("dirty",),
+}
+"""By verb of a site the kinds of messages that it sends."""
+
+REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "take_verdicts", "compare", "prepare"})
+"""Verbs that a site which has committed the batch answers from its record."""
 
 
 @dataclass(frozen=True)
@@ -49,117 +54,105 @@ class BatchRecord:
     """One batch at one site."""
 
     batch: str
-    fingerprint: bytes
+    fingerprint: str
     ids: Ids
     rows: pa.Table
     now: Mask
     was: Mask
-    arrived: Mapping[int, IndexInput]
+    given: Mapping[int, IndexInput]
     flags: pa.Table
     outbox: tuple[SiteMessage, ...]
     found: Mapping[int, ChangedKeys]
 
     @staticmethod
-    def of(
-        batch: SiteBatch,
-        staged: Sequence[tuple[NormalCFD, CFDStep]],
-        flags: Mapping[int, SharedFlags],
-        found: Mapping[int, ChangedKeys],
-    ) -> BatchRecord:
+    def of(batch: SiteBatch, steps: Mapping[int, CFDStep], found: Mapping[int, ChangedKeys]) -> BatchRecord:
         """The record of a batch that is about to be committed."""
-        kept = batch.rows.select(batch.spec.schema.names)
         return BatchRecord(
             batch.name,
             batch.fingerprint(),
             batch.ids,
-            kept if kept.schema.equals(batch.spec.schema) else kept.cast(batch.spec.schema),
+            batch.spec.kept(batch.rows),
             batch.now,
             batch.old >= 0,
-            {cfd.number: part.arrived for cfd, part in staged},
-            _flag_table(flags),
+            {number: part.given for number, part in steps.items()},
+            _flag_table({number: part.step for number, part in steps.items() if part.step is not None}),
             tuple(batch.mail.outbox),
-            dict(found),
+            found,
         )
+
+    def repeat(self, spec: SiteSpec, verb: str, *args: Any) -> Any:
+        """What the site answered when it did this for the batch: messages of a round or of a CFD, or what was found."""
+        if verb in _SENT:
+            levels = {shipment.number: shipment.level for shipment in spec.shipments}
+            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
+            place = args[0] if args else 0
+            return [m for m in sent if (levels[m.about] if verb == "ship" else m.about) == place]
+        if verb == "sent":
+            return dict(Counter(message.target for message in self.outbox))
+        return {number: keys for number, keys in self.found.items() if keys.size} if verb == "finish" else None
 
     def presence(self, ids: Ids) -> Mask:
         """Which rows, by their ids, were here before the batch."""
         known = Numbering()
-        known.assign(self.ids.hi, self.ids.lo, np.ones(self.ids.size, dtype=np.bool_))
-        at = known.find(ids.hi, ids.lo, np.ones(ids.size, dtype=np.bool_))
+        known.assign(self.ids.hi, self.ids.lo, all_true(self.ids.size))
+        at = known.find(ids.hi, ids.lo, all_true(ids.size))
         found = np.zeros(ids.size, dtype=np.bool_)
         found[at >= 0] = self.was[at[at >= 0]]
         return found
 
-    def sent(self) -> dict[str, int]:
-        """By target how many messages were sent."""
-        found: dict[str, int] = {}
-        for message in self.outbox:
-            found[message.target] = found.get(message.target, 0) + 1
-        return found
-
     def answer(self) -> BatchRecord:
         """What must stay in memory to answer for the batch again: not its rows, nor what indexes were given."""
-        return replace(self, rows=self.rows.slice(0, 0), arrived={}, flags=_FLAGS.empty_table())
+        return replace(self, rows=self.rows.slice(0, 0), given={}, flags=_FLAGS.empty_table())
 
     def replay(self, indexed: IndexedRows) -> None:
         """Apply the batch to what was held before it. Complexity: O(entries)."""
         old = indexed.rows.find(self.ids.hi, self.ids.lo)
-        cfds = {cfd.number: cfd for cfd in indexed.spec.own_cfds}
-        staged = [(cfds[n], indexed.stage(cfds[n], old, self.now, part)) for n, part in self.arrived.items()]
+        cfds = indexed.spec.cfds
+        steps = {number: indexed.stage(cfds[number], old, self.now, part) for number, part in self.given.items()}
         for number in np.unique(numbers(_one(self.flags, CFD), np.int32)):
             own = self.flags.filter(pa.compute.equal(self.flags.column(CFD), int(number)))
-            x = Ids(numbers(_one(own, "hi"), np.uint64).copy(), numbers(_one(own, "lo"), np.uint64).copy())
-            index = indexed.index(cfds[int(number)])
-            index.set_flags(index.find(x), numbers(_one(own, "flag"), np.uint8))
-        indexed.commit(self.ids, self.rows, self.now, old, staged)
+            index = indexed.index(int(number))
+            index.set_flags(index.find(_lanes(own)), numbers(_one(own, "flag"), np.uint8))
+        indexed.commit(self.ids, self.rows, self.now, old, steps)
 
     # --- as tables ------------------------------------------------------------------------------------
 
     def tables(self) -> list[pa.Table]:
         """For a run file: entries, ids given to indexes, flags, messages, what was found."""
-        about = {"batch": self.batch, "fingerprint": self.fingerprint.hex()}
-        given: dict[str, pa.Array] = {
-            "hi": pa.array(self.ids.hi),
-            "lo": pa.array(self.ids.lo),
-            "now": pa.array(self.now),
-            "was": pa.array(self.was),
-        }
+        about = {"batch": self.batch, "fingerprint": self.fingerprint}
+        given = {"hi": self.ids.hi, "lo": self.ids.lo, "now": self.now, "was": self.was}
         # CFDs often share a left side or a right side: each is written once
         known: dict[tuple[int, int], int] = {}
         sides: dict[str, list[int]] = {}
-        for number, part in self.arrived.items():
-            given[f"member{number}"] = pa.array(part.member)
+        for number, part in self.given.items():
+            given[f"member{number}"] = part.member
             own = []
             for ids in (part.x, part.b):
                 at = known.setdefault((ids.hi.ctypes.data, ids.lo.ctypes.data), len(known))
                 own.append(at)
-                if f"hi{at}" not in given:
-                    given[f"hi{at}"], given[f"lo{at}"] = pa.array(ids.hi), pa.array(ids.lo)
+                given |= {f"hi{at}": ids.hi, f"lo{at}": ids.lo}
             sides[str(number)] = own
         about["sides"] = json.dumps(sides)
+        columns = {name: pa.array(values) for name, values in given.items()}
         messages = pa.Table.from_pylist([vars(message) for message in self.outbox], schema=_OUTBOX)
         parts = [
             table.append_column(CFD, pa.array([number] * table.num_rows, pa.int32())).append_column(
                 "added", pa.array([added] * table.num_rows, pa.bool_())
             )
             for number, found in self.found.items()
-            for table, added in ((found.added, True), (found.removed, False))
+            for table, added in zip(found, (True, False), strict=True)
         ]
         listed = pa.concat_tables(parts) if parts else pa.table({CFD: pa.array([], pa.int32())})
-        return [self.rows.replace_schema_metadata(about), pa.table(given), self.flags, messages, listed]
+        return [self.rows.replace_schema_metadata(about), pa.table(columns), self.flags, messages, listed]
 
     @staticmethod
     def read(tables: Sequence[pa.Table], spec: SiteSpec) -> BatchRecord:
         """Out of a run file."""
         rows, given, flags, messages, listed = tables
         about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
-
-        def lanes(at: str | int) -> Ids:
-            return Ids(*(numbers(_one(given, f"{lane}{at}"), np.uint64).copy() for lane in ("hi", "lo")))
-
         sides: dict[str, tuple[int, int]] = json.loads(about["sides"])
-        arrived = {
-            int(number): IndexInput(lanes(x), lanes(b), bools(_one(given, f"member{number}")))
+        indexes = {
+            int(number): IndexInput(_lanes(given, x), _lanes(given, b), bools(_one(given, f"member{number}")))
             for number, (x, b) in sides.items()
         }
         key = list(spec.key)
@@ -169,12 +162,12 @@ class BatchRecord:
         }
         return BatchRecord(
             about["batch"],
-            bytes.fromhex(about["fingerprint"]),
-            lanes(""),
+            about["fingerprint"],
+            _lanes(given),
             rows.replace_schema_metadata(None),
             bools(_one(given, "now")),
             bools(_one(given, "was")),
-            arrived,
+            indexes,
             flags,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
             found,
@@ -193,10 +186,14 @@ def _one(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _flag_table(flags: Mapping[int, SharedFlags]) -> pa.Table:
+def _lanes(table: pa.Table, at: str | int = "") -> Ids:
+    return Ids(*(numbers(_one(table, f"{lane}{at}"), np.uint64).copy() for lane in ("hi", "lo")))
+
+
+def _flag_table(steps: Mapping[int, IndexStep]) -> pa.Table:
     parts = []
-    for number, own in flags.items():
-        ids, flag = own.state()
-        columns = [pa.array(np.full(ids.size, number, np.int32)), pa.array(ids.hi), pa.array(ids.lo), pa.array(flag)]
-        parts.append(pa.table(columns, schema=_FLAGS))
+    for number, step in steps.items():
+        ids, flag = step.index.ids(step.flagged), step.index.flags(step.flagged)
+        columns = (np.full(ids.size, number, np.int32), ids.hi, ids.lo, flag)
+        parts.append(pa.table([pa.array(column) for column in columns], schema=_FLAGS))
     return pa.concat_tables(parts) if parts else _FLAGS.empty_table()

@@ -1,58 +1,58 @@
-"""Findings of several CFDs put together to those of their rule, and rows that moved between fragments evened out."""
+"""What sites found of CFDs, put together by rule: a row violates a rule when it violates one of its CFDs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.domain import Domain
-from holdstrue.fragments.ids import key_ids
+from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.indexed_rows import ChangedKeys
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
 from holdstrue.typing import Mask
 
-
-@dataclass
-class Lists:
-    """What sites found of one CFD."""
-
-    added: list[pa.Table] = field(default_factory=list)
-    removed: list[pa.Table] = field(default_factory=list)
+FoundByCFD = Mapping[int, Sequence[ChangedKeys]]
+"""By CFD what each site that keeps an index of it found."""
 
 
-def merged(
+def listed_by_cfd(answers: Iterable[Mapping[int, ChangedKeys]]) -> FoundByCFD:
+    """What all sites found, CFD by CFD."""
+    found: dict[int, list[ChangedKeys]] = {}
+    for answer in answers:
+        for cfd, keys in answer.items():
+            found.setdefault(cfd, []).append(keys)
+    return found
+
+
+def changed_keys(
     cfds: Sequence[int],
-    lists: Mapping[int, Lists],
-    key: tuple[str, ...],
-    domains: Mapping[str, Domain],
+    found: FoundByCFD,
+    key_ids: Callable[[pa.Table], Ids],
     violates: Callable[[int, pa.Table], Mask],
-) -> tuple[pa.Table, pa.Table]:
+) -> ChangedKeys:
     """Keys of rows that began and ceased to violate the rule of these CFDs.
 
-    `violates` tells which rows violate a CFD after the batch; it is asked only where a rule has several.
-    Complexity: O(findings x cfds).
+    A row that moved between fragments may be in several lists. `violates` tells which rows violate a CFD after the
+    batch; it is asked only where a rule has several. Complexity: O(findings x CFDs).
     """
-    tables = [t for cfd in cfds if cfd in lists for t in (*lists[cfd].added, *lists[cfd].removed)]
-    everything = pa.concat_tables(tables)
-    if len(cfds) == 1 and not any(t.num_rows for t in lists[cfds[0]].removed):
-        return everything, everything.slice(0, 0)
-    ids = key_ids(everything, key, dict(domains))
-    numbers = Numbering()
-    at, origin = numbers.assign_new(ids.hi, ids.lo, np.ones(ids.size, dtype=np.bool_))
-    keys = everything.take(pa.array(origin))
-    before = np.zeros(keys.num_rows, dtype=np.bool_)
-    after = np.zeros(keys.num_rows, dtype=np.bool_)
+    everything = pa.concat_tables([table for cfd in cfds for keys in found.get(cfd, ()) for table in keys])
+    if len(cfds) == 1 and not any(keys.removed.num_rows for keys in found[cfds[0]]):
+        return ChangedKeys(everything, everything.slice(0, 0))
+    ids = key_ids(everything)
+    at, origin = Numbering().assign_new(ids.hi, ids.lo, all_true(ids.size))
+    rows = everything.take(pa.array(origin))
+    before, after = np.zeros((2, rows.num_rows), dtype=np.bool_)
     start = 0
     for cfd in cfds:
-        added, removed = np.zeros((2, keys.num_rows), dtype=np.bool_)
-        own = lists.get(cfd, Lists())
-        for mask, some in ((added, own.added), (removed, own.removed)):
-            for table in some:
+        changed = np.zeros((2, rows.num_rows), dtype=np.bool_)
+        for keys in found.get(cfd, ()):
+            for mask, table in zip(changed, keys, strict=True):
                 mask[at[start : start + table.num_rows]] = True
                 start += table.num_rows
-        now = added if len(cfds) == 1 else violates(cfd, keys)
+        added, removed = changed
+        now = added if len(cfds) == 1 else violates(cfd, rows)
         before |= (now & ~added) | removed
         after |= now
-    return keys.filter(pa.array(after & ~before)), keys.filter(pa.array(before & ~after))
+    return ChangedKeys(rows.filter(pa.array(after & ~before)), rows.filter(pa.array(before & ~after)))

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
 
-Arrays = dict[str, NDArray[np.generic]]
+Arrays = dict[str, NDArray[Any]]
 
 HEADER_BYTES = 48
 """What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
@@ -81,8 +83,16 @@ class SiteMessage:
         return found
 
 
+def message_schema(body: pa.DataType) -> pa.Schema:
+    """Messages as rows of a table; `body` is the type of their bytes."""
+    texts, numbers = ("source", "target", "batch", "kind"), ("number", "about", "entries")
+    types = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())
+    types |= {"body": body, "checksum": pa.binary()}
+    return pa.schema([(field.name, types[field.name]) for field in fields(SiteMessage)])
+
+
 def message(
-    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int
+    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[Any]], about: int
 ) -> SiteMessage:
     """Pack columns of equal length; `flags` is rows x bytes."""
     parts = [np.ascontiguousarray(arrays[name], dtype=code) for name, code in FIELDS[kind]]
@@ -166,7 +176,7 @@ class Mailbox:
         self.outbox: list[SiteMessage] = []
         self.inbox: list[SiteMessage] = []
 
-    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int = 0) -> SiteMessage:
+    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[Any]], about: int = 0) -> SiteMessage:
         """Number a message and keep a copy, from which a repeated batch is answered."""
         number = self._sent.get(target, 0)
         self._sent[target] = number + 1

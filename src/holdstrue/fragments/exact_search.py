@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdstrue.fragments.hev_plan import Attrs, HevPlan, PlanningProblem, Ship
+from holdstrue.fragments.hev_plan import Attrs, HevPlan, Made, PlanningProblem, Ship
 
 MOST_NEEDS = 6
 MOST_STEPS = 60_000
 """Steps before the search gives up: half a second. Example 7 takes 46,000 from the plan without sharing."""
 
-Made = tuple[Attrs, tuple[Ship, ...]]
 Shipped = dict[Ship, Made]
 
 
@@ -54,8 +53,8 @@ class _Search:
         number = self._order[at]
         need = self._problem.needs[number]
         for site in self._sites(need.x | need.b, shipped):
-            for with_x, x in self._ways(need.x, site, shipped):
-                for with_b, b in self._ways(need.b, site, with_x):
+            for with_x, x in self._cover(need.x, site, shipped, ()):
+                for with_b, b in self._cover(need.b, site, with_x, ()):
                     self._place(at + 1, with_b, {**homes, number: (site, x, b)})
 
     def _sites(self, wanted: Attrs, shipped: Shipped) -> list[int]:
@@ -64,13 +63,10 @@ class _Search:
         sites = [s for s, count in enumerate(held) if count or s in told]
         return sorted(sites, key=lambda s: -held[s])
 
-    def _ways(self, wanted: Attrs, site: int, shipped: Shipped) -> Iterator[tuple[Shipped, Made]]:
-        """Every way to make a set available at a site, with the shipments it adds."""
-        yield from self._cover(wanted, site, shipped, ())
-
     def _cover(
         self, rest: Attrs, site: int, shipped: Shipped, parts: tuple[Ship, ...]
     ) -> Iterator[tuple[Shipped, Made]]:
+        """Every way to make the rest of a set available at a site, with the shipments it adds."""
         self._steps += 1
         if self._steps > MOST_STEPS:
             return
@@ -84,7 +80,7 @@ class _Search:
         if len(shipped) + 1 >= self.best.cost:
             return
         for attrs in _subsets(missing, first):
-            for source in self._sources(attrs, shipped):
+            for source in self._sources(attrs):
                 ship = (attrs, source, site)
                 if source == site or ship in shipped:
                     continue
@@ -92,7 +88,7 @@ class _Search:
                     if len(grown) + 1 < self.best.cost and ship not in grown:
                         yield from self._cover(rest & ~attrs, site, {**grown, ship: made}, (*parts, ship))
 
-    def _sources(self, attrs: Attrs, shipped: Shipped) -> list[int]:
+    def _sources(self, attrs: Attrs) -> list[int]:
         if attrs.bit_count() == 1:
             return list(self._problem.holders[attrs])
         return [s for s, own in enumerate(self._problem.holds) if own & attrs]

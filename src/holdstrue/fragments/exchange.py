@@ -15,18 +15,22 @@ one id a changed group and peer, whatever the table's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.fragments.cfd_index import MANY_KINDS, NO_KIND, CFDIndex, IndexStep
+from holdstrue.fragments.cfd_index import IndexStep
 from holdstrue.fragments.channel import Arrays, Mailbox, SiteMessage
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.normal_cfds import NormalCFD
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
+from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
 from holdstrue.typing import I32, U8, Mask
+
+Part = tuple[str, str, Arrays]
+"""What one CFD has to tell: target, kind of message, entries."""
 
 NONE, ONE, MANY = 0, 1, 2
 WAS_DIRTY = 4
@@ -54,60 +58,13 @@ class GroupStates:
         )
 
 
-class SharedFlags:
-    """Which groups violate together with other fragments, with what is needed to take changes back."""
-
-    def __init__(self, index: CFDIndex) -> None:
-        self._index = index
-        self.groups = np.empty(0, dtype=np.int32)
-        self._before = np.empty(0, dtype=np.uint8)
-        self._dirty = np.empty(0, dtype=np.bool_)
-
-    def set(self, groups: I32, value: int) -> None:
-        """Set flags; the first change of a group remembers what was."""
-        if not groups.size:
-            return
-        fresh = np.setdiff1d(groups, self.groups).astype(np.int32)
-        if fresh.size:
-            self._before = np.concatenate((self._before, self._index.flags(fresh)))
-            self._dirty = np.concatenate((self._dirty, self._index.dirty(fresh)))
-            self.groups = np.concatenate((self.groups, fresh))
-        self._index.set_flags(groups, value)
-
-    def abort(self) -> None:
-        """Take all changes back."""
-        self._index.set_flags(self.groups, self._before)
-
-    def state(self) -> tuple[Ids, U8]:
-        """Ids and flags of all groups whose flag was set."""
-        return self._index.ids(self.groups), self._index.flags(self.groups)
-
-    def flipped(self, step: IndexStep) -> tuple[I32, I32]:
-        """Groups that violate now and did not, and the other way round."""
-        others = ~np.isin(self.groups, step.groups)
-        groups = np.concatenate((step.groups, self.groups[others]))
-        before = np.concatenate((step.dirty_before, self._dirty[others]))
-        now = self._index.dirty(groups) if groups.size else np.zeros(0, dtype=np.bool_)
-        return groups[now & ~before], groups[before & ~now]
-
-
 class Exchange:
     """One CFD's exchange with other fragments in one batch, at its home."""
 
-    def __init__(
-        self,
-        cfd: NormalCFD,
-        fragment: int,
-        peers: Mapping[int, str],
-        index: CFDIndex,
-        step: IndexStep,
-        flags: SharedFlags,
-    ) -> None:
-        self.cfd = cfd
-        self.flags = flags
-        self._fragment, self._peers = fragment, peers
-        self._index, self._step = index, step
-        self._said = self._own()
+    def __init__(self, cfd: int, fragment: int, peers: Mapping[int, str], step: IndexStep) -> None:
+        self._cfd, self._fragment, self._peers = cfd, fragment, peers
+        self._index, self._step = step.index, step
+        self._own_states = self._own()
         self._idle = False
         """Whether nobody announced anything."""
 
@@ -119,7 +76,7 @@ class Exchange:
         widened = (before > 0) & ~dirty & step.gained
         narrowed = dirty & step.lost & (after < 2)
         told = new | widened | narrowed
-        self.flags.set(step.groups[dirty & ~told & (after > 0)], 1)
+        self._step.flag(step.groups[dirty & ~told & (after > 0)], 1)
         groups = step.groups[told]
         state, value = self._states(groups)
         state = state | np.where(dirty[told], np.uint8(WAS_DIRTY), np.uint8(0))
@@ -130,21 +87,21 @@ class Exchange:
         state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
         return state, value
 
-    def announced(self) -> Iterable[tuple[str, Arrays]]:
+    def announced(self) -> Iterable[Part]:
         """What goes to each peer."""
-        said = self._said
-        if said.x.size:
+        own = self._own_states
+        if own.x.size:
             for site in self._peers.values():
-                yield site, _entries(self.cfd, said.x, said.state, said.value)
+                yield site, "announce", _entries(self._cfd, own.x, own.state, own.value)
 
-    def reply(self, heard: Iterable[GroupStates]) -> Iterable[tuple[str, str, Arrays]]:
+    def reply(self, heard: Iterable[GroupStates]) -> Iterable[Part]:
         """Take in all announcements; (site, kind, entries) of the answers."""
-        said = GroupStates.join([self._said, *heard])
+        said = GroupStates.join([self._own_states, *heard])
         self._idle = not said.x.size
         if self._idle:
             return
-        numbers = Numbering()
-        at = numbers.assign(said.x.hi, said.x.lo, np.ones(said.x.size, dtype=np.bool_))
+        numbers = self._numbers = Numbering()
+        at = numbers.assign(said.x.hi, said.x.lo, all_true(said.x.size))
         size = len(numbers)
         state = (said.state & 3).astype(np.uint8)
         self._x = Ids(numbers.hi[:size].copy(), numbers.lo[:size].copy())
@@ -163,13 +120,13 @@ class Exchange:
         own, own_value = self._states(groups)
         has = own != NONE
         self._groups, self._mine, self._has = groups, mine, has
-        self.flags.set(groups[self._two & has], 1)
+        self._step.flag(groups[self._two & has], 1)
         other = self._one & ~mine & has & ((own == MANY) | ~own_value.equals(self._value))
-        self.flags.set(groups[other], 1)
+        self._step.flag(groups[other], 1)
         yield from self._conflicts(other, state)
         yield from self._leftovers(own, own_value)
 
-    def _conflicts(self, other: Mask, state: U8) -> Iterable[tuple[str, str, Arrays]]:
+    def _conflicts(self, other: Mask, state: U8) -> Iterable[Part]:
         """Who announced a right side, and holds rows, hears that there is another one."""
         if not other.any():
             return
@@ -177,9 +134,9 @@ class Exchange:
             told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
             found = told[other[told]]
             if found.size:
-                yield site, "conflict", group_ids(self.cfd, self._x.take(found))
+                yield site, "conflict", group_ids(self._cfd, self._x.take(found))
 
-    def _leftovers(self, own: U8, value: Ids) -> Iterable[tuple[str, str, Arrays]]:
+    def _leftovers(self, own: U8, value: Ids) -> Iterable[Part]:
         """Where all who announced have nothing left, the first of them hears what the others hold."""
         self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
         indexed = (self._all.state & 3 != NONE) | self._none[self._at]
@@ -190,27 +147,27 @@ class Exchange:
         for fragment, site in self._peers.items():
             found = np.flatnonzero(asked & (self._first == fragment))
             if found.size:
-                yield site, "state", _entries(self.cfd, self._x.take(found), own[found], value.take(found))
+                yield site, "state", _entries(self._cfd, self._x.take(found), own[found], value.take(found))
 
-    def verdict(self, conflicts: Ids, heard: Iterable[GroupStates]) -> Iterable[tuple[str, str, Arrays]]:
+    def verdict(self, conflicts: Ids, heard: Iterable[GroupStates]) -> Iterable[Part]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
         if self._idle:
             return
         met = self._find(conflicts)
         conflict = _any(met[met >= 0], self._x.size)
         own = self._one & self._mine & self._has
-        self.flags.set(self._groups[own & conflict], 1)
-        self.flags.set(self._groups[own & ~conflict], 0)
+        self._step.flag(self._groups[own & conflict], 1)
+        self._step.flag(self._groups[own & ~conflict], 0)
         was = _any(self._at[self._all.state & WAS_DIRTY != 0], self._x.size)
         clean = own & ~conflict & was & (self._first == self._fragment)
         for fragment, site in self._peers.items() if clean.any() else ():
             knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
             found = clean & ~knows
             if found.any():
-                yield site, "clean", group_ids(self.cfd, self._x.take(found))
+                yield site, "clean", group_ids(self._cfd, self._x.take(found))
         yield from self._settled(GroupStates.join(heard))
 
-    def _settled(self, states: GroupStates) -> Iterable[tuple[str, str, Arrays]]:
+    def _settled(self, states: GroupStates) -> Iterable[Part]:
         """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
         if not states.x.size:
             return
@@ -223,17 +180,14 @@ class Exchange:
         for fragment, site in self._peers.items():
             found = at[(states.who == fragment) & clean[at]]
             if found.size:
-                yield site, "clean", group_ids(self.cfd, self._x.take(found))
+                yield site, "clean", group_ids(self._cfd, self._x.take(found))
 
     def finish(self, clean: Ids) -> None:
         """Take in what others called clean."""
-        groups = self._index.find(clean)
-        self.flags.set(groups[groups >= 0], 0)
+        self._step.flag(self._index.find(clean), 0)
 
     def _find(self, x: Ids) -> I32:
-        numbers = Numbering()
-        numbers.assign(self._x.hi, self._x.lo, np.ones(self._x.size, dtype=np.bool_))
-        return numbers.find(x.hi, x.lo, np.ones(x.size, dtype=np.bool_))
+        return self._numbers.find(x.hi, x.lo, all_true(x.size))
 
 
 def _any(at: NDArray[np.integer], size: int) -> Mask:
@@ -242,16 +196,16 @@ def _any(at: NDArray[np.integer], size: int) -> Mask:
     return found
 
 
-def group_ids(cfd: NormalCFD, x: Ids) -> Arrays:
+def group_ids(cfd: int, x: Ids) -> Arrays:
     """Ids of groups on the wire."""
-    return {"cfd": np.full(x.size, cfd.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
+    return {"cfd": np.full(x.size, cfd, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
 
 
-def _entries(cfd: NormalCFD, x: Ids, state: U8, value: Ids) -> Arrays:
+def _entries(cfd: int, x: Ids, state: U8, value: Ids) -> Arrays:
     return group_ids(cfd, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
 
 
-def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[SiteMessage]:
+def posted(mail: Mailbox, parts: Iterable[Part]) -> list[SiteMessage]:
     """One message a target and kind, with the entries of all CFDs."""
     by_target: dict[tuple[str, str], list[Arrays]] = {}
     for site, kind, arrays in parts:
@@ -262,26 +216,33 @@ def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Site
     ]
 
 
-def states_of(messages: Iterable[SiteMessage], fragments: Mapping[str, int]) -> dict[int, list[GroupStates]]:
-    """States of groups by CFD, out of messages; `fragments` says whose home each site is."""
-    found: dict[int, list[GroupStates]] = {}
+def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, Arrays]]:
+    """What messages say of each CFD, with who says it."""
     for got in messages:
         arrays = got.arrays()
         for cfd in np.unique(arrays["cfd"]):
             some = arrays["cfd"] == cfd
-            x = Ids(arrays["hi"][some], arrays["lo"][some])
-            value = Ids(arrays["value_hi"][some], arrays["value_lo"][some])
-            who = np.full(x.size, fragments[got.source], dtype=np.int32)
-            found.setdefault(int(cfd), []).append(GroupStates(x, arrays["state"][some], value, who))
+            yield got.source, int(cfd), {name: array[some] for name, array in arrays.items()}
+
+
+def ids_in(arrays: Arrays, of: str = "") -> Ids:
+    """Ids out of a message's columns: of groups, or of right sides (`of="value_"`)."""
+    return Ids(arrays[f"{of}hi"], arrays[f"{of}lo"])
+
+
+def states_of(messages: Iterable[SiteMessage], fragments: Mapping[str, int]) -> dict[int, list[GroupStates]]:
+    """States of groups by CFD, out of messages; `fragments` says whose home each site is."""
+    found: dict[int, list[GroupStates]] = {}
+    for source, cfd, arrays in by_cfd(messages):
+        who = np.full(arrays["state"].size, fragments[source], dtype=np.int32)
+        states = GroupStates(ids_in(arrays), arrays["state"], ids_in(arrays, "value_"), who)
+        found.setdefault(cfd, []).append(states)
     return found
 
 
 def group_ids_of(messages: Iterable[SiteMessage]) -> dict[int, Ids]:
     """Ids of groups by CFD, out of messages."""
     found: dict[int, list[Ids]] = {}
-    for got in messages:
-        arrays = got.arrays()
-        for cfd in np.unique(arrays["cfd"]):
-            some = arrays["cfd"] == cfd
-            found.setdefault(int(cfd), []).append(Ids(arrays["hi"][some], arrays["lo"][some]))
+    for _, cfd, arrays in by_cfd(messages):
+        found.setdefault(cfd, []).append(ids_in(arrays))
     return {cfd: Ids.concat(parts) for cfd, parts in found.items()}

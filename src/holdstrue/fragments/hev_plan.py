@@ -14,6 +14,8 @@ Attrs = int
 """A set of attributes, one bit each."""
 Ship = tuple[Attrs, int, int]
 """Attribute set, source, target."""
+Made = tuple[Attrs, tuple[Ship, ...]]
+"""How a set is put together at a site: which attributes are its own, and the shipments of the others."""
 Hev = tuple[Attrs, int]
 """A non-base HEV: an attribute set that is put together at a site for others to use."""
 
@@ -65,10 +67,9 @@ class HevPlan:
 
     problem: PlanningProblem
     hevs: frozenset[Hev] = frozenset()
-    shipped: dict[Ship, tuple[Attrs, tuple[Ship, ...]]] = field(default_factory=dict)
-    homes: dict[int, tuple[int, tuple[Attrs, tuple[Ship, ...]], tuple[Attrs, tuple[Ship, ...]]]] = field(
-        default_factory=dict
-    )
+    shipped: dict[Ship, Made] = field(default_factory=dict)
+    homes: dict[int, tuple[int, Made, Made]] = field(default_factory=dict)
+    """By need its site, and how left and right side are put together there."""
 
     @property
     def cost(self) -> int:
@@ -80,11 +81,8 @@ class HevPlan:
         wanted = self.problem.needs[need]
         self.homes[need] = (site, self.obtain(wanted.x, site), self.obtain(wanted.b, site))
 
-    def obtain(self, wanted: Attrs, site: int) -> tuple[Attrs, tuple[Ship, ...]]:
-        """Make a set available at a site; returns which attributes are its own and which shipments it takes.
-
-        Parts are disjoint, so that ids add up.
-        """
+    def obtain(self, wanted: Attrs, site: int) -> Made:
+        """Make a set available at a site. Parts are disjoint, so that ids add up."""
         parts: list[Ship] = []
         own = self.problem.holds[site]
         rest = wanted
@@ -126,9 +124,7 @@ class HevPlan:
 
     def _add(self, ship: Ship) -> None:
         attrs, source, _ = ship
-        inner = HevPlan(self.problem, self._smaller(attrs), self.shipped)
-        made = inner.obtain(attrs, source)
-        self.shipped[ship] = made
+        self.shipped[ship] = HevPlan(self.problem, self._smaller(attrs), self.shipped).obtain(attrs, source)
 
 
 def plan_with(problem: PlanningProblem, homes: Sequence[int], hevs: frozenset[Hev] = frozenset()) -> HevPlan:

@@ -10,7 +10,7 @@ probability about 2^-122, whoever chose them. An id is 16 bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,7 @@ class Ids:
     def __sub__(self, other: Ids) -> Ids:
         return Ids(self.hi - other.hi, self.lo - other.lo)
 
-    def take(self, rows: NDArray[np.integer] | Mask) -> Ids:
+    def take(self, rows: NDArray[np.integer] | Mask | slice) -> Ids:
         """Some of them."""
         return Ids(self.hi[rows], self.lo[rows])
 
@@ -84,7 +84,7 @@ def column_ids(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str, *,
     return Ids(hi, lo), np.ones(len(column), dtype=np.bool_) if nulls_equal else values.mask()
 
 
-def key_ids(rows: pa.Table, key: tuple[str, ...], domains: dict[str, Domain]) -> Ids:
+def key_ids(rows: pa.Table, key: tuple[str, ...], domains: Mapping[str, Domain]) -> Ids:
     """The ids of rows, by their key. Complexity: O(rows)."""
     columns = [encode(rows.column(name), domains[name], name=name) for name in key]
     hi, lo, _ = key_digest(columns, rows.num_rows, domains[key[0]].seed, nulls_equal=True)

@@ -5,15 +5,15 @@ Memory: the kept columns as Arrow and 36 to 46 bytes a row, 1 byte a row and con
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import StateError
 from holdstrue.fragments.cfd_index import CFDIndex, IndexStep
-from holdstrue.fragments.exchange import SharedFlags
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.site_batch import SiteBatch
@@ -35,19 +35,28 @@ class IndexInput:
 
 @dataclass(frozen=True)
 class CFDStep:
-    """What a batch does to one CFD: the index step, and by entry whether its old image violated."""
+    """What a batch does to one CFD: the index step of a variable one, and by entry whether its old image violated."""
 
-    arrived: IndexInput
-    step: IndexStep | None
+    given: IndexInput
     before: Mask
+    step: IndexStep | None = None
+
+    def flag(self, x: Ids) -> None:
+        """Note groups that violate together with other fragments."""
+        if self.step is not None:
+            self.step.flag(self.step.index.find(x), 1)
 
 
-@dataclass(frozen=True)
-class ChangedKeys:
-    """Keys of rows that began or ceased to violate a CFD."""
+class ChangedKeys(NamedTuple):
+    """Keys of rows that began and ceased to violate a CFD."""
 
     added: pa.Table
     removed: pa.Table
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.added.num_rows + self.removed.num_rows
 
 
 class IndexedRows:
@@ -59,24 +68,27 @@ class IndexedRows:
         self._indexes = {a.number: CFDIndex() for a in spec.own_cfds if not a.is_constant}
         self._marks = {a.number: np.zeros(64, dtype=np.uint8) for a in spec.own_cfds if a.is_constant}
 
-    def index(self, cfd: NormalCFD) -> CFDIndex:
+    def index(self, number: int) -> CFDIndex:
         """The index of a variable CFD."""
-        return self._indexes[cfd.number]
+        return self._indexes[number]
 
     # --- a batch --------------------------------------------------------------------------------------
 
-    def stage(self, cfd: NormalCFD, old: I32, now: Mask, arrived: IndexInput) -> CFDStep:
+    def stage(self, cfd: NormalCFD, old: I32, now: Mask, given: IndexInput) -> CFDStep:
         """Count a batch into a CFD's index."""
         gone = old[old >= 0]
         before = np.zeros(old.size, dtype=np.bool_)
+        before[old >= 0] = self._violating(cfd, gone)
         if cfd.is_constant:
-            marks = self._marks[cfd.number]
-            before[old >= 0] = marks[gone] != 0
-            return CFDStep(arrived, None, before)
-        index = self._indexes[cfd.number]
-        before[old >= 0] = index.violating(gone)
-        step = index.stage(gone, arrived.x.take(now), arrived.b.take(now), arrived.member[now])
-        return CFDStep(arrived, step, before)
+            return CFDStep(given, before)
+        step = self._indexes[cfd.number].stage(gone, given.x.take(now), given.b.take(now), given.member[now])
+        return CFDStep(given, before, step)
+
+    def _violating(self, cfd: NormalCFD, slots: I32) -> Mask:
+        """Which row versions violate a CFD."""
+        if cfd.is_constant:
+            return self._marks[cfd.number][slots] != 0
+        return self._indexes[cfd.number].violating(slots)
 
     def recheck(self, cfd: NormalCFD, batch: SiteBatch, x: Ids, b: Ids, member: Mask) -> None:
         """Compare shipped ids of removed rows with the index: they must be those the rows came with."""
@@ -93,21 +105,22 @@ class IndexedRows:
                 hint="load the relation anew",
             )
 
-    def found(self, cfd: NormalCFD, batch: SiteBatch, staged: CFDStep, flags: SharedFlags | None) -> ChangedKeys:
+    def changed(self, batch: SiteBatch, staged: CFDStep) -> ChangedKeys:
         """Whose violation of a CFD began or ceased. Complexity: O(entries + rows that flip)."""
         before, after = staged.before, np.zeros(batch.size, dtype=np.bool_)
         up = down = np.empty(0, dtype=np.int32)
         if staged.step is None:
-            after = staged.arrived.member[: batch.size] & batch.now
+            after = staged.given.member & batch.now
         else:
-            index = self._indexes[cfd.number]
+            index = staged.step.index
             after[batch.now] = index.kinds_dirty(staged.step.new)
-            flips = (flags or SharedFlags(index)).flipped(staged.step)
-            up, down = (self._others(index, groups, batch.old) for groups in flips)
+            up, down = (self._others(index, groups, batch.old) for groups in staged.step.flipped())
+        return ChangedKeys(self._keys(up, batch, after & ~before), self._keys(down, batch, before & ~after))
+
+    def _keys(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
+        """Keys of rows that are held and of entries of the batch."""
         key = list(self.spec.key)
-        added = [self.rows.take(up, key), batch.rows.select(key).take(pa.array(np.flatnonzero(after & ~before)))]
-        removed = [self.rows.take(down, key), batch.rows.select(key).take(pa.array(np.flatnonzero(before & ~after)))]
-        return ChangedKeys(pa.concat_tables(added), pa.concat_tables(removed))
+        return pa.concat_tables([self.rows.take(slots, key), batch.rows.select(key).filter(pa.array(entries))])
 
     def _others(self, index: CFDIndex, groups: I32, old: I32) -> I32:
         """Living rows of groups that the batch itself does not remove."""
@@ -118,29 +131,20 @@ class IndexedRows:
         finally:
             self.rows.alive[gone] = 1
 
-    def commit(
-        self, ids: Ids, rows: pa.Table, now: Mask, old: I32, staged: Iterable[tuple[NormalCFD, CFDStep]]
-    ) -> None:
-        """Put the rows in their places. Complexity: O(entries)."""
+    def commit(self, ids: Ids, rows: pa.Table, now: Mask, old: I32, steps: Mapping[int, CFDStep]) -> None:
+        """Put the rows, in the columns and types that are kept, in their places. Complexity: O(entries)."""
         gone = old >= 0
         keys = ids.take(gone)
         self.rows.remove(old[gone], (keys.hi, keys.lo))
         come = ids.take(now)
-        slots = self.rows.append(_kept(rows, self.spec.schema).filter(pa.array(now)), (come.hi, come.lo), ())
-        for cfd, part in staged:
+        slots = self.rows.append(self.spec.kept(rows).filter(pa.array(now)), (come.hi, come.lo), ())
+        for number, part in steps.items():
             if part.step is not None:
-                self._indexes[cfd.number].commit(part.step, slots)
+                self._indexes[number].commit(part.step, slots)
                 continue
-            marks = room(self._marks[cfd.number], self.rows.size, fill=0)
+            marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
             marks[old[gone]] = 0
-            marks[slots] = part.arrived.member[: now.size][now]
-            self._marks[cfd.number] = marks
-
-    def abort(self, staged: Iterable[tuple[NormalCFD, CFDStep]]) -> None:
-        """Take staged counts back."""
-        for cfd, part in staged:
-            if part.step is not None:
-                self._indexes[cfd.number].abort(part.step)
+            marks[slots] = part.given.member[now]
 
     # --- what violates --------------------------------------------------------------------------------
 
@@ -155,13 +159,7 @@ class IndexedRows:
     def violates(self, cfd: NormalCFD, ids: Ids) -> Mask:
         """Which rows, by their ids, violate a CFD."""
         slots = self.rows.find(ids.hi, ids.lo)
-        here = slots >= 0
-        found = np.zeros(ids.size, dtype=np.bool_)
-        if cfd.is_constant:
-            found[here] = self._marks[cfd.number][slots[here]] != 0
-        else:
-            found[here] = self._indexes[cfd.number].violating(slots[here])
-        return found
+        return (slots >= 0) & self._violating(cfd, np.maximum(slots, 0))
 
     def size_bytes(self) -> int:
         """Memory held beside the values of the rows."""
@@ -184,9 +182,3 @@ class IndexedRows:
             index.restore(unnested(f"classes{number}", arrays))
         for number in self._marks:
             self._marks[number] = arrays[f"marks{number}"]
-
-
-def _kept(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns that are kept, in their types."""
-    found = rows.select(schema.names)
-    return found if found.schema.equals(schema) else found.cast(schema)

@@ -143,6 +143,12 @@ def condition_columns(condition: Condition) -> tuple[str, ...]:
     raise TypeError(f"not a condition: {condition!r}")
 
 
+def answerable(columns: Iterable[str], cfds: Iterable[NormalCFD]) -> set[str]:
+    """Columns, and the parts of filters that who holds them can answer."""
+    own = set(columns)
+    return own | {name for cfd in cfds for name, part in cfd.parts if own.issuperset(condition_columns(part))}
+
+
 def needed(cfds: Iterable[NormalCFD]) -> set[str]:
     """The columns that some CFDs read."""
     found: set[str] = set()

@@ -37,8 +37,7 @@ def chain_plan(problem: PlanningProblem) -> HevPlan:
                 if done & ~problem.holds[site]:
                     _hand_on(plan, done, previous, site)
             done |= attr
-        wanted = (site, plan.obtain(need.x, site), plan.obtain(need.b, site))
-        plan.homes[number] = wanted
+        plan.settle(number, site)
     return plan
 
 

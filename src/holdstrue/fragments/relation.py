@@ -7,7 +7,7 @@ the channel, and commits in two steps. It holds no rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -16,29 +16,26 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.by_rule import Lists, merged
-from holdstrue.fragments.channel import Channel, since
+from holdstrue.fragments.by_rule import changed_keys, listed_by_cfd
+from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
-from holdstrue.fragments.from_scratch import copy_plan
-from holdstrue.fragments.ids import common_domain, key_ids
+from holdstrue.fragments.ids import Ids, common_domain, key_ids
+from holdstrue.fragments.indexed_rows import ChangedKeys
 from holdstrue.fragments.netting import completed, netted, routed
 from holdstrue.fragments.normal_cfds import condition_columns, needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
-from holdstrue.fragments.planning import How, plan_of
-from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta
+from holdstrue.fragments.planning import How, copy_plan, plan_of
+from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, counted
 from holdstrue.fragments.shipping_plan import ShippingPlan
-from holdstrue.fragments.site_host import SiteHost
+from holdstrue.fragments.site_host import MakeHost, local_host
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState, shared_seed
-from holdstrue.fragments.site_work import SiteWork
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 from holdstrue.sources.feeds import read_changes
-from holdstrue.sources.read import read_table, schema_of
+from holdstrue.sources.read import schema_of
 from holdstrue.typing import Mask
-
-MakeHost = Callable[[Mapping[str, SiteSpec], Mapping[str, Site]], SiteHost]
 
 LOAD = "load"
 """The batch id of the first load."""
@@ -162,7 +159,7 @@ class Relation:
     @property
     def loaded(self) -> bool:
         """Whether a batch was committed at every site."""
-        return all(last is not None for last in self._host.all("last").values())
+        return None not in self._host.all("last").values()
 
     # --- batches --------------------------------------------------------------------------------------
 
@@ -200,7 +197,12 @@ class Relation:
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._rounds(loading=changes is None)
+            self._ship(self._plan, loading=changes is None)
+            if changes is None:
+                self._judge(every_row=False)
+            elif any(self._plan.participants):
+                for verb in ("announce", "reply", "verdict"):
+                    self._host.round(self.channel, verb)
             found = self._host.all("finish")
             self._compare()
             self._host.all("prepare")
@@ -208,25 +210,26 @@ class Relation:
             self._abort()
             raise
         self._commit(batch)
-        added, removed = self._merged(found)
+        return self._delta(batch, *self._changed(found), before, started)
+
+    def _delta(
+        self, batch: str, added: KeysByRule, removed: KeysByRule, before: TrafficByPair, started: float
+    ) -> RelationDelta:
+        """What a batch did, with what was shipped and spent since it started."""
         shipped = since(before, self.channel.snapshot())
         return RelationDelta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
 
     def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
         """A batch that only some sites committed must be finished before another one starts."""
-        last = self._host.all("last")
-        if len(set(last.values())) > 1:
+        last = {*self._host.all("last").values()}
+        if len(last) > 1:
             self._refuse_lost()
         if any(done.values()):
             return
-        if len(set(last.values())) > 1:
-            ahead = [
-                name
-                for name in set(last.values())
-                if name is not None and not all(self._host.all("done", name).values())
-            ]
-            raise StateError(f"batch {ahead[0]!r} was committed at some sites only", hint="apply it again; then go on")
-        if batch != LOAD and None in last.values() and any(site.source is not None for site in self.layout.sites):
+        if len(last) > 1:
+            ahead = next(name for name in last if name is not None and not all(self._host.all("done", name).values()))
+            raise StateError(f"batch {ahead!r} was committed at some sites only", hint="apply it again; then go on")
+        if batch != LOAD and None in last and any(site.source is not None for site in self.layout.sites):
             raise HoldstrueError("the relation is not loaded", hint="call load() first")
 
     def _refuse_lost(self) -> None:
@@ -243,24 +246,22 @@ class Relation:
     def _begin(self, batch: str, changes: Any) -> None:
         prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
         for fragment in self.layout.fragments:
-            first = prints[fragment.sites[0].name]
+            first = fragment.sites[0].name
             for site in fragment.sites[1:]:
-                if prints[site.name][0] != first[0]:
+                if prints[site.name] != prints[first]:
                     raise HoldstrueError(
-                        f"sites {fragment.sites[0].name!r} and {site.name!r} do not hold the same rows",
+                        f"sites {first!r} and {site.name!r} do not hold the same rows",
                         hint="sites of one fragment hold columns of the same rows: compare their keys",
                     )
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
         """Every site gets its columns of the rows that concern its fragment."""
-        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
         firsts = [fragment.sites[0].name for fragment in self.layout.fragments]
 
         def presence(keys: pa.Table) -> Mask:
-            found = self._host.all("presence", batch, keys, sites=firsts)
-            return np.logical_or.reduce([*found.values()])
+            return self._any("presence", batch, keys, sites=firsts)
 
-        net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
+        net = netted(changes, self.layout.key, self._key_ids(changes.rows), presence)
         net = replace(net, rows=completed(net.rows, self.schema, net.now))
         handed = {
             site.name: (batch, net.rows.select(self._specs[site.name].schema.names), now)
@@ -269,8 +270,17 @@ class Relation:
         }
         return self._host.each("begin", handed)
 
-    def _rounds(self, *, loading: bool) -> None:
-        for level in range(max(part.levels for part in self._plan.fragments)):
+    def _key_ids(self, rows: pa.Table) -> Ids:
+        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
+        return key_ids(rows, self.layout.key, domains)
+
+    def _any(self, verb: str, *args: Any, sites: Iterable[str]) -> Mask:
+        """Where one of some sites says yes."""
+        return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
+
+    def _ship(self, plan: ShippingPlan, *, loading: bool) -> None:
+        """The rounds inside fragments, after which every index has what it needs."""
+        for level in range(max(part.levels for part in plan.fragments)):
             self._host.round(self.channel, "ship", level)
         try:
             self._host.all("settle", loading)
@@ -278,13 +288,8 @@ class Relation:
             # ids that do not fit the index may be those of a lost message, and then say so
             self._compare()
             raise
-        if loading:
-            self._judged(every_row=False)
-        elif any(self._plan.participants):
-            for verb in ("announce", "reply", "verdict"):
-                self._host.round(self.channel, verb)
 
-    def _judged(self, *, every_row: bool) -> None:
+    def _judge(self, *, every_row: bool) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
         for cfd, taking in enumerate(self._plan.participants):
             if taking:
@@ -319,29 +324,21 @@ class Relation:
 
     # --- violations -----------------------------------------------------------------------------------
 
-    def _merged(self, found: Mapping[str, Mapping[int, tuple[pa.Table, pa.Table]]]) -> tuple[KeysByRule, KeysByRule]:
-        """The sites' findings by rule: a row violates a rule when it violates one of its CFDs."""
-        lists: dict[int, Lists] = {}
-        for by_cfd in found.values():
-            for number, (added, removed) in by_cfd.items():
-                own = lists.setdefault(number, Lists())
-                own.added.append(added)
-                own.removed.append(removed)
-        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
-        result: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
+    def _changed(self, found: Mapping[str, Mapping[int, ChangedKeys]]) -> tuple[KeysByRule, KeysByRule]:
+        """By rule the keys of rows that began and ceased to violate it, out of what the sites found of CFDs."""
+        lists = listed_by_cfd(found.values())
+        added: dict[str, pa.Table] = {}
+        removed: dict[str, pa.Table] = {}
         for number, rule in enumerate(self.rules):
             cfds = [cfd.number for cfd in self._cfds if cfd.rule == number]
             if any(cfd in lists for cfd in cfds):
-                tables = merged(cfds, lists, self.layout.key, domains, self._violates)
-                for side, table in zip(result, tables, strict=True):
-                    if table.num_rows:
-                        side[rule.name] = table
-        return result
+                keys = changed_keys(cfds, lists, self._key_ids, self._violates)
+                added |= {rule.name: keys.added} if keys.added.num_rows else {}
+                removed |= {rule.name: keys.removed} if keys.removed.num_rows else {}
+        return added, removed
 
     def _violates(self, cfd: int, keys: pa.Table) -> Mask:
-        homes = {part.home(cfd).site for part in self._plan.fragments}
-        found = self._host.all("violates", cfd, keys, sites=homes)
-        return np.logical_or.reduce([*found.values()])
+        return self._any("violates", cfd, keys, sites={part.home(cfd).site for part in self._plan.fragments})
 
     def violations(self) -> KeysByRule:
         """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
@@ -353,7 +350,7 @@ class Relation:
             raise HoldstrueError(f"no site is called {site!r}", hint=f"the sites are {', '.join(self._host.sites)}")
         return self._by_rule([self._host.ask(site, "violations")])
 
-    def _by_rule(self, parts: Any) -> dict[str, pa.Table]:
+    def _by_rule(self, parts: Iterable[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
         found: dict[str, list[pa.Table]] = {}
         for by_cfd in parts:
             for number, keys in by_cfd.items():
@@ -368,8 +365,7 @@ class Relation:
 
     def counts(self) -> dict[str, int]:
         """By rule how many rows violate it, rules without violations included."""
-        found = self.violations()
-        return {rule.name: found[rule.name].num_rows if rule.name in found else 0 for rule in self.rules}
+        return counted(self.rules, self.violations())
 
     def check(self) -> RelationDelta:
         """Everything from scratch (batVer, batHor); `added` holds all violations. Complexity: O(rows).
@@ -383,41 +379,18 @@ class Relation:
         before, started = self.channel.snapshot(), self._host.elapsed
         self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
         try:
-            for level in range(max(part.levels for part in plan.fragments)):
-                self._host.round(self.channel, "ship", level)
-            self._host.all("settle", True)
-            self._judged(every_row=True)
+            self._ship(plan, loading=True)
+            self._judge(every_row=True)
             self._compare()
-            found = self._by_rule(self._host.all("keys_found").values())
+            found = self._host.all("finish").values()
         finally:
             self._host.all("close_check")
-        shipped = since(before, self.channel.snapshot())
-        return RelationDelta("check", found, {}, shipped, elapsed=self._host.elapsed - started)
+        violating = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in found)
+        return self._delta("check", violating, {}, before, started)
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """By site its rows, and the bytes of its indexes."""
         return self._host.all("size")
-
-
-def local_host(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
-    """All sites in this process."""
-    return SiteHost({name: site_work(spec, sites[name]) for name, spec in specs.items()})
-
-
-def site_work(spec: SiteSpec, site: Site) -> SiteWork:
-    """A site with its source and, where it has one, its state directory."""
-    read = None
-    if site.source is not None:
-        source, names, types, options = site.source, spec.schema.names, spec.schema, dict(site.read)
-
-        def read() -> pa.Table:
-            return read_table(source, columns=names, schema=types, **options)
-
-    state = None
-    if site.state is not None:
-        known = SiteState.exists(site.state)
-        state = SiteState.open(site.state, spec) if known else SiteState.create(site.state, spec)
-    return SiteWork(spec, read, state)
 
 
 def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.fragments.channel import Traffic, TrafficByPair, total
+from holdstrue.rules.model import Rule
 
 KeysByRule = Mapping[str, pa.Table]
 
@@ -29,6 +30,8 @@ class RelationDelta:
     """Whether the batch had been applied before, so that nothing was done."""
     elapsed: float = 0.0
     """Seconds of processor time when all sites work at once."""
+    violations: Mapping[str, int] | None = None
+    """By rule how many rows violate it after the batch, where that was asked for."""
 
     @property
     def traffic(self) -> Traffic:
@@ -51,6 +54,7 @@ class RelationDelta:
             "added": {rule: key_values(table) for rule, table in self.added.items()},
             "removed": {rule: key_values(table) for rule, table in self.removed.items()},
             "shipments": shipment_rows(self.shipped),
+            **({} if self.violations is None else {"violations": dict(self.violations)}),
         }
 
 
@@ -59,6 +63,11 @@ def key_values(table: pa.Table) -> list[Any]:
     table = table.sort_by([(name, "ascending") for name in table.column_names])
     columns = [table.column(name).to_pylist() for name in table.column_names]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def counted(rules: Iterable[Rule], violating: KeysByRule) -> dict[str, int]:
+    """By rule how many rows violate it, rules without violations included."""
+    return {rule.name: violating[rule.name].num_rows if rule.name in violating else 0 for rule in rules}
 
 
 def shipment_rows(tally: TrafficByPair) -> list[dict[str, Any]]:

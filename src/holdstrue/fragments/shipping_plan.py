@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from holdstrue.fragments.normal_cfds import GUARD
@@ -111,6 +112,11 @@ class ShippingPlan:
     def ids(self) -> int:
         """Ids shipped inside fragments for one changed row, at most."""
         return max(part.ids for part in self.fragments)
+
+    @cached_property
+    def fragment_of(self) -> dict[str, int]:
+        """By site with an index the number of its fragment."""
+        return {home.site: i for i, part in enumerate(self.fragments) for home in part.homes}
 
     def peers(self, fragment: int, cfd: int) -> tuple[tuple[int, str], ...]:
         """The homes of a CFD in the other fragments that take part."""

@@ -74,12 +74,12 @@ class SiteBatch:
         """New images, and old ones where these are shipped."""
         return int(self._exists.size)
 
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> str:
         """Equal at all sites that have the same entries."""
         told = hashlib.blake2b(self.ids.hi.tobytes(), digest_size=16)
         for part in (self.ids.lo, self.now, self.old >= 0):
             told.update(part.tobytes())
-        return told.digest()
+        return told.hexdigest()
 
     # --- what the site itself knows -------------------------------------------------------------------
 

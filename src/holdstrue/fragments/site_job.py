@@ -1,7 +1,7 @@
-"""A site's work as a stage: record batches in, record batches out, everything else in its state directory.
+"""A site's work as a job: record batches in, record batches out, everything else in its state directory.
 
-A stage is told what was said to the site since its batch began and does all of it again, so that nothing must
-stay in memory between two stages: whatever ran before on another machine, the state directory and the messages
+A job is told what was said to the site since its batch began and does all of it again, so that nothing must
+stay in memory between two jobs: whatever ran before on another machine, the state directory and the messages
 are enough. Messages, and rows of the site's own, are rows of one schema (`WIRE`).
 """
 
@@ -17,35 +17,20 @@ import pyarrow as pa
 
 from holdstrue import errors
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.channel import ChannelError, SiteMessage
-from holdstrue.fragments.site_host import Door
+from holdstrue.fragments.channel import ChannelError, SiteMessage, message_schema
+from holdstrue.fragments.indexed_rows import ChangedKeys
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.fragments.site_work import SiteWork
 
-WIRE = pa.schema(
-    [
-        ("at", pa.int64()),
-        ("source", pa.string()),
-        ("target", pa.string()),
-        ("batch", pa.string()),
-        ("number", pa.int64()),
-        ("kind", pa.string()),
-        ("about", pa.int64()),
-        ("entries", pa.int64()),
-        ("body", pa.binary()),
-        ("checksum", pa.binary()),
-    ]
-)
+WIRE = message_schema(pa.binary()).insert(0, pa.field("at", pa.int64()))
 """`at` is the place in the script. Beside kinds of messages: rows of the site's own, and answers."""
 
-ROWS, START, ERROR = ":rows", ":start", ":error"
+ROWS, START, ERROR, MESSAGES = ":rows", ":start", ":error", ":messages"
 OWN_ROWS = "own rows"
 """Stands in a script for the rows that come with it."""
 
 SiteCall = tuple[str, tuple[Any, ...]]
-
-_BLANK = {"source": "", "target": "", "batch": "", "number": 0, "about": 0, "entries": 0, "checksum": b""}
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,8 @@ class SiteJob:
         """Messages and own rows in, answers out; an error in the data is an answer too."""
         told = [row for batch in batches for row in batch.to_pylist()]
         messages = {row["at"]: _message(row) for row in told if not row["kind"].startswith(":")}
-        rows = pa.concat_tables([unpacked(row["body"]) for row in told if row["kind"] == ROWS] or [self._no_rows()])
+        parts = [unpacked(row["body"]) for row in told if row["kind"] == ROWS]
+        rows = pa.concat_tables(parts or [self.spec.schema.empty_table()])
         try:
             answers = self._answers(messages, rows)
         except HoldstrueError as error:
@@ -69,24 +55,24 @@ class SiteJob:
             answers = [(0, ERROR, json.dumps(said).encode())]
         yield from (part for at, kind, body in answers for part in _wired(at, kind, body))
 
-    def _no_rows(self) -> pa.Table:
-        return self.spec.schema.empty_table()
-
     def _answers(self, messages: dict[int, SiteMessage], rows: pa.Table) -> list[tuple[int, str, Any]]:
-        known = SiteState.exists(self.path)
-        state = SiteState.open(self.path, self.spec) if known else SiteState.create(self.path, self.spec)
-        work = SiteWork(self.spec, lambda: rows, state)
+        work = SiteWork(self.spec, lambda: rows, SiteState.at(self.path, self.spec))
         try:
-            door = Door(work)
             answers: list[tuple[int, str, Any]] = []
             for at, (verb, args) in enumerate(self.script):
                 own = tuple(rows if isinstance(arg, str) and arg == OWN_ROWS else arg for arg in args)
-                answer = door.ask(verb, *((messages[at],) if verb == "receive" else own))
+                answer = work.ask(verb, *((messages[at],) if verb == "receive" else own))
                 if at >= len(self.script) - self.wanted:
                     answers.append((at, *encoded(answer)))
             return answers
         finally:
             work.close()
+
+
+def wire_row(kind: str, body: bytes = b"", at: int = -1, entries: int = 0) -> dict[str, Any]:
+    """A row of `WIRE` that is no message."""
+    names = dict.fromkeys(("source", "target", "batch"), "")
+    return {**names, "at": at, "number": 0, "kind": kind, "about": 0, "entries": entries, "body": body, "checksum": b""}
 
 
 def sent_rows(at: int, message: SiteMessage) -> dict[str, Any]:
@@ -96,12 +82,12 @@ def sent_rows(at: int, message: SiteMessage) -> dict[str, Any]:
 
 def packed_rows(rows: pa.Table) -> dict[str, Any]:
     """Rows of a site's own as a row of `WIRE`."""
-    return {**_BLANK, "at": -1, "kind": ROWS, "entries": rows.num_rows, "body": _packed(rows)}
+    return wire_row(ROWS, _packed(rows), entries=rows.num_rows)
 
 
 def start_row() -> dict[str, Any]:
     """A row that says nothing: a job without any row would not run."""
-    return {**_BLANK, "at": -1, "kind": START, "body": b""}
+    return wire_row(START)
 
 
 def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,23 +112,16 @@ def unpacked(body: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.BufferReader(body)).read_all()
 
 
-MESSAGES = object()
-"""Stands for messages, which follow in rows of their own."""
-
 # --- answers ------------------------------------------------------------------------------------------
 
 
 def encoded(answer: Any) -> tuple[str, Any]:
     """An answer as its kind and its bytes; messages stay messages."""
     match answer:
-        case None:
-            return ":none", b""
         case list():
-            return ":messages", answer
+            return MESSAGES, answer
         case np.ndarray():
             return ":mask", answer.astype(np.bool_).tobytes()
-        case (bytes(fingerprint), bool(again)):
-            return ":begun", bytes([again]) + fingerprint
         case dict() if any(isinstance(value, tuple | pa.Table) for value in answer.values()):
             return ":keys", _packed(_keys(answer))
         case _:
@@ -160,42 +139,34 @@ def _keys(answer: dict[int, Any]) -> pa.Table:
 
 
 def _wired(at: int, kind: str, body: Any) -> Iterator[pa.RecordBatch]:
-    sent = [sent_rows(at, message) for message in body] if kind == ":messages" else []
-    head = {**_BLANK, "at": at, "kind": kind, "body": b"" if kind == ":messages" else body}
+    sent = [sent_rows(at, message) for message in body] if kind == MESSAGES else []
+    head = wire_row(kind, b"" if kind == MESSAGES else body, at)
     yield pa.RecordBatch.from_pylist([head, *sent], schema=WIRE)
 
 
 def decoded(table: pa.Table) -> dict[int, Any]:
-    """By place in the script what a stage answered; an error is raised."""
+    """By place in the script what a job answered; an error is raised."""
     answers: dict[int, Any] = {}
-    messages: dict[int, list[SiteMessage]] = {}
     for row in table.to_pylist():
-        kind, body = row["kind"], row["body"]
-        if kind == ERROR:
-            said = json.loads(body)
-            kind_of = ChannelError if said["type"] == "ChannelError" else getattr(errors, said["type"], HoldstrueError)
-            raise kind_of(said["message"], hint=said["hint"])
-        if not kind.startswith(":"):
-            messages.setdefault(row["at"], []).append(_message(row))
-            continue
-        answers[row["at"]] = _decoded(kind, body)
-    return {at: messages.get(at, []) if answer is MESSAGES else answer for at, answer in answers.items()}
-
-
-def _decoded(kind: str, body: bytes) -> Any:
-    match kind:
-        case ":none":
-            return None
-        case ":messages":
-            return MESSAGES
-        case ":mask":
-            return np.frombuffer(body, dtype=np.bool_).copy()
-        case ":begun":
-            return body[1:], bool(body[0])
-        case ":keys":
-            return _unkeyed(unpacked(body))
-        case _:
-            return json.loads(body)
+        at, kind, body = row["at"], row["kind"], row["body"]
+        match kind:
+            case ":error":
+                said = json.loads(body)
+                found = (
+                    ChannelError if said["type"] == "ChannelError" else getattr(errors, said["type"], HoldstrueError)
+                )
+                raise found(said["message"], hint=said["hint"])
+            case ":messages":
+                answers.setdefault(at, [])
+            case ":mask":
+                answers[at] = np.frombuffer(body, dtype=np.bool_).copy()
+            case ":keys":
+                answers[at] = _unkeyed(unpacked(body))
+            case ":json":
+                answers[at] = json.loads(body)
+            case _:
+                answers.setdefault(at, []).append(_message(row))
+    return answers
 
 
 def _unkeyed(table: pa.Table) -> dict[int, Any]:
@@ -205,5 +176,5 @@ def _unkeyed(table: pa.Table) -> dict[int, Any]:
     for cfd in table.column(":cfd").unique().to_pylist():
         own = table.filter(pa.compute.equal(table.column(":cfd"), cfd))
         sides = [own.filter(pa.compute.equal(own.column(":side"), side)).select(names) for side in (0, 1)]
-        found[cfd] = tuple(sides) if pairs else sides[0]
+        found[cfd] = ChangedKeys(*sides) if pairs else sides[0]
     return found

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from holdstrue.data.domain import Domain
 from holdstrue.data.seed import PROCESS, Seed
-from holdstrue.fragments.normal_cfds import NormalCFD, condition_columns
+from holdstrue.fragments.normal_cfds import NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
@@ -42,11 +42,14 @@ class SiteSpec:
     """Of ids; the same at all sites."""
 
     @cached_property
-    def held(self) -> frozenset[str]:
+    def held(self) -> set[str]:
         """The site's columns, and the parts of filters that it can answer."""
-        own = set(self.schema.names)
-        parts = {name: condition_columns(part) for cfd in self.cfds for name, part in cfd.parts}
-        return frozenset(own | {name for name, columns in parts.items() if set(columns) <= own})
+        return answerable(self.schema.names, self.cfds)
+
+    def kept(self, rows: pa.Table) -> pa.Table:
+        """The columns that are kept, in their types."""
+        found = rows.select(self.schema.names)
+        return found if found.schema.equals(self.schema) else found.cast(self.schema)
 
     @cached_property
     def shipments(self) -> tuple[Shipment, ...]:

@@ -51,6 +51,11 @@ class SiteState:
         self._manifest: dict[str, Any] = {"version": -1, "base": {}, "log": [], "log_rows": 0}
 
     @staticmethod
+    def at(path: str | os.PathLike[str], spec: SiteSpec) -> SiteState:
+        """The state at a place, a new one where there is none."""
+        return SiteState.open(path, spec) if SiteState.exists(path) else SiteState.create(path, spec)
+
+    @staticmethod
     def create(path: str | os.PathLike[str], spec: SiteSpec) -> SiteState:
         """A new directory; nothing is committed before the first batch.
 

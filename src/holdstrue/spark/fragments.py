@@ -43,7 +43,7 @@ _TYPES = {pa.int64(): LongType(), pa.string(): StringType(), pa.binary(): Binary
 SENT = StructType([StructField(field.name, _TYPES[field.type]) for field in WIRE])
 
 _LATER = frozenset({"receive", "settle", "open_check", "take_verdicts", "compare"})
-"""Verbs that answer nothing: they are done with the next one that does, `prepare` and `keys_found` at the latest."""
+"""Verbs that answer nothing: they are done with the next one that does, `prepare` and `finish` at the latest."""
 
 _AHEAD: Mapping[str, SiteCall] = {"done": ("last", ()), "begin": ("ship", (0,)), "finish": ("sent", ())}
 """What is asked next anyway, and is answered by the same job."""

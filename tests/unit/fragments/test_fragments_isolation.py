@@ -13,8 +13,7 @@ import pytest
 
 from holdstrue.fragments import Channel, Relation, Site
 from holdstrue.fragments.channel import SiteMessage
-from holdstrue.fragments.relation import site_work
-from holdstrue.fragments.site_host import Door, SiteHost
+from holdstrue.fragments.site_host import SiteHost, open_site
 from holdstrue.fragments.site_spec import SiteSpec
 
 COLUMNS = ("a", "b", "c", "d")
@@ -41,7 +40,7 @@ class WireHost(SiteHost):
     """Everything that passes a site's door is turned to bytes and back, and kept."""
 
     def __init__(self, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
-        super().__init__({name: site_work(spec, sites[name]) for name, spec in specs.items()})
+        super().__init__({name: open_site(spec, sites[name]) for name, spec in specs.items()})
         self.reached: dict[str, list[bytes]] = {name: [] for name in specs}
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
@@ -110,13 +109,13 @@ def test_sites_that_need_each_other_do_nothing_without_the_channel() -> None:
 
 def serve(pipe: Connection, spec: SiteSpec, site: Site) -> None:
     """A site in a process of its own."""
-    door = Door(site_work(spec, site))
+    work = open_site(spec, site)
     while True:
         verb, args = pipe.recv()
         if verb == "close":
             pipe.send(None)
             return
-        pipe.send(door.ask(verb, *args))
+        pipe.send(work.ask(verb, *args))
 
 
 class ProcessHost(SiteHost):

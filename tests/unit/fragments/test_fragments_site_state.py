@@ -12,8 +12,7 @@ import pytest
 
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments import Relation, Site, site_state
-from holdstrue.fragments.relation import local_host, site_work
-from holdstrue.fragments.site_host import SiteHost
+from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
 
 RULES = [
@@ -64,7 +63,7 @@ class Failing(SiteHost):
 
 def failing(hosts: list[Failing]) -> Any:
     def make(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
-        hosts.append(Failing({name: site_work(spec, sites[name]) for name, spec in specs.items()}))
+        hosts.append(Failing({name: open_site(spec, sites[name]) for name, spec in specs.items()}))
         return hosts[-1]
 
     return make
