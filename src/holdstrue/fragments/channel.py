@@ -117,6 +117,9 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.messages + other.messages, self.ids + other.ids, self.bytes + other.bytes)
 
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.messages - other.messages, self.ids - other.ids, self.bytes - other.bytes)
+
 
 TrafficByPair = dict[tuple[str, str], Traffic]
 
@@ -158,12 +161,7 @@ class Channel:
 
 def since(before: TrafficByPair, after: TrafficByPair) -> TrafficByPair:
     """What was counted between two snapshots."""
-    found = {}
-    for pair, now in after.items():
-        then = before.get(pair, Traffic())
-        if now != then:
-            found[pair] = Traffic(now.messages - then.messages, now.ids - then.ids, now.bytes - then.bytes)
-    return found
+    return {pair: now - before.get(pair, Traffic()) for pair, now in after.items() if now != before.get(pair)}
 
 
 class Mailbox:

@@ -15,7 +15,7 @@ one id a changed group and peer, whatever the table's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +49,8 @@ class GroupStates:
     @staticmethod
     def join(parts: Iterable[GroupStates]) -> GroupStates:
         """Several as one."""
-        known = [*parts]
-        return GroupStates(
-            Ids.concat(part.x for part in known),
-            np.concatenate([part.state for part in known]) if known else np.empty(0, dtype=np.uint8),
-            Ids.concat(part.value for part in known),
-            np.concatenate([part.who for part in known]) if known else np.empty(0, dtype=np.int32),
-        )
+        x, state, value, who = zip(*((part.x, part.state, part.value, part.who) for part in parts), strict=True)
+        return GroupStates(Ids.concat(x), np.concatenate(state), Ids.concat(value), np.concatenate(who))
 
 
 class Exchange:
@@ -149,7 +144,7 @@ class Exchange:
             if found.size:
                 yield site, "state", _entries(self._cfd, self._x.take(found), own[found], value.take(found))
 
-    def verdict(self, conflicts: Ids, heard: Iterable[GroupStates]) -> Iterable[Part]:
+    def verdict(self, conflicts: Ids, heard: Sequence[GroupStates]) -> Iterable[Part]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
         if self._idle:
             return
@@ -165,12 +160,11 @@ class Exchange:
             found = clean & ~knows
             if found.any():
                 yield site, "clean", group_ids(self._cfd, self._x.take(found))
-        yield from self._settled(GroupStates.join(heard))
+        if heard:
+            yield from self._settled(GroupStates.join(heard))
 
     def _settled(self, states: GroupStates) -> Iterable[Part]:
         """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
-        if not states.x.size:
-            return
         at = self._find(states.x)
         many = _any(at[states.state & 3 == MANY], self._x.size)
         value = Ids.zeros(self._x.size)

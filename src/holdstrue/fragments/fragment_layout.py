@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.rules.condition import parse_condition
@@ -75,9 +75,6 @@ class Fragment:
         return tuple(site.name for site in self.sites if wanted <= set(site.columns or ()))
 
 
-Shape = Literal["vertical", "horizontal", "mixed"]
-
-
 @dataclass(frozen=True)
 class FragmentLayout:
     """A relation's fragments; every site knows all of its columns, the key among them."""
@@ -85,14 +82,6 @@ class FragmentLayout:
     key: tuple[str, ...]
     columns: tuple[str, ...]
     fragments: tuple[Fragment, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """How the relation is split."""
-        split = any(len(fragment.sites) > 1 for fragment in self.fragments)
-        if len(self.fragments) == 1:
-            return "vertical"
-        return "mixed" if split else "horizontal"
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -8,9 +8,11 @@ fragment matches).
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
 from holdstrue.fragments.fragment_layout import Fragment
-from holdstrue.fragments.normal_cfds import NormalCFD, condition_columns
+from holdstrue.fragments.normal_cfds import NormalCFD
+from holdstrue.plan.bind import condition_columns
 from holdstrue.rules.model import All, Any, Column, Comparison, Condition, Constant, IsNull, Not, Predicate
 from holdstrue.rules.order import Order
 
@@ -51,10 +53,7 @@ def _cases(condition: Condition, *, negated: bool) -> list[tuple[Condition, ...]
             if isinstance(condition, All) == negated:
                 found = [case for part in known for case in part]
             else:
-                size = 1
-                for part in known:
-                    size *= len(part)
-                if size > MOST_CASES:
+                if prod(map(len, known)) > MOST_CASES:
                     return None
                 found = [tuple(c for case in choice for c in case) for choice in product(*known)]
             return found if len(found) <= MOST_CASES else None

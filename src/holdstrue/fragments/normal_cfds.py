@@ -10,22 +10,9 @@ from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
 from holdstrue.fragments.fragment_layout import FragmentLayout
+from holdstrue.plan.bind import condition_columns
 from holdstrue.plan.compile import given_columns
-from holdstrue.rules.model import (
-    CFD,
-    FD,
-    All,
-    Any,
-    Comparison,
-    Condition,
-    Constant,
-    IsNull,
-    Not,
-    Op,
-    Pattern,
-    Rule,
-    RuleSet,
-)
+from holdstrue.rules.model import CFD, FD, All, Comparison, Condition, Constant, Op, Pattern, Rule, RuleSet
 from holdstrue.rules.text import condition_text
 
 GUARD = "?"
@@ -114,7 +101,7 @@ def _parts(where: Condition | None) -> tuple[Condition, ...]:
 def _require_columns(rule: Rule, layout: FragmentLayout) -> None:
     body = rule.body
     names = (*body.lhs, *body.rhs) if isinstance(body, FD | CFD) else ()
-    for name in (*names, *(c for part in _parts(rule.where) for c in condition_columns(part))):
+    for name in (*names, *condition_columns(rule.where)):
         if name not in layout.columns:
             raise RuleError(
                 f"rule {rule.name!r} reads column {name!r}, which no site holds",
@@ -127,20 +114,6 @@ def _require_columns(rule: Rule, layout: FragmentLayout) -> None:
                     f"rule {rule.name!r}: no site holds all columns of the filter {condition_text(part)!r}",
                     hint="a filter is cut at its 'and's; each part must be answered at one site",
                 )
-
-
-def condition_columns(condition: Condition) -> tuple[str, ...]:
-    """The columns a condition reads."""
-    match condition:
-        case Comparison(column, _, str(other)):
-            return (column, other)
-        case Comparison(column, _, _) | IsNull(column):
-            return (column,)
-        case Not(operand):
-            return condition_columns(operand)
-        case All(operands) | Any(operands):
-            return tuple(dict.fromkeys(column for operand in operands for column in condition_columns(operand)))
-    raise TypeError(f"not a condition: {condition!r}")
 
 
 def answerable(columns: Iterable[str], cfds: Iterable[NormalCFD]) -> set[str]:

@@ -7,7 +7,7 @@ while it keeps the k best plans. Beyond the paper, the search also moves homes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 
 from holdstrue.fragments.hev_plan import Attrs, Hev, HevPlan, PlanningProblem, plan_with
@@ -134,18 +134,13 @@ def _neighbours(problem: PlanningProblem, state: SearchState) -> Iterable[Search
     homes, hevs = state
     for hev in hevs:
         yield homes, hevs - {hev}
-    for number, sites in enumerate(_moves(problem, homes)):
-        for other in sites:
-            yield (*homes[:number], other, *homes[number + 1 :]), hevs
+    for number, need in enumerate(problem.needs):
+        for other, own in enumerate(problem.holds):
+            if own & (need.x | need.b) and other != homes[number]:
+                yield (*homes[:number], other, *homes[number + 1 :]), hevs
     for source in set(homes):
         # CFDs of one home often gain only when they move together: what one needs then serves all
         for target, own in enumerate(problem.holds):
             moved = [source == h and own & need.b for h, need in zip(homes, problem.needs, strict=True)]
             if source != target and sum(map(bool, moved)) > 1:
                 yield tuple(target if m else h for m, h in zip(moved, homes, strict=True)), hevs
-
-
-def _moves(problem: PlanningProblem, homes: Sequence[int]) -> Iterable[list[int]]:
-    for number, need in enumerate(problem.needs):
-        wanted = need.x | need.b
-        yield [s for s, own in enumerate(problem.holds) if own & wanted and s != homes[number]]

@@ -141,7 +141,8 @@ class _Writer:
                 home, (own, x), (_, b) = made[cfd.number]
                 received = tuple(at[s] for s in x), tuple(at[s] for s in b)
                 homes.append(Home(cfd.number, sites[home], names(own), received[0], not b, received[1]))
-        return FragmentPlan(self._fragment.name, tuple(homes), tuple(shipments), self._how)
+        columns = {site.name: site.columns or () for site in self._fragment.sites}
+        return FragmentPlan(self._fragment.name, tuple(homes), tuple(shipments), self._how, columns)
 
     def _use(self, ship: Ship, cfd: int) -> None:
         self._users.setdefault(ship, set()).add(cfd)

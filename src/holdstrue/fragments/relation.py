@@ -22,7 +22,7 @@ from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
 from holdstrue.fragments.netting import completed, netted, routed
-from holdstrue.fragments.normal_cfds import condition_columns, needed, normal_cfds
+from holdstrue.fragments.normal_cfds import needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import How, copy_plan, plan_of
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, counted
@@ -30,7 +30,7 @@ from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState, shared_seed
-from holdstrue.plan.bind import bind
+from holdstrue.plan.bind import bind, condition_columns
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 from holdstrue.sources.feeds import read_changes
@@ -103,7 +103,7 @@ class Relation:
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
         self.layout: FragmentLayout = layout_of(told, names)
         for site in self.layout.sites:
-            for column in () if site.condition is None else condition_columns(site.condition):
+            for column in condition_columns(site.condition):
                 if column not in self.layout.columns:
                     raise HoldstrueError(
                         f"the filter (where) of site {site.name!r} speaks of a column {column!r} that no site has",
@@ -113,7 +113,7 @@ class Relation:
         self._plan = plan_of(self.layout, self.rules, self._cfds, plan, k)
         self._types = _types(self.layout, schemas)
         wanted = needed(self._cfds) | set(names)
-        wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
+        wanted |= {c for f in self.layout.fragments for c in condition_columns(f.where)}
         self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
         self._bind()
         self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])

@@ -6,8 +6,8 @@ counts once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,8 @@ class FragmentPlan:
     homes: tuple[Home, ...]
     shipments: tuple[Shipment, ...]
     how: str = "optVer"
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """By site what it holds."""
 
     @property
     def ids(self) -> int:
@@ -71,30 +73,6 @@ class FragmentPlan:
     def home(self, cfd: int) -> Home:
         """The home of a CFD."""
         return self.homes[cfd]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {
-            "fragment": self.fragment,
-            "how": self.how,
-            "homes": [
-                [h.cfd, h.site, [*h.x_own], [*h.x_received], h.b_own, [*h.b_received]] for h in self.homes
-            ],
-            "shipments": [
-                [s.number, [*s.attrs], s.source, s.target, s.level, [*s.own], [*s.received], [*s.cfds]]
-                for s in self.shipments
-            ],
-        }  # fmt: skip
-
-    @staticmethod
-    def of(data: dict[str, Any]) -> FragmentPlan:
-        """From plain JSON data."""
-        homes = (Home(a, site, tuple(xo), tuple(xr), bo, tuple(br)) for a, site, xo, xr, bo, br in data["homes"])
-        shipments = (
-            Shipment(n, tuple(attrs), source, target, level, tuple(own), tuple(got), tuple(cfds))
-            for n, attrs, source, target, level, own, got, cfds in data["shipments"]
-        )
-        return FragmentPlan(data["fragment"], tuple(homes), tuple(shipments), data["how"])
 
 
 @dataclass(frozen=True)
@@ -125,23 +103,34 @@ class ShippingPlan:
         return tuple((i, self.fragments[i].home(cfd).site) for i in self.participants[cfd] if i != fragment)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {
-            "fragments": [part.to_dict() for part in self.fragments],
-            "participants": [[*some] for some in self.participants],
-            "names": [*self.names],
-            "rules": [*self.rules],
-        }
+        """As plain JSON data, CFDs by their texts."""
+        return {"ids": self.ids, "fragments": [self._fragment_dict(number) for number in range(len(self.fragments))]}
 
-    @staticmethod
-    def of(data: dict[str, Any]) -> ShippingPlan:
-        """From plain JSON data."""
-        return ShippingPlan(
-            tuple(FragmentPlan.of(part) for part in data["fragments"]),
-            tuple(tuple(some) for some in data["participants"]),
-            tuple(data["names"]),
-            tuple(data["rules"]),
-        )
+    def _fragment_dict(self, number: int) -> dict[str, Any]:
+        part = self.fragments[number]
+        return {
+            "fragment": part.fragment,
+            "how": part.how,
+            "ids": part.ids,
+            "indexes": [
+                {
+                    "cfd": self.names[home.cfd],
+                    "site": home.site,
+                    "agrees_with": [site for _, site in self.peers(number, home.cfd)],
+                }
+                for home in part.homes
+            ],
+            "shipments": [
+                {
+                    "source": s.source,
+                    "target": s.target,
+                    "attributes": [*s.attrs],
+                    "round": s.level + 1,
+                    "cfds": [self.names[cfd] for cfd in s.cfds],
+                }
+                for s in part.shipments
+            ],
+        }
 
     def lines(self) -> Iterable[str]:
         """What goes where, a line each."""

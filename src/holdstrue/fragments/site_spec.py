@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -83,7 +83,20 @@ class SiteSpec:
             "schema": [[field.name, str(field.type)] for field in self.schema],
             "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
             "atoms": [repr(cfd).replace("NormalCFD(", "Atom(", 1) for cfd in self.cfds],
-            "plan": self.plan.to_dict(),
+            "plan": {
+                "fragments": [
+                    {
+                        "fragment": part.fragment,
+                        "how": part.how,
+                        "homes": [astuple(home) for home in part.homes],
+                        "shipments": [astuple(shipment) for shipment in part.shipments],
+                    }
+                    for part in self.plan.fragments
+                ],
+                "participants": self.plan.participants,
+                "names": self.plan.names,
+                "rules": self.plan.rules,
+            },
             "nulls": self.nulls_equal,
             "recall": self.recall,
         }

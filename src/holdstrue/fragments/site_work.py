@@ -21,11 +21,11 @@ from holdstrue.fragments.coordinator import coordinator_of, own_side, pairs, sid
 from holdstrue.fragments.exchange import Exchange, group_ids, group_ids_of, posted, states_of
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
-from holdstrue.fragments.normal_cfds import condition_columns
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.index.arrays import all_true
+from holdstrue.plan.bind import condition_columns
 from holdstrue.plan.filter import holds
 from holdstrue.rules.text import condition_text
 from holdstrue.typing import I32, Mask

@@ -1,8 +1,8 @@
-"""What there is to say of a relation over sites: its plan, what a batch did, what was shipped; as text and as data."""
+"""What there is to say of a relation over sites, as text: its plan, what a batch did, what was shipped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from holdstrue.fragments.channel import TrafficByPair, total
@@ -13,41 +13,14 @@ SHOWN = 10
 """Keys listed for a rule before the rest is counted."""
 
 
-def plan_data(plan: ShippingPlan) -> dict[str, Any]:
-    """A plan as plain data with names, for JSON."""
-    return {
-        "ids": plan.ids,
-        "fragments": [
-            {
-                "fragment": part.fragment,
-                "how": part.how,
-                "ids": part.ids,
-                "indexes": [
-                    {
-                        "cfd": plan.names[home.cfd],
-                        "site": home.site,
-                        "agrees_with": [site for _, site in plan.peers(number, home.cfd)],
-                    }
-                    for home in part.homes
-                ],
-                "shipments": [
-                    {
-                        "source": s.source,
-                        "target": s.target,
-                        "attributes": [*s.attrs],
-                        "round": s.level + 1,
-                        "cfds": [plan.names[cfd] for cfd in s.cfds],
-                    }
-                    for s in part.shipments
-                ],
-            }
-            for number, part in enumerate(plan.fragments)
-        ],
-    }
+def plan_text(plan: ShippingPlan, _: object = None) -> Iterator[str]:
+    """A plan as text, line by line."""
+    yield from (f"{line}\n" for line in plan.lines())
 
 
-def relation_delta_text(delta: RelationDelta, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]:
     """A batch as text, line by line."""
+    counts = delta.violations
     if delta.repeated:
         yield f"batch {delta.batch} was applied before; nothing was done\n"
         return
@@ -83,11 +56,6 @@ def shipments_text(tally: TrafficByPair) -> Iterator[str]:
         names = (row[i].ljust(widths[i]) for i in (0, 1))
         numbers = (row[i].rjust(widths[i]) for i in (2, 3, 4))
         yield "  ".join((*names, *numbers)).rstrip() + "\n"
-
-
-def relation_delta_data(delta: RelationDelta, counts: Mapping[str, int]) -> dict[str, Any]:
-    """A batch as plain data, for JSON."""
-    return {**delta.to_dict(), "violations": dict(counts)}
 
 
 def _size(table: Any) -> int:
