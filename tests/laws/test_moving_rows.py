@@ -17,10 +17,10 @@ import holdstrue
 from holdstrue import Monitor
 from holdstrue.detect.delta import Delta
 from holdstrue.monitor.fresh import ROW, Checked, FreshListing, from_scratch
-from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
 from holdstrue.shards import routes as work
-from holdstrue.shards.lists import by_table
+from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Shape
 from holdstrue.shards.standing import standing_counts
@@ -139,7 +139,7 @@ def test_rows_keep_changing_places(kind: str, data: st.DataObject) -> None:
                 assert monitor.last() is None
                 continue
             parts = {name: cut_somewhere(data, table) for name, table in changes.items()}
-            delta = monitor.apply(parts, limit=limit, few=data.draw(st.booleans()), **options)
+            delta = monitor.apply(parts, limit=limit, one_task=data.draw(st.booleans()), **options)
             assert_delta(delta, before, truth, limit)
             monitor = turn(data, path, monitor)
             last = monitor.last(limit)

@@ -10,8 +10,8 @@ import pytest
 from holdstrue import HoldstrueError, Monitor
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
-from holdstrue.shards.durable import Durable
 from holdstrue.shards.runner import Shape
+from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
 from laws.test_shards import listed
@@ -58,9 +58,8 @@ def test_many_batches_leave_few_files(tmp_path: Path) -> None:
         one.apply(rows(start, 10))
     pool.empty()
     assert monitor.counts() == one.counts()
-    durable, _ = Durable.open(tmp_path / "state", read_only=False)
-    durable.collect()
-    durable.close()
+    with Journal.open(tmp_path / "state", "monitor") as journal:
+        journal.store.collect()
     with Store(tmp_path / "state") as store:
         manifest = store.manifest()
         named = {file.name for file in files_of(manifest)}

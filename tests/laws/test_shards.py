@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from holdstrue import Monitor, RuleSet
 from holdstrue.detect.delta import Violation
-from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
-from holdstrue.shards.lists import ADDED
+from holdstrue.shards.lists import ADDED, violation_of
 from holdstrue.shards.runner import Shape
 from holdstrue.shards.standing import standing_counts
 from laws import test_references as references
@@ -82,7 +82,7 @@ def test_under_changes(data: st.DataObject) -> None:
                 limit=None,
                 op_column="_op",
                 feed="ops",
-                few=data.draw(st.booleans()),
+                one_task=data.draw(st.booleans()),
             )
             rows = worlds.applied(rows, batch)
             after = expected(rules, list(rows.values()), list(rows))

@@ -22,7 +22,6 @@ from holdstrue.shards.job import Job
 from holdstrue.shards.layout import HOME, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.shards.moved import kept_pairs
-from holdstrue.shards.runs import Runs
 from holdstrue.shards.shard import Shard
 from holdstrue.shards.wire import (
     ERROR,
@@ -40,6 +39,7 @@ from holdstrue.shards.wire import (
     say,
     send,
 )
+from holdstrue.state.journal import Runs
 from holdstrue.state.store import Joint, Store
 from holdstrue.typing import I32
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from holdstrue.spark.finding import discover
     from holdstrue.spark.fragments import relation
     from holdstrue.spark.inclusions import Inclusions
-    from holdstrue.spark.monitor import Monitor
+    from holdstrue.spark.monitor import SparkMonitor as Monitor
     from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
 
@@ -23,6 +23,9 @@ _HOMES = {
     "start": "holdstrue.spark.session",
 }
 
+_NAMES = {"Monitor": "SparkMonitor"}
+"""Where a public name is that of a class that has another one beside those of one process."""
+
 __all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]
 
 
@@ -30,6 +33,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the stages that run in workers need no pyspark."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdstrue.spark' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
     globals()[name] = value
     return value

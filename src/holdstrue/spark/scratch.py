@@ -15,7 +15,6 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.fresh import ROW, FreshListing, Source, from_scratch
 from holdstrue.monitor.report import Findings
-from holdstrue.monitor.sharded import violation_of
 from holdstrue.monitor.views import known_rule
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import IndexKind, main_table, table_of
@@ -24,7 +23,7 @@ from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
 from holdstrue.rules.types import with_types
 from holdstrue.shards.ledger import Ledger
-from holdstrue.shards.lists import by_table
+from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Shape

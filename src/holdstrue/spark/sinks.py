@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.delta import Delta
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark.monitor import SparkMonitor
 
 
 @dataclass(frozen=True)
 class Batch:
     """One applied batch of a stream."""
 
-    monitor: Monitor
+    monitor: SparkMonitor
     delta: Delta
     files: tuple[str, ...] = ()
     """Where the changes were read from, if from files."""
