@@ -20,7 +20,7 @@ from holdstrue.data.buffers import numbers
 from holdstrue.fragments.cfd_index import IndexStep
 from holdstrue.fragments.channel import SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
+from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput, keys_by_cfd, keys_table
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
@@ -29,10 +29,7 @@ from holdstrue.typing import Mask
 
 _OUTBOX = message_schema(pa.large_binary())
 
-CFD = "atom"
-"""How the number of a CFD is called in the files of a state."""
-
-_FLAGS = pa.schema([(CFD, pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
+_FLAGS = pa.schema([("cfd", pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
 
 
 _SENT = {
@@ -109,8 +106,8 @@ class BatchRecord:
         old = indexed.rows.find(self.ids.hi, self.ids.lo)
         cfds = indexed.spec.cfds
         steps = {number: indexed.stage(cfds[number], old, self.now, part) for number, part in self.given.items()}
-        for number in np.unique(numbers(_one(self.flags, CFD), np.int32)):
-            own = self.flags.filter(pa.compute.equal(self.flags.column(CFD), int(number)))
+        for number in np.unique(numbers(_one(self.flags, "cfd"), np.int32)):
+            own = self.flags.filter(pa.compute.equal(self.flags.column("cfd"), int(number)))
             index = indexed.index(int(number))
             index.set_flags(index.find(_lanes(own)), numbers(_one(own, "flag"), np.uint8))
         indexed.commit(self.ids, self.rows, self.now, old, steps)
@@ -135,18 +132,16 @@ class BatchRecord:
         about["sides"] = json.dumps(sides)
         columns = {name: pa.array(values) for name, values in given.items()}
         messages = pa.Table.from_pylist([vars(message) for message in self.outbox], schema=_OUTBOX)
-        parts = [
-            table.append_column(CFD, pa.array([number] * table.num_rows, pa.int32())).append_column(
-                "added", pa.array([added] * table.num_rows, pa.bool_())
-            )
-            for number, found in self.found.items()
-            for table, added in zip(found, (True, False), strict=True)
+        return [
+            self.rows.replace_schema_metadata(about),
+            pa.table(columns),
+            self.flags,
+            messages,
+            keys_table(self.found),
         ]
-        listed = pa.concat_tables(parts) if parts else pa.table({CFD: pa.array([], pa.int32())})
-        return [self.rows.replace_schema_metadata(about), pa.table(columns), self.flags, messages, listed]
 
     @staticmethod
-    def read(tables: Sequence[pa.Table], spec: SiteSpec) -> BatchRecord:
+    def read(tables: Sequence[pa.Table]) -> BatchRecord:
         """Out of a run file."""
         rows, given, flags, messages, listed = tables
         about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
@@ -154,11 +149,6 @@ class BatchRecord:
         indexes = {
             int(number): IndexInput(_lanes(given, x), _lanes(given, b), bools(_one(given, f"member{number}")))
             for number, (x, b) in sides.items()
-        }
-        key = list(spec.key)
-        found = {
-            cfd.number: ChangedKeys(*(_listed(listed, cfd.number, added, key) for added in (True, False)))
-            for cfd in spec.own_cfds
         }
         return BatchRecord(
             about["batch"],
@@ -170,15 +160,8 @@ class BatchRecord:
             indexes,
             flags,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
-            found,
+            keys_by_cfd(listed),
         )
-
-
-def _listed(listed: pa.Table, cfd: int, added: bool, key: list[str]) -> pa.Table:
-    if "added" not in listed.column_names:
-        return pa.table({name: pa.array([]) for name in key})
-    same = pa.compute.equal(listed.column(CFD), cfd)
-    return listed.filter(pa.compute.and_(same, pa.compute.equal(listed.column("added"), added))).select(key)
 
 
 def _one(table: pa.Table, name: str) -> pa.Array:

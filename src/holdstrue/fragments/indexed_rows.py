@@ -59,6 +59,27 @@ class ChangedKeys(NamedTuple):
         return self.added.num_rows + self.removed.num_rows
 
 
+def keys_table(found: Mapping[int, ChangedKeys]) -> pa.Table:
+    """By CFD changed keys as one table, with `:cfd` and `:removed` beside the columns of the key."""
+    parts = [pa.table({":cfd": pa.array([], pa.int32()), ":removed": pa.array([], pa.bool_())})]
+    for cfd, keys in found.items():
+        for removed, table in enumerate(keys):
+            marks = pa.array(np.full(table.num_rows, cfd, np.int32)), pa.array(np.full(table.num_rows, bool(removed)))
+            parts.append(table.append_column(":cfd", marks[0]).append_column(":removed", marks[1]))
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def keys_by_cfd(table: pa.Table) -> dict[int, ChangedKeys]:
+    """Back from `keys_table`; CFDs without keys are left out."""
+    names = [name for name in table.column_names if name not in (":cfd", ":removed")]
+    found = {}
+    for cfd in table.column(":cfd").unique().to_pylist():
+        own = table.filter(pa.compute.field(":cfd") == cfd)
+        sides = (own.filter(pa.compute.field(":removed") == removed).select(names) for removed in (False, True))
+        found[cfd] = ChangedKeys(*sides)
+    return found
+
+
 class IndexedRows:
     """Rows and indexes of one site."""
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from holdstrue import errors
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.channel import ChannelError, SiteMessage, message_schema
-from holdstrue.fragments.indexed_rows import ChangedKeys
+from holdstrue.fragments.indexed_rows import ChangedKeys, keys_by_cfd, keys_table
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.fragments.site_work import SiteWork
@@ -122,20 +122,13 @@ def encoded(answer: Any) -> tuple[str, Any]:
             return MESSAGES, answer
         case np.ndarray():
             return ":mask", answer.astype(np.bool_).tobytes()
-        case dict() if any(isinstance(value, tuple | pa.Table) for value in answer.values()):
-            return ":keys", _packed(_keys(answer))
+        case dict() if any(isinstance(value, ChangedKeys) for value in answer.values()):
+            return ":changed", _packed(keys_table(answer))
+        case dict() if any(isinstance(value, pa.Table) for value in answer.values()):
+            whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in answer.items()}
+            return ":violating", _packed(keys_table(whole))
         case _:
             return ":json", json.dumps(answer).encode()
-
-
-def _keys(answer: dict[int, Any]) -> pa.Table:
-    pairs = isinstance(next(iter(answer.values())), tuple)
-    parts = []
-    for cfd, found in answer.items():
-        for side, table in enumerate(found if pairs else (found,)):
-            marks = [pa.array(np.full(table.num_rows, value, np.int32)) for value in (cfd, side)]
-            parts.append(table.append_column(":cfd", marks[0]).append_column(":side", marks[1]))
-    return pa.concat_tables(parts).replace_schema_metadata({"pairs": str(int(pairs))})
 
 
 def _wired(at: int, kind: str, body: Any) -> Iterator[pa.RecordBatch]:
@@ -160,21 +153,12 @@ def decoded(table: pa.Table) -> dict[int, Any]:
                 answers.setdefault(at, [])
             case ":mask":
                 answers[at] = np.frombuffer(body, dtype=np.bool_).copy()
-            case ":keys":
-                answers[at] = _unkeyed(unpacked(body))
+            case ":changed":
+                answers[at] = keys_by_cfd(unpacked(body))
+            case ":violating":
+                answers[at] = {cfd: keys.added for cfd, keys in keys_by_cfd(unpacked(body)).items()}
             case ":json":
                 answers[at] = json.loads(body)
             case _:
                 answers.setdefault(at, []).append(_message(row))
     return answers
-
-
-def _unkeyed(table: pa.Table) -> dict[int, Any]:
-    pairs = table.schema.metadata[b"pairs"] == b"1"
-    names = [name for name in table.column_names if name not in (":cfd", ":side")]
-    found: dict[int, Any] = {}
-    for cfd in table.column(":cfd").unique().to_pylist():
-        own = table.filter(pa.compute.equal(table.column(":cfd"), cfd))
-        sides = [own.filter(pa.compute.equal(own.column(":side"), side)).select(names) for side in (0, 1)]
-        found[cfd] = ChangedKeys(*sides) if pairs else sides[0]
-    return found

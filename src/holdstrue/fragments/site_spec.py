@@ -77,28 +77,14 @@ class SiteSpec:
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
+        plan = self.plan
+        homes = [[astuple(home) for home in part.homes] for part in plan.fragments]
+        shipments = [[astuple(shipment) for shipment in part.shipments] for part in plan.fragments]
         told = {
-            "site": self.name,
-            "fragment": self.fragment,
+            "site": [self.name, self.fragment, self.nulls_equal, self.recall],
             "schema": [[field.name, str(field.type)] for field in self.schema],
             "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
-            "atoms": [repr(cfd).replace("NormalCFD(", "Atom(", 1) for cfd in self.cfds],
-            "plan": {
-                "fragments": [
-                    {
-                        "fragment": part.fragment,
-                        "how": part.how,
-                        "homes": [astuple(home) for home in part.homes],
-                        "shipments": [astuple(shipment) for shipment in part.shipments],
-                    }
-                    for part in self.plan.fragments
-                ],
-                "participants": self.plan.participants,
-                "names": self.plan.names,
-                "rules": self.plan.rules,
-            },
-            "nulls": self.nulls_equal,
-            "recall": self.recall,
+            "cfds": [plan.names, plan.rules, plan.participants],
+            "plan": [[[part.fragment, part.how] for part in plan.fragments], homes, shipments],
         }
-        text = json.dumps(told, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site, site_state
+from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.state import journal
 
 RULES = [
     {"name": "ab", "rule": "a -> b"},
@@ -91,8 +92,8 @@ def test_what_is_opened_is_what_was_left(
 ) -> None:
     """With and without a checkpoint after every batch."""
     if every:
-        monkeypatch.setattr(site_state, "CHECKPOINT_FROM", -1)
-        monkeypatch.setattr(site_state, "CHECKPOINT_SHARE", 1 << 30)
+        monkeypatch.setattr(journal, "CHECKPOINT_FROM", -1)
+        monkeypatch.setattr(journal, "CHECKPOINT_SHARE", 1 << 30)
     with Relation(split(shape, tmp_path), RULES, key="id") as relation:
         assert not relation.loaded
         relation.load()
