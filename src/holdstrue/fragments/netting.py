@@ -16,6 +16,7 @@ from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPSERT, Changes
 from holdstrue.errors import ChangeError
 from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
 from holdstrue.plan.filter import holds
 from holdstrue.typing import Mask
@@ -29,12 +30,9 @@ class NetChanges:
     now: Mask
 
 
-def netted(
-    changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]
-) -> NetChanges:  # fmt: skip
+def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetChanges:
     """The net effect of changes; those that do not fit what is there are refused. Complexity: O(n log n)."""
-    numbers = Numbering()
-    of = numbers.assign(ids.hi, ids.lo, np.ones(ids.size, dtype=np.bool_))
+    of = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
     order = np.argsort(of, kind="stable")
     ops, sorted_of = changes.ops[order], of[order]
     first = np.ones(ops.size, dtype=np.bool_)
@@ -62,19 +60,6 @@ def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -
         f"{changes.place(row)}: {OP_NAMES[changes.ops[row]]} of {shown}, which {said}; nothing was applied",
         hint="use upsert for rows that may be there or not",
     )
-
-
-def completed(rows: pa.Table, schema: pa.Schema, now: Mask) -> pa.Table:
-    """All columns of the relation; those that a batch of deletes leaves out are NULL."""
-    missing = [field for field in schema if field.name not in rows.column_names]
-    if missing and now.any():
-        raise ChangeError(
-            f"the changes have no column {missing[0].name!r}",
-            hint="inserts and updates carry the whole row; deletes need the key only",
-        )
-    for field in missing:
-        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows
 
 
 def routed(net: NetChanges, layout: FragmentLayout) -> list[Mask]:

@@ -15,26 +15,27 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.by_rule import changed_keys, listed_by_cfd
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
-from holdstrue.fragments.netting import completed, netted, routed
+from holdstrue.fragments.netting import netted, routed
 from holdstrue.fragments.normal_cfds import needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import How, copy_plan, plan_of
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, counted
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
+from holdstrue.fragments.site_schemas import column_types, site_schema, widest
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import SiteState, shared_seed
+from holdstrue.fragments.site_state import shared_seed
 from holdstrue.plan.bind import bind, condition_columns
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 from holdstrue.sources.feeds import read_changes
-from holdstrue.sources.read import schema_of
 from holdstrue.typing import Mask
 
 LOAD = "load"
@@ -99,7 +100,7 @@ class Relation:
         self.rules = load_rules(rules)
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
-        schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
+        schemas = self._schemas = {site.name: site_schema(site, schema) for site in sites}
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
         self.layout: FragmentLayout = layout_of(told, names)
         for site in self.layout.sites:
@@ -111,10 +112,10 @@ class Relation:
                     )
         self._cfds = normal_cfds(self.rules, self.layout)
         self._plan = plan_of(self.layout, self.rules, self._cfds, plan, k)
-        self._types = _types(self.layout, schemas)
+        self._types = column_types(self.layout, schemas)
         wanted = needed(self._cfds) | set(names)
         wanted |= {c for f in self.layout.fragments for c in condition_columns(f.where)}
-        self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
+        self.schema = pa.schema([(c, widest(self._types[c])) for c in self.layout.columns if c in wanted])
         self._bind()
         self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
         self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
@@ -123,7 +124,7 @@ class Relation:
 
     def _bind(self) -> None:
         """Refuse rules and filters that compare what does not compare, before anything is loaded."""
-        everything = pa.schema([(name, _widest(self._types[name])) for name in self.layout.columns])
+        everything = pa.schema([(name, widest(self._types[name])) for name in self.layout.columns])
         for rule in self.rules:
             bind(rule, "relation", {"relation": everything})
         for fragment in self.layout.fragments:
@@ -261,8 +262,8 @@ class Relation:
         def presence(keys: pa.Table) -> Mask:
             return self._any("presence", batch, keys, sites=firsts)
 
-        net = netted(changes, self.layout.key, self._key_ids(changes.rows), presence)
-        net = replace(net, rows=completed(net.rows, self.schema, net.now))
+        rows = fitted(changes, self.schema, self.layout.key)
+        net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
         handed = {
             site.name: (batch, net.rows.select(self._specs[site.name].schema.names), now)
             for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
@@ -391,39 +392,3 @@ class Relation:
     def sizes(self) -> dict[str, dict[str, int]]:
         """By site its rows, and the bytes of its indexes."""
         return self._host.all("size")
-
-
-def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:
-    if isinstance(given, Mapping):
-        return given[site.name]
-    if site.state is not None and SiteState.exists(site.state):
-        return SiteState.declared(site.state)
-    if site.source is not None:
-        return schema_of(site.source, **{name: value for name, value in site.read.items() if name != "null_values"})
-    if given is not None:
-        return given
-    raise HoldstrueError(
-        f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
-    )
-
-
-def _widest(types: Sequence[pa.DataType]) -> pa.DataType:
-    """A type that holds the values of all sites, which are known to compare."""
-    try:
-        schemas = [pa.schema([("column", data_type)]) for data_type in types]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowException:
-        return types[0]
-
-
-def _types(layout: FragmentLayout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
-    found: dict[str, list[pa.DataType]] = {}
-    for site in layout.sites:
-        for name in site.columns or ():
-            if name not in schemas[site.name].names:
-                raise HoldstrueError(
-                    f"site {site.name!r} has no column {name!r}",
-                    hint=f"its columns are {', '.join(schemas[site.name].names)}",
-                )
-            found.setdefault(name, []).append(schemas[site.name].field(name).type)
-    return found
