@@ -72,7 +72,23 @@ class IndexStep:
 
 
 class CFDIndex:
-    """The index of one CFD at its home."""
+    """The index of one CFD at its home.
+
+    Examples
+    --------
+    >>> def ids(*values): return Ids(np.zeros(len(values), np.uint64), np.array(values, np.uint64))
+    >>> index, none = CFDIndex(), np.empty(0, np.int32)
+    >>> x, b = ids(7, 7, 7, 8, 9), ids(100, 200, 100, 300, 400)  # five rows: zip 7 lies in two cities
+    >>> step = index.stage(none, x, b, np.ones(5, bool))
+    >>> index.commit(step, np.arange(5, dtype=np.int32))
+    >>> index.violating(np.arange(5, dtype=np.int32)).tolist()
+    [True, True, True, False, False]
+    >>> step = index.stage(np.array([1], np.int32), ids(), ids(), np.ones(0, bool))  # the second row goes
+    >>> [groups.tolist() for groups in step.flipped()]  # groups that begin and that cease to violate
+    [[], [0]]
+    >>> step.abort(); index.dirty_groups().tolist()
+    [0]
+    """
 
     def __init__(self) -> None:
         self._groups = Numbering()

@@ -63,7 +63,15 @@ class PlanningProblem:
 
 @dataclass
 class HevPlan:
-    """Shipments so far, each with how its ids are put together at the source."""
+    """Shipments so far, each with how its ids are put together at the source.
+
+    Examples
+    --------
+    >>> problem = PlanningProblem.of({"S1": "AB", "S2": "C", "S3": "D"}, [("ABC", "D"), ("AB", "D")])
+    >>> plan = plan_with(problem, homes=[2, 2])  # both indexes where D is: A, B and C are shipped there, once
+    >>> plan.cost, plan_with(problem, [2, 2], frozenset({(0b0011, 0)})).cost  # or the id of (A, B), and C
+    (3, 2)
+    """
 
     problem: PlanningProblem
     hevs: frozenset[Hev] = frozenset()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
 from holdstrue.fragments.fragment_layout import FragmentLayout
-from holdstrue.plan.bind import condition_columns
+from holdstrue.plan.bind import condition_columns, own_columns
 from holdstrue.plan.compile import given_columns
 from holdstrue.rules.model import CFD, FD, All, Comparison, Condition, Constant, Op, Pattern, Rule, RuleSet
 from holdstrue.rules.text import condition_text
@@ -99,9 +99,7 @@ def _parts(where: Condition | None) -> tuple[Condition, ...]:
 
 
 def _require_columns(rule: Rule, layout: FragmentLayout) -> None:
-    body = rule.body
-    names = (*body.lhs, *body.rhs) if isinstance(body, FD | CFD) else ()
-    for name in (*names, *condition_columns(rule.where)):
+    for name in own_columns(rule):
         if name not in layout.columns:
             raise RuleError(
                 f"rule {rule.name!r} reads column {name!r}, which no site holds",

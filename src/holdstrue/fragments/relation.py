@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -257,11 +258,7 @@ class Relation:
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
         """Every site gets its columns of the rows that concern its fragment."""
-        firsts = [fragment.sites[0].name for fragment in self.layout.fragments]
-
-        def presence(keys: pa.Table) -> Mask:
-            return self._any("presence", batch, keys, sites=firsts)
-
+        presence = partial(self._any, "presence", batch, sites=[f.sites[0].name for f in self.layout.fragments])
         rows = fitted(changes, self.schema, self.layout.key)
         net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
         handed = {

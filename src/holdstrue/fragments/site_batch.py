@@ -62,7 +62,7 @@ class SiteBatch:
             self._images = pa.concat_tables(images, promote_options="permissive")
             self._exists = np.concatenate((now, old >= 0))
         self._columns: dict[str, pa.Array] = {}
-        self._ids: dict[str, tuple[Ids, Mask]] = {}
+        self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
         self._got: dict[int, Ids] = {}
@@ -90,10 +90,8 @@ class SiteBatch:
             self._columns[name] = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         return self._columns[name]
 
-    def attr_ids(self, attr: str) -> tuple[Ids, Mask]:
-        """Ids of one attribute, and which images have one; a part of a filter is the same in all that matter."""
-        if attr.startswith(GUARD):
-            return Ids.zeros(self.images), np.ones(self.images, dtype=np.bool_)
+    def _attr_ids(self, attr: str) -> Ids:
+        """Ids of one attribute; those of images without a value do not count."""
         if attr not in self._ids:
             equal = self.spec.nulls_equal
             self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
@@ -167,7 +165,7 @@ class SiteBatch:
 
     def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
         """The ids of a set, from the site's own columns and from shipments."""
-        parts = [self.attr_ids(attr)[0] for attr in own if not attr.startswith(GUARD)]
+        parts = [self._attr_ids(attr) for attr in own if not attr.startswith(GUARD)]
         parts += [self._got[number] for number in received]
         if not parts:
             return Ids.zeros(self.images)

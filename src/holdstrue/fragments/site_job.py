@@ -27,6 +27,7 @@ WIRE = message_schema(pa.binary()).insert(0, pa.field("at", pa.int64()))
 """`at` is the place in the script. Beside kinds of messages: rows of the site's own, and answers."""
 
 ROWS, START, ERROR, MESSAGES = ":rows", ":start", ":error", ":messages"
+"""A row of START says nothing, but a job without any row would not run."""
 OWN_ROWS = "own rows"
 """Stands in a script for the rows that come with it."""
 
@@ -83,11 +84,6 @@ def sent_rows(at: int, message: SiteMessage) -> dict[str, Any]:
 def packed_rows(rows: pa.Table) -> dict[str, Any]:
     """Rows of a site's own as a row of `WIRE`."""
     return wire_row(ROWS, _packed(rows), entries=rows.num_rows)
-
-
-def start_row() -> dict[str, Any]:
-    """A row that says nothing: a job without any row would not run."""
-    return wire_row(START)
 
 
 def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdstrue.fragments.channel import TrafficByPair, total
-from holdstrue.fragments.relation_delta import RelationDelta, key_values, shipment_rows
+from holdstrue.fragments.relation_delta import RelationDelta, key_values
 from holdstrue.fragments.shipping_plan import ShippingPlan
 
 SHOWN = 10
@@ -45,12 +45,8 @@ def shipments_text(tally: TrafficByPair) -> Iterator[str]:
         yield "nothing was shipped\n"
         return
     rows = [("source", "target", "messages", "ids", "bytes")]
-    rows += [
-        (r["source"], r["target"], f"{r['messages']:,}", f"{r['ids']:,}", f"{r['bytes']:,}")
-        for r in shipment_rows(tally)
-    ]
-    everything = total(tally)
-    rows.append(("all", "", f"{everything.messages:,}", f"{everything.ids:,}", f"{everything.bytes:,}"))
+    for (source, target), t in (*sorted(tally.items()), (("all", ""), total(tally))):
+        rows.append((source, target, f"{t.messages:,}", f"{t.ids:,}", f"{t.bytes:,}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     for row in rows:
         names = (row[i].ljust(widths[i]) for i in (0, 1))

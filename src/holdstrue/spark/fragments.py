@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from holdstrue.fragments.relation import Relation
 from holdstrue.fragments.site_host import SiteHost
 from holdstrue.fragments.site_job import (
     OWN_ROWS,
+    START,
     WIRE,
     SiteCall,
     SiteJob,
@@ -32,7 +34,7 @@ from holdstrue.fragments.site_job import (
     pack_batches,
     packed_rows,
     sent_rows,
-    start_row,
+    wire_row,
 )
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
@@ -76,11 +78,7 @@ def relation(
             )
         schemas[site.name] = runner.schema(site.source)
     named = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-
-    def host(specs: Mapping[str, SiteSpec], placed: Mapping[str, Site]) -> SiteHost:
-        return SparkHost(spark, specs, placed)
-
-    return Relation(named, rules, key, schema=schemas, host=host, **options)
+    return Relation(named, rules, key, schema=schemas, host=partial(SparkHost, spark), **options)
 
 
 class SparkHost(SiteHost):
@@ -166,7 +164,7 @@ class SparkHost(SiteHost):
     def _frame(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]]) -> DataFrame:
         """What the channel hands over, and the site's own rows, in one partition."""
         own = self._rows[site]
-        told = [start_row(), *arrived, *([] if own is None else [packed_rows(own)])]
+        told = [wire_row(START), *arrived, *([] if own is None else [packed_rows(own)])]
         frame = self._spark.createDataFrame(pa.Table.from_pylist(told, schema=WIRE), SENT)
         starts = {verb for verb, _ in script} & {"begin", "open_check"}
         if starts and own is None and not SiteState.exists(str(self._placed[site].state)):
