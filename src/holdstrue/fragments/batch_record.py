@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers
-from holdstrue.fragments.cfd_index import IndexStep
 from holdstrue.fragments.channel import SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput, keys_by_cfd, keys_table
@@ -72,7 +71,7 @@ class BatchRecord:
             batch.now,
             batch.old >= 0,
             {number: part.given for number, part in steps.items()},
-            _flag_table({number: part.step for number, part in steps.items() if part.step is not None}),
+            _flag_table(steps),
             tuple(batch.mail.outbox),
             found,
         )
@@ -173,10 +172,11 @@ def _lanes(table: pa.Table, at: str | int = "") -> Ids:
     return Ids(*(numbers(_one(table, f"{lane}{at}"), np.uint64).copy() for lane in ("hi", "lo")))
 
 
-def _flag_table(steps: Mapping[int, IndexStep]) -> pa.Table:
-    parts = []
-    for number, step in steps.items():
-        ids, flag = step.index.ids(step.flagged), step.index.flags(step.flagged)
-        columns = (np.full(ids.size, number, np.int32), ids.hi, ids.lo, flag)
-        parts.append(pa.table([pa.array(column) for column in columns], schema=_FLAGS))
-    return pa.concat_tables(parts) if parts else _FLAGS.empty_table()
+def _flag_table(steps: Mapping[int, CFDStep]) -> pa.Table:
+    parts = [_FLAGS.empty_table()]
+    for number, step in ((number, part.step) for number, part in steps.items()):
+        if step is not None and step.flagged.size:
+            ids, flag = step.index.ids(step.flagged), step.index.flags(step.flagged)
+            columns = (np.full(ids.size, number, np.int32), ids.hi, ids.lo, flag)
+            parts.append(pa.table([pa.array(column) for column in columns], schema=_FLAGS))
+    return pa.concat_tables(parts)

@@ -50,6 +50,8 @@ class IndexStep:
     def flag(self, groups: I32, value: int) -> None:
         """Set flags of groups (unknown ones are negative); the first change of a group remembers what was."""
         groups = groups[groups >= 0]
+        if not groups.size:
+            return
         fresh = np.setdiff1d(groups, self.flagged).astype(np.int32)
         if fresh.size:
             self._flags_before = np.concatenate((self._flags_before, self.index.flags(fresh)))
@@ -59,9 +61,11 @@ class IndexStep:
 
     def flipped(self) -> tuple[I32, I32]:
         """Groups that violate now and did not, and the other way round."""
-        others = ~np.isin(self.flagged, self.groups)
-        groups = np.concatenate((self.groups, self.flagged[others]))
-        before = np.concatenate((self.dirty_before, self._flagged_dirty[others]))
+        groups, before = self.groups, self.dirty_before
+        if self.flagged.size:
+            others = ~np.isin(self.flagged, self.groups)
+            groups = np.concatenate((groups, self.flagged[others]))
+            before = np.concatenate((before, self._flagged_dirty[others]))
         now = self.index.dirty(groups)
         return groups[now & ~before], groups[before & ~now]
 
