@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import holdstrue
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards.runner import Shape
+from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
 from holdstrue.state import store
@@ -242,9 +242,9 @@ def cluster(path: str, url: str, speculation: str) -> None:
 def stream(path: str, source: str, called: str, when: str, batches: str) -> None:
     """A stream whose driver is killed just before, or just after, it commits batch number `batches`."""
     from holdstrue.spark import Monitor, start
-    from holdstrue.spark.sinks import Batch
+    from holdstrue.spark.sinks import AppliedBatch
 
-    def hear(done: Batch) -> None:
+    def hear(done: AppliedBatch) -> None:
         with Path(called).open("a") as lines:
             lines.write(done.delta.batch + "\n")
 
@@ -293,7 +293,7 @@ def _applied(path: Path, number: int, kill_at: int = -1) -> None:
         sync(place)
 
     with mock.patch.object(store, "_sync", counted):
-        sharded = Sharded(Loops(), path, RULES, key="id", shape=Shape(**CUT))
+        sharded = Sharded(Loops(), path, RULES, key="id", sizing=Sizing(**CUT))
         sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
 
 

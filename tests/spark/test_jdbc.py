@@ -11,8 +11,8 @@ from holdstrue import check as check_here
 from holdstrue import load_rules
 from holdstrue.fragments import Site
 from holdstrue.spark import Monitor
+from holdstrue.spark.checking import check
 from holdstrue.spark.fragments import relation
-from holdstrue.spark.scratch import check
 from laws.test_detection import found, nonempty
 from spark.database import Postgres
 from spark.frames import Truth, added

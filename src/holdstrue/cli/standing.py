@@ -22,7 +22,7 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
     state = Facts.of(manifest)
     known = state.counts
     if manifest.get("sharding") is not None:
-        from holdstrue.shards.standing import standing_counts
+        from holdstrue.shards.status import standing_counts
 
         known = standing_counts(path)
     results = []

@@ -15,8 +15,8 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
-from holdstrue.shards.feeds import Feed, FirstSeen, feed_of, new_fields
-from holdstrue.shards.homes import Few, Homes
+from holdstrue.shards.feeds import Feed, FirstSeen, feed_of
+from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.job import Job
 from holdstrue.shards.layout import Layout
@@ -24,9 +24,10 @@ from holdstrue.shards.ledger import Ledger, Settled
 from holdstrue.shards.lists import delta_lists, kept_references
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
-from holdstrue.shards.runner import Frame, Runner, Shape
+from holdstrue.shards.runner import Frame, Runner, Sizing
 from holdstrue.shards.scatter import PATH, Scatter, types_in
-from holdstrue.shards.standing import explain_layout, layout_of, sharding, told_apart
+from holdstrue.shards.status import explain_layout, layout_of, sharding, told_apart
+from holdstrue.shards.tables import new_fields
 from holdstrue.sources.feeds.reading import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
@@ -48,10 +49,10 @@ class Version:
 class InShards:
     """An open journal whose rows lie in shards, and who runs the stages over these."""
 
-    def __init__(self, runner: Runner, journal: Journal, shape: Shape, path: str) -> None:
+    def __init__(self, runner: Runner, journal: Journal, sizing: Sizing, path: str) -> None:
         self._runner = runner
         self._journal = journal
-        self._shape = shape
+        self._sizing = sizing
         self._path = path
         self.facts = Facts.of(journal.facts)
         """What there is to know of the monitor beside its rows."""
@@ -102,7 +103,7 @@ class InShards:
         heard = None
         if request.one_task and not direct and len(sources) == 1:
             [(frame, stage)] = sources
-            gathered = [(self._runner.gathered(frame), Few(stage, Homes(job)))]
+            gathered = [(self._runner.gathered(frame), OneTask(stage, Homes(job)))]
             heard = ledger.heard(list(self._runner.run(gathered, [Routes(job)], job.tasks)))
         if heard is None or heard.overflow:
             stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
@@ -186,7 +187,7 @@ class InShards:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
             rows = sum(counts.values())
             for name, frame in frames.items():
-                if feeds[name].kind != "debezium" and counts[name] and counts[name] >= self._shape.hot_from:
+                if feeds[name].kind != "debezium" and counts[name] and counts[name] >= self._sizing.hot_from:
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, facts, rows, samples)
@@ -196,8 +197,8 @@ class InShards:
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
         tasks = self._tasks()
-        shards = self._shape.shards or max(tasks, -(-rows // ROWS_A_SHARD))
-        blocks = self._shape.blocks or blocks_for(tasks, rows)
+        shards = self._sizing.shards or max(tasks, -(-rows // ROWS_A_SHARD))
+        blocks = self._sizing.blocks or blocks_for(tasks, rows)
         layout = Layout.of(plan, facts.keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
@@ -233,7 +234,7 @@ class InShards:
         return Job(layout, tasks, limit, self._path, self._journal.version, on_conflict)
 
     def _tasks(self) -> int:
-        return self._shape.tasks or self._runner.tasks()
+        return self._sizing.tasks or self._runner.tasks()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -244,7 +245,7 @@ class InShards:
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
             with Journal.open(self._path, "monitor", HISTORY) as journal:
-                return InShards(self._runner, journal, self._shape, self._path).current()
+                return InShards(self._runner, journal, self._sizing, self._path).current()
         if not self._sharding:
             facts = self.facts
             self._relaid(facts, self._new_layout(facts.plan(), facts, sum(facts.rows.values()), {}))

@@ -24,7 +24,7 @@ from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import HISTORY, Facts
 from holdstrue.shards.reading import Listing
-from holdstrue.shards.runner import Runner, Shape
+from holdstrue.shards.runner import Runner, Sizing
 from holdstrue.shards.tables import types_for_batch
 from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store
@@ -42,7 +42,7 @@ class Sharded(Monitor):
         *,
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
-        shape: Shape | None = None,
+        sizing: Sizing | None = None,
     ) -> None:
         self._piece = None
         self._closed = False
@@ -50,7 +50,7 @@ class Sharded(Monitor):
         self.notes = ()
         # tasks run in other directories than the driver
         self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
-        self._shape = shape or Shape()
+        self._sizing = sizing or Sizing()
         if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
             if rules is None:
                 Store(self.path).manifest()
@@ -74,7 +74,7 @@ class Sharded(Monitor):
     @contextmanager
     def _kept(self, *, read_only: bool) -> Iterator[InShards]:
         with Journal.open(self.path, "monitor", HISTORY, read_only=read_only) as journal:
-            yield InShards(self._runner, journal, self._shape, self.path)
+            yield InShards(self._runner, journal, self._sizing, self.path)
 
     def close(self) -> None:
         """Nothing is held open between batches."""
@@ -137,7 +137,7 @@ class Sharded(Monitor):
 
     def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
         """Lay the state out anew for the rows it has now, with hot keys found afresh. Complexity: O(table)."""
-        self._shape = replace(self._shape, shards=shards, blocks=blocks)
+        self._sizing = replace(self._sizing, shards=shards, blocks=blocks)
         with self._kept(read_only=False) as kept:
             kept.rebalance()
 

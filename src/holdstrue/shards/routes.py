@@ -100,7 +100,7 @@ class Worker:
             "rows": shard.living(),
             "tallies": {
                 str(check): [tally.rows, tally.pairs, tally.groups]
-                for check, tally in zip(checks, shard.tallies(), strict=True)
+                for check, tally in zip(checks, shard.counts(), strict=True)
                 if tally.rows or tally.pairs
             },
             "steps": {
@@ -242,7 +242,7 @@ def most_kept(shard: Shard, layout: Layout, number: int, moved: pa.Table, limit:
     for image in (before, after):
         alone = fresh(layout, number)
         alone.apply(first_batch(layout, number, {table: image}), 0)
-        most = max(most, *(tally.pairs for tally in alone.tallies()))
+        most = max(most, *(tally.pairs for tally in alone.counts()))
     return most
 
 

@@ -34,7 +34,7 @@ Lineage = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Tally:
+class CheckCounts:
     """How a check stands in one shard."""
 
     rows: int
@@ -119,9 +119,9 @@ class Shard:
                 other.engine.load(name, values, other.engine.key_digest(name, values, self.keys[name]))
         return other
 
-    def tallies(self) -> list[Tally]:
+    def counts(self) -> list[CheckCounts]:
         """How each check stands."""
-        return [Tally(d.rows, d.pairs, d.groups) for d in self.engine.detectors]
+        return [CheckCounts(d.rows, d.pairs, d.groups) for d in self.engine.detectors]
 
     def living(self) -> dict[str, int]:
         """How many rows of each table live here."""

@@ -6,16 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdstrue.spark.checking import SparkReport as Report
+    from holdstrue.spark.checking import check
     from holdstrue.spark.finding import discover
     from holdstrue.spark.fragments import relation
     from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import SparkMonitor as Monitor
-    from holdstrue.spark.scratch import Report, check
     from holdstrue.spark.session import start
 
 _HOMES = {
-    "check": "holdstrue.spark.scratch",
-    "Report": "holdstrue.spark.scratch",
+    "check": "holdstrue.spark.checking",
+    "Report": "holdstrue.spark.checking",
     "Monitor": "holdstrue.spark.monitor",
     "Inclusions": "holdstrue.spark.inclusions",
     "discover": "holdstrue.spark.finding",
@@ -23,7 +24,7 @@ _HOMES = {
     "start": "holdstrue.spark.session",
 }
 
-_NAMES = {"Monitor": "SparkMonitor"}
+_NAMES = {"Monitor": "SparkMonitor", "Report": "SparkReport"}
 """Where a public name is that of a class that has another one beside those of one process."""
 
 __all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]

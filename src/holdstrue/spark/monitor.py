@@ -19,7 +19,7 @@ from holdstrue.plan.compile import IndexKind
 from holdstrue.rules.types import types_of_table
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in
-from holdstrue.shards.runner import HOT_FROM, Shape
+from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.store import RunFile, Store
@@ -73,8 +73,8 @@ class SparkMonitor(Sharded):
     ) -> None:
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
-        shape = Shape(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, shape=shape)
+        sizing = Sizing(shards, blocks, tasks, hot_from)
+        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing)
         if data is not None:
             if self.batches:
                 raise HoldstrueError(

@@ -16,7 +16,7 @@ from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
 from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.monitor import SparkMonitor
-from holdstrue.spark.sinks import Batch, Sink
+from holdstrue.spark.sinks import AppliedBatch, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -63,7 +63,7 @@ class Batches:
                 return
             delta = last
         for sink in self.sinks:
-            sink(Batch(monitor, delta, files))
+            sink(AppliedBatch(monitor, delta, files))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""
