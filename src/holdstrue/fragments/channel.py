@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
 
-Arrays = dict[str, NDArray[Any]]
+MessageColumns = dict[str, NDArray[Any]]
 
 HEADER_BYTES = 48
 """What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
@@ -70,9 +70,9 @@ class SiteMessage:
         """Whether it is what was sent."""
         return self.checksum == _checksum(self)
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> MessageColumns:
         """The columns, as they were sent. Complexity: O(bytes)."""
-        found: Arrays = {}
+        found: MessageColumns = {}
         at = 0
         for name, code in FIELDS[self.kind]:
             dtype = np.dtype(code)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from holdstrue.fragments.cfd_index import CFDIndex
-from holdstrue.fragments.channel import Arrays, SiteMessage
+from holdstrue.fragments.channel import MessageColumns, SiteMessage
 from holdstrue.fragments.exchange import by_cfd, group_ids, ids_in
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep
@@ -37,7 +37,7 @@ def own_side(spec: SiteSpec, staged: CFDStep, *, every_row: bool) -> SiteSides:
     return (spec.name, *staged.step.index.kinds())
 
 
-def pairs(number: int, side: SiteSides) -> Arrays:
+def pairs(number: int, side: SiteSides) -> MessageColumns:
     """A side on the wire."""
     _, x, b = side
     return group_ids(number, x) | {"value_hi": b.hi, "value_lo": b.lo}

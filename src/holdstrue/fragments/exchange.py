@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.fragments.cfd_index import IndexStep
-from holdstrue.fragments.channel import Arrays, Mailbox, SiteMessage
+from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
 from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
 from holdstrue.typing import I32, U8, Mask
 
-Part = tuple[str, str, Arrays]
+Outgoing = tuple[str, str, MessageColumns]
 """What one CFD has to tell: target, kind of message, entries."""
 
 NONE, ONE, MANY = 0, 1, 2
@@ -82,14 +82,14 @@ class Exchange:
         state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
         return state, value
 
-    def announced(self) -> Iterable[Part]:
+    def announced(self) -> Iterable[Outgoing]:
         """What goes to each peer."""
         own = self._own_states
         if own.x.size:
             for site in self._peers.values():
                 yield site, "announce", _entries(self._cfd, own.x, own.state, own.value)
 
-    def reply(self, heard: Iterable[GroupStates]) -> Iterable[Part]:
+    def reply(self, heard: Iterable[GroupStates]) -> Iterable[Outgoing]:
         """Take in all announcements; (site, kind, entries) of the answers."""
         said = GroupStates.join([self._own_states, *heard])
         self._idle = not said.x.size
@@ -121,7 +121,7 @@ class Exchange:
         yield from self._conflicts(other, state)
         yield from self._leftovers(own, own_value)
 
-    def _conflicts(self, other: Mask, state: U8) -> Iterable[Part]:
+    def _conflicts(self, other: Mask, state: U8) -> Iterable[Outgoing]:
         """Who announced a right side, and holds rows, hears that there is another one."""
         if not other.any():
             return
@@ -131,7 +131,7 @@ class Exchange:
             if found.size:
                 yield site, "conflict", group_ids(self._cfd, self._x.take(found))
 
-    def _leftovers(self, own: U8, value: Ids) -> Iterable[Part]:
+    def _leftovers(self, own: U8, value: Ids) -> Iterable[Outgoing]:
         """Where all who announced have nothing left, the first of them hears what the others hold."""
         self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
         indexed = (self._all.state & 3 != NONE) | self._none[self._at]
@@ -144,7 +144,7 @@ class Exchange:
             if found.size:
                 yield site, "state", _entries(self._cfd, self._x.take(found), own[found], value.take(found))
 
-    def verdict(self, conflicts: Ids, heard: Sequence[GroupStates]) -> Iterable[Part]:
+    def verdict(self, conflicts: Ids, heard: Sequence[GroupStates]) -> Iterable[Outgoing]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
         if self._idle:
             return
@@ -163,7 +163,7 @@ class Exchange:
         if heard:
             yield from self._settled(GroupStates.join(heard))
 
-    def _settled(self, states: GroupStates) -> Iterable[Part]:
+    def _settled(self, states: GroupStates) -> Iterable[Outgoing]:
         """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
         at = self._find(states.x)
         many = _any(at[states.state & 3 == MANY], self._x.size)
@@ -190,18 +190,18 @@ def _any(at: NDArray[np.integer], size: int) -> Mask:
     return found
 
 
-def group_ids(cfd: int, x: Ids) -> Arrays:
+def group_ids(cfd: int, x: Ids) -> MessageColumns:
     """Ids of groups on the wire."""
     return {"cfd": np.full(x.size, cfd, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
 
 
-def _entries(cfd: int, x: Ids, state: U8, value: Ids) -> Arrays:
+def _entries(cfd: int, x: Ids, state: U8, value: Ids) -> MessageColumns:
     return group_ids(cfd, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
 
 
-def posted(mail: Mailbox, parts: Iterable[Part]) -> list[SiteMessage]:
+def posted(mail: Mailbox, parts: Iterable[Outgoing]) -> list[SiteMessage]:
     """One message a target and kind, with the entries of all CFDs."""
-    by_target: dict[tuple[str, str], list[Arrays]] = {}
+    by_target: dict[tuple[str, str], list[MessageColumns]] = {}
     for site, kind, arrays in parts:
         by_target.setdefault((site, kind), []).append(arrays)
     return [
@@ -210,7 +210,7 @@ def posted(mail: Mailbox, parts: Iterable[Part]) -> list[SiteMessage]:
     ]
 
 
-def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, Arrays]]:
+def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, MessageColumns]]:
     """What messages say of each CFD, with who says it."""
     for got in messages:
         arrays = got.arrays()
@@ -219,7 +219,7 @@ def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, Arrays]]
             yield got.source, int(cfd), {name: array[some] for name, array in arrays.items()}
 
 
-def ids_in(arrays: Arrays, of: str = "") -> Ids:
+def ids_in(arrays: MessageColumns, of: str = "") -> Ids:
     """Ids out of a message's columns: of groups, or of right sides (`of="value_"`)."""
     return Ids(arrays[f"{of}hi"], arrays[f"{of}lo"])
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known
-from holdstrue.fragments.channel import Arrays, Mailbox, SiteMessage
+from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids, column_ids
 from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
 from holdstrue.fragments.shipping_plan import Shipment
@@ -134,7 +134,7 @@ class SiteBatch:
             rows = np.flatnonzero(masks.any(axis=0))
             if not rows.size:
                 continue
-            arrays: Arrays = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
+            arrays: MessageColumns = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
             if shipment.attrs:
                 ids = self.put_together(shipment.own, shipment.received).take(rows)
                 arrays |= {"hi": ids.hi, "lo": ids.lo}

@@ -21,7 +21,7 @@ from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, manifest_of, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
 
-Path = str | os.PathLike[str]
+StatePath = str | os.PathLike[str]
 
 
 class SiteState:
@@ -32,7 +32,7 @@ class SiteState:
         self._spec = spec
 
     @staticmethod
-    def at(path: Path, spec: SiteSpec) -> SiteState:
+    def at(path: StatePath, spec: SiteSpec) -> SiteState:
         """The state at a place, which must be for the same part of the same relation; a new one where there is none."""
         if not SiteState.exists(path):
             return SiteState(Journal.create(path, "site"), spec)
@@ -46,12 +46,12 @@ class SiteState:
         return SiteState(journal, spec)
 
     @staticmethod
-    def exists(path: Path) -> bool:
+    def exists(path: StatePath) -> bool:
         """Whether there is a state that a batch was committed to."""
         return any(Store(path).path.glob("manifest-*.json"))
 
     @staticmethod
-    def declared(path: Path) -> pa.Schema:
+    def declared(path: StatePath) -> pa.Schema:
         """The columns that the site's source had when the state was made."""
         return schema_of(manifest_of(path, "site")["schema"])
 
@@ -115,7 +115,7 @@ class SiteState:
         self._journal.close()
 
 
-def shared_seed(paths: Iterable[Path]) -> Seed:
+def shared_seed(paths: Iterable[StatePath]) -> Seed:
     """The seed of the ids in the states of a relation's sites; a new one where none has a state yet."""
     seeds = {path: Seed.of(manifest_of(path, "site")["digest"]) for path in paths if SiteState.exists(path)}
     if len(set(seeds.values())) > 1:

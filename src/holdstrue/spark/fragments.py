@@ -146,9 +146,9 @@ class SparkHost(SiteHost):
             # the first round follows every begin, so its script goes on from here
             ahead = ahead if self._specs[site].levels else None
         calls = [*script, ahead] if ahead is not None else [*script]
-        stage = SiteJob(self._specs[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
+        job = SiteJob(self._specs[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
         try:
-            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(stage), SENT).toArrow())
+            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(job), SENT).toArrow())
         except PySparkException as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise HoldstrueError(

@@ -1,4 +1,4 @@
-"""Site work as stages: record batches in and out, nothing in memory between them, the same results."""
+"""Site work as jobs: record batches in and out, nothing in memory between them, the same results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unit.fragments.test_fragments_site_state import FIRST, RULES, SECOND, SHAPE
 
 
 class JobHost(SiteHost):
-    """Every answer comes from a stage of its own, which is told all that was said since the batch began."""
+    """Every answer comes from a job of its own, which is told all that was said since the batch began."""
 
     def __init__(self, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
         super().__init__({})
@@ -47,16 +47,16 @@ class JobHost(SiteHost):
         script = [*self.scripts[site], (verb, args)]
         if verb not in ("done", "last", "presence", "violations", "violates", "size"):
             self.scripts[site] = script
-        stage = SiteJob(self.specs[site], str(self.placed[site].state), tuple(script))
+        job = SiteJob(self.specs[site], str(self.placed[site].state), tuple(script))
         given = pa.RecordBatch.from_pylist(self.told[site], schema=WIRE)
-        answers = decoded(pa.Table.from_batches(stage([given]), schema=WIRE))
+        answers = decoded(pa.Table.from_batches(job([given]), schema=WIRE))
         if verb == "commit":
             self.scripts[site], self.told[site] = [], []
         return answers[len(script) - 1]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_stages_find_what_one_process_finds(shape: str, tmp_path: Path) -> None:
+def test_jobs_find_what_one_process_finds(shape: str, tmp_path: Path) -> None:
     with Relation(split(shape, tmp_path), RULES, key="id", host=JobHost) as relation:
         plain = Relation(split(shape, None), RULES, key="id")
         assert relation.load().to_dict() == plain.load().to_dict()

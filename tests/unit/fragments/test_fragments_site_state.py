@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdstrue import Monitor
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
@@ -219,3 +220,14 @@ def test_filters_that_overlap_are_refused() -> None:
 def test_filters_on_unknown_columns_are_named() -> None:
     with pytest.raises(HoldstrueError, match="site 'h' speaks of a column 'nope'"):
         Relation([Site("h", where="nope = 1", source=ROWS)], RULES, key="id")
+
+
+def test_the_state_of_a_monitor_is_no_site(tmp_path: Path) -> None:
+    with Monitor.create(tmp_path / "a", ["key(id)"], key="id"):
+        pass
+    with pytest.raises(StateError, match="is the state of a monitor, not of a site"):
+        Relation(split("vertical", tmp_path), RULES, key="id")
+    with Relation(split("horizontal", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    with pytest.raises(StateError, match="is the state of a site, not of a monitor"):
+        Monitor.open(tmp_path / "h0")
