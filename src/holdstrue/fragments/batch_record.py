@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.buffers import flags as bools
-from holdstrue.data.buffers import numbers
+from holdstrue.data.buffers import numbers, plain
 from holdstrue.fragments.channel import SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput, keys_by_cfd, keys_table
@@ -105,10 +105,10 @@ class BatchRecord:
         old = indexed.rows.find(self.ids.hi, self.ids.lo)
         cfds = indexed.spec.cfds
         steps = {number: indexed.stage(cfds[number], old, self.now, part) for number, part in self.given.items()}
-        for number in np.unique(numbers(_one(self.flags, "cfd"), np.int32)):
+        for number in np.unique(numbers(plain(self.flags.column("cfd")), np.int32)):
             own = self.flags.filter(pa.compute.equal(self.flags.column("cfd"), int(number)))
             index = indexed.index(int(number))
-            index.set_flags(index.find(_lanes(own)), numbers(_one(own, "flag"), np.uint8))
+            index.set_flags(index.find(_lanes(own)), numbers(plain(own.column("flag")), np.uint8))
         indexed.commit(self.ids, self.rows, self.now, old, steps)
 
     # --- as tables ------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class BatchRecord:
         about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
         sides: dict[str, tuple[int, int]] = json.loads(about["sides"])
         indexes = {
-            int(number): IndexInput(_lanes(given, x), _lanes(given, b), bools(_one(given, f"member{number}")))
+            int(number): IndexInput(_lanes(given, x), _lanes(given, b), bools(plain(given.column(f"member{number}"))))
             for number, (x, b) in sides.items()
         }
         return BatchRecord(
@@ -154,8 +154,8 @@ class BatchRecord:
             about["fingerprint"],
             _lanes(given),
             rows.replace_schema_metadata(None),
-            bools(_one(given, "now")),
-            bools(_one(given, "was")),
+            bools(plain(given.column("now"))),
+            bools(plain(given.column("was"))),
             indexes,
             flags,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
@@ -163,13 +163,8 @@ class BatchRecord:
         )
 
 
-def _one(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _lanes(table: pa.Table, at: str | int = "") -> Ids:
-    return Ids(*(numbers(_one(table, f"{lane}{at}"), np.uint64).copy() for lane in ("hi", "lo")))
+    return Ids(*(numbers(plain(table.column(f"{lane}{at}")), np.uint64).copy() for lane in ("hi", "lo")))
 
 
 def _flag_table(steps: Mapping[int, CFDStep]) -> pa.Table:

@@ -98,7 +98,7 @@ class HevPlan:
             ship = self._came(rest, rest & ~own, site)
             if ship is None:
                 ship = self._best(rest & ~own, site)
-                self._add(ship)
+                self.ship(ship)
             parts.append(ship)
             rest &= ~ship[0]
         return rest, tuple(parts)
@@ -130,9 +130,11 @@ class HevPlan:
     def _smaller(self, attrs: Attrs) -> frozenset[Hev]:
         return frozenset(h for h in self.hevs if h[0] & ~attrs == 0 and h[0] != attrs)
 
-    def _add(self, ship: Ship) -> None:
+    def ship(self, ship: Ship) -> None:
+        """Add a shipment, and those that its ids are put together from."""
         attrs, source, _ = ship
-        self.shipped[ship] = HevPlan(self.problem, self._smaller(attrs), self.shipped).obtain(attrs, source)
+        if ship not in self.shipped:
+            self.shipped[ship] = HevPlan(self.problem, self._smaller(attrs), self.shipped).obtain(attrs, source)
 
 
 def plan_with(problem: PlanningProblem, homes: Sequence[int], hevs: frozenset[Hev] = frozenset()) -> HevPlan:

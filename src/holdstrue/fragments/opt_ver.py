@@ -28,14 +28,14 @@ def chain_plan(problem: PlanningProblem) -> HevPlan:
     """
     plan = HevPlan(problem)
     for number, need in enumerate(problem.needs):
-        attrs = [1 << i for i in range(len(problem.attrs)) if need.x >> i & 1]
+        attrs = [bit for bit in problem.holders if need.x & bit]
         site = _start(problem, need.x, attrs[0])
         done: Attrs = 0
         for attr in attrs:
             if not problem.holds[site] & attr:
                 previous, site = site, _next(plan, done, site, attr)
                 if done & ~problem.holds[site]:
-                    _hand_on(plan, done, previous, site)
+                    plan.ship((done, previous, site))
             done |= attr
         plan.settle(number, site)
     return plan
@@ -48,12 +48,6 @@ def _start(problem: PlanningProblem, x: Attrs, first: Attrs) -> int:
 def _next(plan: HevPlan, done: Attrs, site: int, attr: Attrs) -> int:
     """The next site of a chain: one that what is put together goes to already, else the first that holds it."""
     return min(plan.problem.holders[attr], key=lambda to: ((done, site, to) not in plan.shipped, to))
-
-
-def _hand_on(plan: HevPlan, attrs: Attrs, source: int, target: int) -> None:
-    ship = (attrs, source, target)
-    if ship not in plan.shipped:
-        plan.shipped[ship] = plan.obtain(attrs, source)
 
 
 def opt_ver(problem: PlanningProblem, k: int = BEAM) -> HevPlan:
@@ -96,9 +90,7 @@ def _expanded(problem: PlanningProblem) -> list[Attrs]:
         shared = one & other
         if shared.bit_count() > 1:
             counts[shared] = counts.get(shared, 0) + 1
-    shared_by = {
-        bit: sum(1 for x in sides if x & bit) for bit in (1 << i for i in range(len(problem.attrs)))
-    }  # fmt: skip
+    shared_by = {bit: sum(1 for x in sides if x & bit) for bit in problem.holders}
     for x in sides:
         # up to |X| pairs that hold the most shared attribute of X (Example 8: AI and AJ)
         bits = sorted((bit for bit in shared_by if x & bit), key=lambda bit: (-shared_by[bit], bit))

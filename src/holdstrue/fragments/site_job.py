@@ -22,6 +22,7 @@ from holdstrue.fragments.indexed_rows import ChangedKeys, keys_by_cfd, keys_tabl
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.fragments.site_work import SiteWork
+from holdstrue.shards.wire import pack
 
 WIRE = message_schema(pa.binary()).insert(0, pa.field("at", pa.int64()))
 """`at` is the place in the script. Beside kinds of messages: rows of the site's own, and answers."""
@@ -83,7 +84,7 @@ def sent_rows(at: int, message: SiteMessage) -> dict[str, Any]:
 
 def packed_rows(rows: pa.Table) -> dict[str, Any]:
     """Rows of a site's own as a row of `WIRE`."""
-    return wire_row(ROWS, _packed(rows), entries=rows.num_rows)
+    return wire_row(ROWS, pack(rows).to_pybytes(), entries=rows.num_rows)
 
 
 def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,13 +95,6 @@ def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _message(row: dict[str, Any]) -> SiteMessage:
     return SiteMessage(**{name: value for name, value in row.items() if name != "at"})
-
-
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def unpacked(body: bytes) -> pa.Table:
@@ -119,10 +113,10 @@ def encoded(answer: Any) -> tuple[str, Any]:
         case np.ndarray():
             return ":mask", answer.astype(np.bool_).tobytes()
         case dict() if any(isinstance(value, ChangedKeys) for value in answer.values()):
-            return ":changed", _packed(keys_table(answer))
+            return ":changed", pack(keys_table(answer)).to_pybytes()
         case dict() if any(isinstance(value, pa.Table) for value in answer.values()):
             whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in answer.items()}
-            return ":violating", _packed(keys_table(whole))
+            return ":violating", pack(keys_table(whole)).to_pybytes()
         case _:
             return ":json", json.dumps(answer).encode()
 
