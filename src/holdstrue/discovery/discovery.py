@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
@@ -32,7 +32,7 @@ HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
 
 
-class Discovery:
+class Discovery(Closing):
     """Rules found by `discover`, ranked, and kept current by `apply`.
 
     Examples
@@ -276,14 +276,6 @@ class Discovery:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _snapshots(self) -> dict[str, Any]:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
