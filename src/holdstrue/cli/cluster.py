@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
-from holdstrue.cli.options import LOCAL, Engine, settings
+from holdstrue.cli.options import LOCAL, Conf, EngineKind, Master, settings
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 
 if TYPE_CHECKING:
@@ -29,14 +29,22 @@ Files = Mapping[str, Sequence[str]]
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*][\d*,. ]*\])?|yarn|(spark|k8s|sc)://\S+")
 
 
-def cluster_of(engine: Engine, master: str | None, conf: list[str] | None) -> Cluster | None:
-    """Where Spark runs by the options of a command; None where the work is done in one process."""
-    if engine is Engine.spark:
-        return Cluster.of(master, conf)
-    if master is not None or conf:
-        option = "--conf" if master is None else "--master"
-        raise HoldstrueError(f"{option} is about Spark", hint="add --engine spark, or leave it out")
-    return None
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where the work of a command is done."""
+
+    engine: EngineKind = "process"
+    master: Master = None
+    conf: Conf = None
+
+    def cluster(self) -> Cluster | None:
+        """Where Spark runs; None where the work is done in one process."""
+        if self.engine == "spark":
+            return Cluster.of(self.master, self.conf)
+        if self.master is not None or self.conf:
+            option = "--conf" if self.master is None else "--master"
+            raise HoldstrueError(f"{option} is about Spark", hint="add --engine spark, or leave it out")
+        return None
 
 
 @dataclass(frozen=True)

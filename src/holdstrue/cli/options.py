@@ -4,84 +4,40 @@ from __future__ import annotations
 
 import csv
 import re
-from enum import StrEnum
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.report.forms import formats_of
+
+if TYPE_CHECKING:
+    from holdstrue.rules import RuleSet
 
 DEFAULT_LIMIT = 1000
 """Violations listed in json, jsonl and csv unless --limit says otherwise."""
 
 
-class ReportFormat(StrEnum):
-    """Forms of a check."""
+@dataclass(frozen=True)
+class FormatOf:
+    """In the type of a parameter: the option that chooses among the formats of an answer (see `unfolded`)."""
 
-    text = "text"
-    json = "json"
-    jsonl = "jsonl"
-    csv = "csv"
-    junit = "junit"
+    answer: str
+    said: str = "Form of the output."
 
-
-class ListFormat(StrEnum):
-    """Forms of everything else."""
-
-    text = "text"
-    json = "json"
-    jsonl = "jsonl"
-    csv = "csv"
+    def option(self) -> Any:
+        """As typer takes it."""
+        return Annotated[Literal[formats_of(self.answer)], typer.Option("--format", "-f", help=self.said)]
 
 
-class LineFormat(StrEnum):
-    """Forms of what goes on, a line at a time."""
-
-    text = "text"
-    jsonl = "jsonl"
-
-
-class RulesFormat(StrEnum):
-    """Forms of a rule file."""
-
-    text = "text"
-    json = "json"
-    yaml = "yaml"
-
-
-class Index(StrEnum):
-    """How pairs of rows are found."""
-
-    blocks = "blocks"
-    lt_tree = "lt_tree"
-    chains = "chains"
-
-
-class Feed(StrEnum):
-    """How changes are written."""
-
-    auto = "auto"
-    append = "append"
-    ops = "ops"
-    debezium = "debezium"
-    delta = "delta"
-    iceberg = "iceberg"
-
-
-class Conflict(StrEnum):
-    """What to do about changes that do not fit."""
-
-    error = "error"
-    upsert = "upsert"
-    ignore = "ignore"
-
-
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    process = "process"
-    spark = "spark"
-
+AsReport = Annotated[str, FormatOf("Findings")]
+AsDelta = Annotated[str, FormatOf("Delta")]
+AsList = Annotated[str, FormatOf("OpenViolations")]
+AsStatus = Annotated[str, FormatOf("Status")]
+AsLine = Annotated[str, FormatOf("BatchLine", "One line a batch: for people, or JSON.")]
+AsReview = Annotated[str, FormatOf("RulesReview")]
+AsFound = Annotated[str, FormatOf("Discovery")]
 
 _READING = "Reading files"
 _SPARK = "Spark"
@@ -117,9 +73,7 @@ OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears whole or not at all."),
 ]
-AsReport = Annotated[ReportFormat, typer.Option("--format", "-f", help="Form of the output.")]
-AsList = Annotated[ListFormat, typer.Option("--format", "-f", help="Form of the output.")]
-IndexKind = Annotated[Index, typer.Option("--index", help="How pairs of rows are found.")]
+Index = Annotated[Literal["blocks", "lt_tree", "chains"], typer.Option("--index", help="How pairs of rows are found.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of CSV and JSON files.", rich_help_panel=_READING)]
 Delimiter = Annotated[
     str | None,
@@ -155,7 +109,7 @@ InputFormat = Annotated[
     ),
 ]
 EngineKind = Annotated[
-    Engine,
+    Literal["process", "spark"],
     typer.Option("--engine", help="Where the work is done: in this one process, or on Spark.", rich_help_panel=_SPARK),
 ]
 Master = Annotated[
@@ -171,7 +125,10 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", rich_help_panel=_SPARK, help="A setting of Spark; may be repeated."),
 ]
-FeedKind = Annotated[Feed, typer.Option("--feed", help="How the changes are written; auto tells it by their columns.")]
+FeedKind = Annotated[
+    Literal["auto", "append", "ops", "debezium", "delta", "iceberg"],
+    typer.Option("--feed", help="How the changes are written; auto tells it by their columns."),
+]
 OpColumn = Annotated[
     str | None, typer.Option("--op-column", metavar="COL", help="The column that says insert, update or delete.")
 ]
@@ -185,7 +142,7 @@ Units = Annotated[
     ),
 ]
 OnConflict = Annotated[
-    Conflict,
+    Literal["error", "upsert", "ignore"],
     typer.Option(
         "--on-conflict",
         help="Inserts of rows that exist, updates and deletes of rows that do not: "
@@ -194,19 +151,53 @@ OnConflict = Annotated[
 ]
 
 
-def reading(
-    encoding: str, delimiter: str | None, null_values: list[str] | None, input_format: str | None
-) -> dict[str, Any]:
-    """The options of `read_table` that were given."""
-    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
-    options: dict[str, Any] = {"encoding": encoding}
-    if delimiter is not None:
-        options["delimiter"] = named.get(delimiter, delimiter)
-    if null_values:
-        options["null_values"] = tuple(null_values)
-    if input_format is not None:
-        options["format"] = input_format
-    return options
+@dataclass(frozen=True)
+class RuleOptions:
+    """Which rules there are."""
+
+    rules: Rules = None
+    rule: RuleTexts = None
+
+    def ruleset(self, data: list[str] | None, reading: TypedReading) -> RuleSet:
+        """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
+        from holdstrue.cli.ruleset import rules_of
+        from holdstrue.rules.types import with_types
+
+        types = reading.types()
+        return with_types(rules_of(self.rules, self.rule, data or (), reading.options()), types)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    encoding: Encoding = "utf8"
+    delimiter: Delimiter = None
+    null_value: NullValues = None
+    input_format: InputFormat = None
+
+    def options(self) -> dict[str, Any]:
+        """As options of `read_table`, those that were given."""
+        named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
+        options: dict[str, Any] = {"encoding": self.encoding}
+        if self.delimiter is not None:
+            options["delimiter"] = named.get(self.delimiter, self.delimiter)
+        if self.null_value:
+            options["null_values"] = tuple(self.null_value)
+        if self.input_format is not None:
+            options["format"] = self.input_format
+        return options
+
+
+@dataclass(frozen=True)
+class TypedReading(Reading):
+    """How files are read, and what their columns hold."""
+
+    type_: ColumnTypes = None
+
+    def types(self) -> dict[str, str]:
+        """The declared types by column."""
+        return column_types(self.type_)
 
 
 def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:

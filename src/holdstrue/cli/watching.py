@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
 from holdstrue.cli.cluster import refuse_lake
 from holdstrue.cli.failures import spark_says, with_option
-from holdstrue.cli.options import LineFormat
 from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.location import local_path
@@ -177,33 +176,24 @@ class Teller:
     """The sink that says what each batch did, and ends the stream after one if that was asked for."""
 
     out: Output
-    format: LineFormat
+    format: str
     told: Path
     """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
     stop: Stop
 
     def __call__(self, batch: Batch) -> None:
         """Say it, in one line."""
+        from holdstrue.report.answers import BatchLine
+        from holdstrue.report.forms import parts
+
         name = batch.delta.batch
         if not self.told.exists() or self.told.read_text(encoding="utf-8") != name:
             tell_notes(batch.delta.notes)
-            self.out.write([self._line(batch) + "\n"])
+            files = tuple(PurePosixPath(path).name for path in batch.files)
+            self.out.write(parts(BatchLine(batch.delta, files, dt.datetime.now(dt.UTC)), self.format))
             self.told.write_text(name, encoding="utf-8")
         if self.stop:
             raise Stopped
-
-    def _line(self, batch: Batch) -> str:
-        from holdstrue.report.words import json_text, printable
-        from holdstrue.spark.sinks import line_of
-
-        delta = batch.delta
-        files = [PurePosixPath(path).name for path in batch.files]
-        if self.format == LineFormat.text:
-            label = printable(", ".join(files) or delta.batch)
-            return f"{dt.datetime.now().isoformat(timespec='seconds')} {line_of(replace(delta, batch=label))}"
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        about = {name: value for name, value in delta.to_dict().items() if name in ("counts", "stopped_holding")}
-        return json_text({"time": now, "batch": delta.batch, "files": files, **about})
 
 
 def follow(query: StreamingQuery, stop: Stop) -> None:

@@ -28,7 +28,7 @@ from holdstrue.state.store import Store
 
 
 @dataclass(frozen=True)
-class Side:
+class Variant:
     """The rows of a group that say the same on the right: their values, their number and the first keys."""
 
     values: dict[str, Any]
@@ -37,13 +37,13 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Group:
+class ConflictingGroup:
     """Rows that agree on a rule's left side and do not agree on its right (for a key: more than one row)."""
 
     rule: str
     values: dict[str, Any]
     rows: int
-    sides: tuple[Side, ...]
+    sides: tuple[Variant, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -58,7 +58,7 @@ class Group:
         }
 
 
-def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: int | None) -> Iterator[Group]:
+def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: int | None) -> Iterator[ConflictingGroup]:
     """Violating groups of a key, FD or CFD, the most frequent right side first, each with its first keys.
 
     Complexity: O(rows of the groups read); only the keys asked for are looked up.
@@ -79,11 +79,11 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
             slots.sort(key=lambda side: -side.size)
             first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
             sides = tuple(
-                Side({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
+                Variant({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
                 for row, side in zip(first, slots, strict=True)
             )
             values = {name: first[0][name] for name in check.lhs}
-            yield Group(result.rule.name, values, sum(side.rows for side in sides), sides)
+            yield ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
             if left is not None:
                 left -= 1
 

@@ -7,33 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded, with_option
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
-    AsList,
-    ColumnTypes,
-    Conf,
-    Conflict,
-    Delimiter,
-    Encoding,
-    Engine,
-    EngineKind,
-    Feed,
+    AsDelta,
     FeedKind,
-    InputFormat,
     Limit,
-    ListFormat,
-    Master,
-    NullValues,
     OnConflict,
     OpColumn,
     OutputFile,
     State,
+    TypedReading,
     Units,
-    column_types,
     named_paths,
-    reading,
     units_of,
 )
 from holdstrue.cli.output import Output, left_out, tell_notes
@@ -64,10 +51,10 @@ def apply(
     batch_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Names the batch: applied a second time, it does nothing.")
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
     unit: Units = None,
-    on_conflict: OnConflict = Conflict.error,
+    on_conflict: OnConflict = "error",
     against: Annotated[
         str | None,
         typer.Option(
@@ -76,31 +63,24 @@ def apply(
         ),
     ] = None,
     limit: Limit = None,
-    format: AsList = ListFormat.text,  # noqa: A002
+    format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
-    engine: EngineKind = Engine.process,
-    master: Master = None,
-    conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    place: SparkOptions = SparkOptions(),
+    reading: TypedReading = TypedReading(),
 ) -> int:
     """Apply one batch of changes, whole or not at all, and say which violations it added and removed.
 
     Exit code 1: the batch added violations of a rule of severity error; 0: it added none (others may be
     open from before: see status), or it had been applied before.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
+    read, types = reading.options(), reading.types()
     tables = named_paths(table)
-    cluster = cluster_of(engine, master, conf)
+    cluster = place.cluster()
     if not changes and not tables:
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
     if batch_id is not None and not batch_id.strip():
         raise HoldstrueError("--batch-id is empty", hint="give the batch a name, or leave the option out")
-    if against is not None and (not changes or feed is not Feed.auto or op_column is not None or unit):
+    if against is not None and (not changes or feed != "auto" or op_column is not None or unit):
         raise HoldstrueError(
             "--against compares CHANGES, a whole table, with an older one",
             hint="give CHANGES, and none of --feed, --op-column and --unit",
@@ -115,9 +95,9 @@ def apply(
 
             notes = Notes()
             batch = _batch(state, changes, tables, against, read, types, notes)
-            how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict.value}
+            how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict}
             how["types"] = types
-            read |= {"feed": feed.value, "op_column": op_column, **units_of(unit)}
+            read |= {"feed": feed, "op_column": op_column, **units_of(unit)}
             rows: Report | Lookup | None
             try:
                 if cluster is None:

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
-from holdstrue.cli.options import (
-    Delimiter,
-    Encoding,
-    Feed,
-    FeedKind,
-    InputFormat,
-    NullValues,
-    OpColumn,
-    OutputFile,
-    reading,
-)
+from holdstrue.cli.options import FeedKind, OpColumn, OutputFile, Reading
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
@@ -117,25 +107,22 @@ def apply(
         str | None,
         typer.Option(metavar="ID", help="Names the batch: applied a second time it does nothing, or is finished."),
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
     format: AsDelta = DeltaFormat.text,  # noqa: A002
     output: OutputFile = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    input_format: InputFormat = None,
+    reading: Reading = Reading(),
 ) -> int:
     """Apply one batch of changes at all sites, whole or not at all; say what it broke and mended, and what was shipped.
 
     Exit code 1: the batch added violations of a rule of severity error; 0: it added none.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
+    read = reading.options()
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes)}"):
             declared = _declared(file, states=True)
             with declared.relation() as relation:
-                options: dict[str, Any] = {"feed": feed.value, "op_column": op_column, **read}
+                options: dict[str, Any] = {"feed": feed, "op_column": op_column, **read}
                 delta = relation.apply(changes, batch_id=batch_id, **options)
                 counts = relation.counts()
         out.write(_delta_parts(delta, counts, format))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from holdstrue.detect.delta import RuleCounts, RuleResult
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.compile import table_of
-from holdstrue.report.answers import Standing
+from holdstrue.report.answers import Status
 from holdstrue.shards.durable import Durable, State
 from holdstrue.state.store import Store
 
 
-def standing_of(path: str, *, history: bool = False) -> Standing:
+def read_status(path: str, *, history: bool = False) -> Status:
     """Rules with their counts, tables and batches.
 
     Complexity: O(rules), with the history O(batches); in a sharded state O(violating rows) for rules
@@ -30,7 +30,7 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
         rows = state.rows.get(table_of(rule, state.main), 0)
         results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
     lines = tuple(Durable(store, manifest, read_only=True).history()) if history else None
-    return Standing(
+    return Status(
         path=path,
         version=manifest["version"],
         index=state.index,
