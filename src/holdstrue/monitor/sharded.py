@@ -38,7 +38,7 @@ from holdstrue.shards.runner import Frame, Runner, Shape
 from holdstrue.shards.scatter import PATH, Scatter, types_in
 from holdstrue.shards.standing import explain_layout, layout_of, sharding, told_apart
 from holdstrue.shards.tables import batch_name, keys_of, types_for_batch
-from holdstrue.sources.feeds.reading import FEEDS
+from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.store import Store
 

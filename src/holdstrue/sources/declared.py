@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.rules.types import MOST_DIGITS, Declared
-from holdstrue.sources.files import spelling_hint
+from holdstrue.sources.datafiles import spelling_hint
 from holdstrue.sources.fit import fit_column, is_text, plain_column, require_digits
 from holdstrue.sources.moments import parse_moments
 

@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.data.values import family_of
-from holdstrue.sources.feeds.connect import Field
-from holdstrue.sources.feeds.values import (
+from holdstrue.sources.feeds.cells import (
     MOST_DIGITS,
     Cells,
     as_float,
@@ -42,6 +41,7 @@ from holdstrue.sources.feeds.values import (
     unit_option,
     unscaled,
 )
+from holdstrue.sources.feeds.connect import Field
 from holdstrue.sources.fit import is_bytes
 
 _CONNECT = "org.apache.kafka.connect.data."
