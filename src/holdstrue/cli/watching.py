@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from holdstrue.cli.output import Output
-    from holdstrue.spark.sinks import Batch
+    from holdstrue.spark.sinks import AppliedBatch
 
 TABLE = "table:"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
@@ -181,7 +181,7 @@ class Teller:
     """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
     stop: Stop
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: AppliedBatch) -> None:
         """Say it, in one line."""
         from holdstrue.report.answers import BatchLine
         from holdstrue.report.forms import parts

@@ -125,4 +125,4 @@ def test_a_discovery_is_no_monitor(cities: Path, tmp_path: Path) -> None:
     run("discover", cities, "--kind", "key", "--state", tmp_path / "state")
     for command in (("status",), ("violations",), ("apply", cities)):
         result = run(command[0], tmp_path / "state", *command[1:])
-        assert (result.exit_code, "not the state of a monitor" in result.stderr) == (2, True), result.stderr
+        assert (result.exit_code, "is the state of a discovery, not of a monitor" in result.stderr) == (2, True), result.stderr
