@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdstrue.plan.compile import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.rules.types import Declared
+    from holdstrue.shards.facts import Facts
     from holdstrue.spark import Report
 
 Files = Mapping[str, Sequence[str]]
@@ -182,6 +183,7 @@ class Cluster:
     def apply(
         self,
         state: str,
+        known: Facts,
         files: Files,
         batch_id: str | None,
         *,
@@ -193,7 +195,7 @@ class Cluster:
         """Apply change files as one batch; `read` are the options of `read_changes`."""
         from holdstrue.sources.read import paths_of
 
-        require_tables_known(state, tuple(files))
+        require_columns_known(known, tuple(files))
         for given in files.values():
             refuse_lake(given)
         paths = {name: paths_of(list(given)) for name, given in files.items()}
@@ -224,19 +226,10 @@ def refuse_lake(source: Sequence[str]) -> None:
         )
 
 
-def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = True) -> None:
-    """Refuse tables (the main one if none is named) that a state does not have, or whose columns it does not know yet.
-
-    Without known columns, the tasks that read change files could not agree on their types.
-    """
-    from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.facts import Facts
-    from holdstrue.state.journal import manifest_of
-
-    known = Facts.of(manifest_of(state, "monitor"))
-    require_tables(tables, known.keys)
-    for name in tables or (known.main,):
-        if columns and name not in known.schemas:
+def require_columns_known(known: Facts, tables: Sequence[str]) -> None:
+    """Refuse tables whose columns a state does not know yet: the tasks that read files could not agree on types."""
+    for name in tables:
+        if name not in known.schemas:
             raise ChangeError(
                 f"the columns of table {name!r} are not known yet",
                 hint="give its first rows to init (--data, --table), or apply them without --engine spark",

@@ -22,9 +22,9 @@ def read_status(path: str, *, history: bool = False) -> Status:
     state = Facts.of(manifest)
     known = state.counts
     if manifest.get("sharding") is not None:
-        from holdstrue.shards.status import standing_counts
+        from holdstrue.shards.status import sharded_counts
 
-        known = standing_counts(path)
+        known = sharded_counts(path, manifest)
     results = []
     for rule in state.rules:
         counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))

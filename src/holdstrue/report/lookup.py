@@ -133,6 +133,12 @@ class StateLookup:
     store: Store
     manifest: Mapping[str, Any]
 
+    @staticmethod
+    def of(path: str) -> StateLookup:
+        """The rows as they are now in the state of a monitor."""
+        store = Store(path)
+        return StateLookup(store, store.manifest())
+
     @cached_property
     def _state(self) -> Facts:
         return Facts.of(self.manifest)

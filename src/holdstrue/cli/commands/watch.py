@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdstrue.cli.cluster import Cluster, require_tables_known
+from holdstrue.cli.cluster import Cluster, require_columns_known
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
     AsLine,
@@ -62,6 +62,10 @@ def watch(
     after the running batch with exit code 0; the next start goes on from there. A file that does not fit ends it
     with exit code 2 and nothing of the file applied: mend or remove it and start again.
     """
+    from holdstrue.cli.ruleset import require_tables
+    from holdstrue.shards.facts import Facts
+    from holdstrue.state.journal import manifest_of
+
     wait = duration(every)
     cluster = Cluster.of(master, conf)
     if cluster.master.startswith("sc://"):
@@ -69,7 +73,10 @@ def watch(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
     origin = source_of(source, since, reading.options() | units_of(unit))
-    require_tables_known(state, [] if table is None else [table], columns=isinstance(origin, Folder))
+    known = Facts.of(manifest_of(state, "monitor"))
+    require_tables([] if table is None else [table], known.keys)
+    if isinstance(origin, Folder):
+        require_columns_known(known, [table or known.main])
     place = Path(local_path(state, "state")).resolve()
     name = origin.name if table is None else f"{origin.name}-{table}"
     stop = Stop()
