@@ -48,7 +48,7 @@ class Stopped(Exception):  # noqa: N818
     """Ends a stream after a batch; what is left is taken up by the next start."""
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """Where changes come from."""
 
     @property
@@ -124,7 +124,7 @@ class ChangingTable:
         return {"feed": feed, "op_column": op_column}
 
 
-def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
+def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> ChangeSource:
     """The source that a command names; `read` is how its files are read."""
     if text.startswith(TABLE) and text != TABLE:
         if "units" in read:

@@ -10,7 +10,7 @@ from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
 from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
-from holdstrue.report.words import key_word, plural, printable, shorten
+from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC
 
 NAME_WIDTH = 72

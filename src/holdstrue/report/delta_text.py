@@ -11,7 +11,7 @@ from holdstrue.report.answers import BatchLine
 from holdstrue.report.lookup import Lookup, ReportLookup
 from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
 from holdstrue.report.violation_text import DENIAL, EXAMPLES, Example, example_lines, more_line
-from holdstrue.report.words import key_word, plural, printable, shorten
+from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC, Rule
 
 NAME_WIDTH = 72

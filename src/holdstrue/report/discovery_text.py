@@ -8,7 +8,7 @@ from typing import Any
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads
-from holdstrue.report.words import key_word, plural, printable, shorten, word
+from holdstrue.report.wording import key_word, plural, printable, shorten, word
 from holdstrue.rules.model import Inclusion
 from holdstrue.rules.words import in_words
 

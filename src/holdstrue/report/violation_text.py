@@ -9,7 +9,7 @@ from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
 from holdstrue.report.typeset import Cell, Ink, aligned
-from holdstrue.report.words import key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import CFD, DC, FD, Column, Rule
 
 EXAMPLES = 5

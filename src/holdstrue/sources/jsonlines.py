@@ -20,8 +20,8 @@ from holdstrue.errors import DataError
 from holdstrue.kernels.lines import DEEP, PLAIN, shape_of_lines
 from holdstrue.sources.datafiles import DataFile, ReadOptions, undecodable, unknown_encoding
 from holdstrue.sources.declared import arrow_type
+from holdstrue.sources.dicts import records_table
 from holdstrue.sources.fit import fit_column, parse_temporal
-from holdstrue.sources.records import records_table
 from holdstrue.sources.whole_numbers import exact_numbers, needs_second_look
 
 # Kinds that Arrow's JSON reader takes as they should be; dates it would take as numbers of days, and

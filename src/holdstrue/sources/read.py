@@ -20,10 +20,10 @@ from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
 from holdstrue.sources.datafiles import DataFile, ReadOptions, expand, one_format
 from holdstrue.sources.declared import arrow_type, declared_table, require_known
+from holdstrue.sources.dicts import records_table
 from holdstrue.sources.doubts import doubts
 from holdstrue.sources.fit import fit_column, plain_table
 from holdstrue.sources.lakehouse import LakeTable, lake_table
-from holdstrue.sources.records import records_table
 from holdstrue.sources.validity import require_text, validated
 from holdstrue.sources.whole_numbers import EXACT_BELOW
 
