@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -39,8 +40,8 @@ AsLine = Annotated[str, FormatOf("BatchLine", "One line a batch: for people, or 
 AsReview = Annotated[str, FormatOf("RulesReview")]
 AsFound = Annotated[str, FormatOf("Discovery")]
 
-_READING = "Reading files"
-_SPARK = "Spark"
+_reading = partial(typer.Option, rich_help_panel="Reading files")
+_spark = partial(typer.Option, rich_help_panel="Spark")
 
 LOCAL = "local[*]"
 """Spark inside this machine, with all its cores."""
@@ -74,57 +75,40 @@ OutputFile = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears whole or not at all."),
 ]
 Index = Annotated[Literal["blocks", "lt_tree", "chains"], typer.Option("--index", help="How pairs of rows are found.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of CSV and JSON files.", rich_help_panel=_READING)]
+Encoding = Annotated[str, _reading(help="Encoding of CSV and JSON files.")]
 Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.", rich_help_panel=_READING
-    ),
+    str | None, _reading(metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.")
 ]
 NullValues = Annotated[
     list[str] | None,
-    typer.Option(
-        "--null-value",
-        metavar="TEXT",
-        rich_help_panel=_READING,
-        help="A CSV cell that means NULL, beside the empty cell; may be repeated.",
+    _reading(
+        "--null-value", metavar="TEXT", help="A CSV cell that means NULL, beside the empty cell; may be repeated."
     ),
 ]
 ColumnTypes = Annotated[
     list[str] | None,
-    typer.Option(
+    _reading(
         "--type",
         metavar="COL=TYPE",
-        rich_help_panel=_READING,
         help="What a column holds: text, integer, number, decimal, decimal(comma), decimal(12,2), boolean, date, "
         "'date(%d.%m.%Y)', time, timestamp; TABLE.COL for a further table; may be repeated.",
     ),
 ]
 InputFormat = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORMAT",
-        rich_help_panel=_READING,
-        help="csv, tsv, parquet, arrow or json, where a file's name does not tell.",
-    ),
+    str | None, _reading(metavar="FORMAT", help="csv, tsv, parquet, arrow or json, where a file's name does not tell.")
 ]
 EngineKind = Annotated[
-    Literal["process", "spark"],
-    typer.Option("--engine", help="Where the work is done: in this one process, or on Spark.", rich_help_panel=_SPARK),
+    Literal["process", "spark"], _spark("--engine", help="Where the work is done: in this one process, or on Spark.")
 ]
 Master = Annotated[
     str | None,
-    typer.Option(
+    _spark(
         "--master",
         metavar="URL",
-        rich_help_panel=_SPARK,
         help=f"Where Spark runs, {LOCAL} unless given: local[N], spark://HOST:PORT, yarn, k8s://..., sc://HOST:PORT.",
     ),
 ]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", rich_help_panel=_SPARK, help="A setting of Spark; may be repeated."),
-]
+Conf = Annotated[list[str] | None, _spark("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")]
 FeedKind = Annotated[
     Literal["auto", "append", "ops", "debezium", "delta", "iceberg"],
     typer.Option("--feed", help="How the changes are written; auto tells it by their columns."),
@@ -158,7 +142,7 @@ class RuleOptions:
     rules: Rules = None
     rule: RuleTexts = None
 
-    def ruleset(self, data: list[str] | None, reading: TypedReading) -> RuleSet:
+    def ruleset(self, data: list[str] | None, reading: TypedFileOptions) -> RuleSet:
         """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
         from holdstrue.cli.ruleset import rules_of
         from holdstrue.rules.types import with_types
@@ -168,7 +152,7 @@ class RuleOptions:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileOptions:
     """How files are read."""
 
     encoding: Encoding = "utf8"
@@ -190,7 +174,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class TypedReading(Reading):
+class TypedFileOptions(FileOptions):
     """How files are read, and what their columns hold."""
 
     type_: ColumnTypes = None
@@ -200,18 +184,24 @@ class TypedReading(Reading):
         return column_types(self.type_)
 
 
+def _pairs(entries: list[str] | None, what: str, hint: str, *, last: bool = False) -> list[tuple[str, str]]:
+    """NAME=VALUE entries; the name ends at the first equals sign, or at the last."""
+    found = []
+    for entry in entries or ():
+        name, equals, value = entry.rpartition("=") if last else entry.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise HoldstrueError(what.format(repr(entry)), hint=hint)
+        found.append((name.strip(), value))
+    return found
+
+
 def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
     """The units that were given for columns, as an option of `read_changes`.
 
     >>> units_of(["created=us"]), units_of(None)
     ({'units': {'created': 'us'}}, {})
     """
-    units = {}
-    for text in texts or ():
-        name, sign, unit = text.rpartition("=")
-        if not sign or not name:
-            raise HoldstrueError(f"--unit {text!r} names no column and unit", hint="write --unit created=us")
-        units[name] = unit
+    units = dict(_pairs(texts, "--unit {} names no column and unit", "write --unit created=us", last=True))
     return {"units": units} if units else {}
 
 
@@ -221,15 +211,8 @@ def column_types(entries: list[str] | None) -> dict[str, str]:
     >>> column_types(["born=date(%d.%m.%Y)", "orders.day=date"])
     {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
     """
-    pairs = []
-    for entry in entries or ():
-        name, equals, text = entry.partition("=")
-        if not (name.strip() and equals and text.strip()):
-            raise HoldstrueError(
-                f"--type {entry!r} does not say what a column holds",
-                hint="write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'",
-            )
-        pairs.append((name.strip(), text))
+    hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
+    pairs = _pairs(entries, "--type {} does not say what a column holds", hint)
     from holdstrue.rules.types import checked_types
 
     return dict(checked_types(pairs, "--type: "))
@@ -259,14 +242,9 @@ def named_paths(entries: list[str] | None, option: str = "--table") -> dict[str,
     {'customers': ['a.csv', 'b.csv']}
     """
     found: dict[str, list[str]] = {}
-    for entry in entries or ():
-        name, equals, value = entry.partition("=")
-        if not (name.strip() and equals and value):
-            raise HoldstrueError(
-                f"{option} {entry!r} does not name a table",
-                hint=f"write {option} NAME=VALUE, for example {option} customers=customers.csv",
-            )
-        found.setdefault(name.strip(), []).append(value)
+    hint = f"write {option} NAME=VALUE, for example {option} customers=customers.csv"
+    for name, value in _pairs(entries, f"{option} {{}} does not name a table", hint):
+        found.setdefault(name, []).append(value)
     return found
 
 

@@ -9,6 +9,7 @@ from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
 from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads
 from holdstrue.report.wording import key_word, plural, printable, shorten, word
+from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
 from holdstrue.rules.words import in_words
 
@@ -26,6 +27,11 @@ def discovery_data(found: Discovery, style: Style) -> dict[str, Any]:
     misses = found.near_misses()
     near = [miss.to_dict() for miss in misses]
     return found.to_dict(style.limit) | {"near_misses": near, "near_misses_not_looked_for": list(misses.unlooked)}
+
+
+def rule_file(found: Discovery, style: Style) -> Iterator[str]:
+    """The rules that no others imply, as `check` and `init` read them."""
+    yield dump_rules(found.ruleset(style.limit))
 
 
 def discovery_text(found: Discovery, style: Style) -> Iterator[str]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from holdstrue.report.typeset import Style
 
 
+Write: TypeAlias = "Callable[[Any, Style], Iterator[str]]"
+"""Writes an answer in a style, piece by piece."""
+
+
 class Answer(Protocol):
     """What a command or a question has found out; its class, or one that it derives from, is in `ANSWERS`."""
 
@@ -63,47 +67,25 @@ def _json(answer: Any, style: Style) -> Iterator[str]:
     yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"
 
 
-def _jsonl(answer: Any, _: Style) -> Iterator[str]:
-    from holdstrue.report.records import jsonl_parts
-
-    yield from jsonl_parts(_function(_writers(answer).records or "")(answer))
-
-
-def _csv(answer: Any, _: Style) -> Iterator[str]:
-    from holdstrue.report.records import csv_parts
-
-    yield from csv_parts(_function(_writers(answer).records or "")(answer))
+def _list(written: str) -> Write:
+    """A form of records, written by this function."""
+    return lambda answer, _: _function(written)(_function(_writers(answer).records or "")(answer))
 
 
-def _junit(answer: Any, style: Style) -> Iterator[str]:
-    from holdstrue.report.junit import junit_text
+def _own(written: str) -> Write:
+    """A form that only some answers have, written by this function."""
 
-    yield junit_text(answer, limit=style.limit)
+    def write(answer: Any, style: Style) -> Iterator[str]:
+        yield from _function(written)(answer, style)
 
-
-def _rules(answer: Any, style: Style) -> Iterator[str]:
-    from holdstrue.rules.file import dump_rules
-
-    yield dump_rules(answer.ruleset(style.limit))
-
-
-def _yaml(answer: Any, _: Style) -> Iterator[str]:
-    from holdstrue.report.ruleset_text import review_yaml
-
-    yield from review_yaml(answer)
-
-
-def _svg(answer: Any, _: Style) -> Iterator[str]:
-    from holdstrue.report.relationships import discovery_svg
-
-    yield discovery_svg(answer) + "\n"
+    return write
 
 
 @dataclass(frozen=True)
 class Format:
     """A form of answers: what writes it, piece by piece, and which answers it is for."""
 
-    write: Callable[[Any, Style], Iterator[str]]
+    write: Write
     answers: tuple[str, ...]
 
 
@@ -112,12 +94,12 @@ _LISTS = tuple(name for name, writers in ANSWERS.items() if writers.records)
 FORMATS: Mapping[str, Format] = {
     "text": Format(_text, tuple(ANSWERS)),
     "json": Format(_json, tuple(name for name in ANSWERS if name != "BatchLine")),
-    "jsonl": Format(_jsonl, _LISTS),
-    "csv": Format(_csv, tuple(name for name in _LISTS if name != "BatchLine")),
-    "junit": Format(_junit, ("Findings",)),
-    "rules": Format(_rules, ("Discovery",)),
-    "yaml": Format(_yaml, ("RulesReview",)),
-    "svg": Format(_svg, ("Discovery",)),
+    "jsonl": Format(_list("records.jsonl_parts"), _LISTS),
+    "csv": Format(_list("records.csv_parts"), tuple(name for name in _LISTS if name != "BatchLine")),
+    "junit": Format(_own("junit.junit_text"), ("Findings",)),
+    "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
+    "yaml": Format(_own("ruleset_text.review_yaml"), ("RulesReview",)),
+    "svg": Format(_own("relationships.drawing"), ("Discovery",)),
 }
 
 

@@ -18,7 +18,6 @@ from holdstrue.monitor.report import Report
 from holdstrue.monitor.views import Views
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
-from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
@@ -194,12 +193,6 @@ def _key_table(schema: pa.Schema, names: Sequence[str], keys: Sequence[Key]) -> 
     parts = [key if isinstance(key, tuple) else (key,) for key in keys]
     columns = [pa.array([part[at] for part in parts], schema.field(name).type) for at, name in enumerate(names)]
     return pa.table(columns, names=list(names))
-
-
-def plan_text(report: Report) -> str:
-    """How the rules were checked: the plan, and what the indexes say now that they hold the data."""
-    engine = report._engine
-    return explain(engine.plan, engine.explain())
 
 
 def _plain_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class RulesReview:
         }
 
 
-def review_yaml(answer: RulesReview) -> Iterator[str]:
+def review_yaml(answer: RulesReview, _: Style) -> Iterator[str]:
     """The rules in normal form as a rule file; what there is to say stands at its end."""
     yield dump_rules(answer.normal)
     yield from (f"# {finding.kind}: {finding.message}\n" for finding in answer.findings)

@@ -20,7 +20,7 @@ from holdstrue.cli.options import (
     OpColumn,
     OutputFile,
     State,
-    TypedReading,
+    TypedFileOptions,
     Units,
     named_paths,
     units_of,
@@ -68,7 +68,7 @@ def apply(
     format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
     place: SparkOptions = SparkOptions(),
-    reading: TypedReading = TypedReading(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Apply one batch of changes, whole or not at all, and say which violations it added and removed.
 

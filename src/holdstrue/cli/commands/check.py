@@ -17,7 +17,7 @@ from holdstrue.cli.options import (
     OutputFile,
     RuleOptions,
     Tables,
-    TypedReading,
+    TypedFileOptions,
     column_names,
     named_paths,
 )
@@ -48,7 +48,7 @@ def check(
     output: OutputFile = None,
     index: Index = "blocks",
     place: SparkOptions = SparkOptions(),
-    reading: TypedReading = TypedReading(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Find every violation of the rules in a table.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,7 @@ from holdstrue.cli.options import (
     OnConflict,
     OpColumn,
     OutputFile,
-    TypedReading,
+    TypedFileOptions,
     column_names,
     duration,
     named_paths,
@@ -30,39 +32,31 @@ if TYPE_CHECKING:
     from holdstrue.discovery.found import RuleChanges
 
 
-_SEARCH = "Search"
+_search = partial(typer.Option, rich_help_panel="Search")
 
-MaxPredicates = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
-]
-Error = Annotated[
-    str,
-    typer.Option(metavar="E", help="Share of pairs (or rows) that may break a rule: 0.01.", rich_help_panel=_SEARCH),
-]
-MeasureKind = Annotated[
-    str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
-]
-Nulls = Annotated[str, typer.Option(metavar="unknown|equal", help="How NULLs compare.", rich_help_panel=_SEARCH)]
-Sample = Annotated[
-    int | None,
-    typer.Option(min=2, metavar="N", help="Search in N rows, then verify in all.", rich_help_panel=_SEARCH),
-]
-BudgetTime = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.", rich_help_panel=_SEARCH),
-]
-Arity = Annotated[
-    int,
-    typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH),
-]
-Support = Annotated[
-    int,
-    typer.Option(min=2, metavar="N", help="Rows that a conditional FD must speak of.", rich_help_panel=_SEARCH),
-]
-Confidence = Annotated[
-    str, typer.Option(metavar="C", help="Share of them that must follow it: 0.95.", rich_help_panel=_SEARCH)
-]
-Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)]
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How far rules are searched, and which count as found."""
+
+    max_predicates: Annotated[int | None, _search(min=1, metavar="N", help="The most predicates of a rule.")] = None
+    error: Annotated[str, _search(metavar="E", help="Share of pairs (or rows) that may break a rule: 0.01.")] = "0"
+    measure: Annotated[str, _search(metavar="pairs|rows", help="What the error is a share of.")] = "pairs"
+    nulls: Annotated[str, _search(metavar="unknown|equal", help="How NULLs compare.")] = "unknown"
+    sample: Annotated[int | None, _search(min=2, metavar="N", help="Search in N rows, then verify in all.")] = None
+    budget: Annotated[
+        str | None, _search(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.")
+    ] = None
+    arity: Annotated[int, _search(min=1, metavar="N", help="The most columns on a side of an inclusion.")] = 1
+    support: Annotated[int, _search(min=2, metavar="N", help="Rows that a conditional FD must speak of.")] = 20
+    confidence: Annotated[str, _search(metavar="C", help="Share of them that must follow it: 0.95.")] = "1"
+    threads: Annotated[int | None, _search(min=1, metavar="N", help="Threads that search.")] = None
+
+    def choices(self) -> dict[str, Any]:
+        """As options of `discover`."""
+        given = dict(vars(self))
+        budget = given.pop("budget")
+        return given if budget is None else {**given, "budget": duration(budget, "--budget")}
 
 
 @guarded
@@ -82,16 +76,7 @@ def discover(
         str | None, typer.Option(metavar="COLS", help="The columns that rules may speak of; all unless given.")
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
-    max_predicates: MaxPredicates = None,
-    error: Error = "0",
-    measure: MeasureKind = "pairs",
-    nulls: Nulls = "unknown",
-    sample: Sample = None,
-    budget: BudgetTime = None,
-    arity: Arity = 1,
-    support: Support = 20,
-    confidence: Confidence = "1",
-    threads: Threads = None,
+    search: SearchOptions = SearchOptions(),
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
     ] = None,
@@ -108,7 +93,7 @@ def discover(
     format: AsFound = "text",  # noqa: A002
     output: OutputFile = None,
     place: SparkOptions = SparkOptions(),
-    reading: TypedReading = TypedReading(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Find the rules that hold in a table, or between tables; with --apply, say which a batch ended and made.
 
@@ -134,20 +119,7 @@ def discover(
             tell_notes(changes.notes)
             out.write(parts(changes, format, color=out.color))
         return 1 if changes.died else CLEAN
-    choices: dict[str, Any] = {
-        "max_predicates": max_predicates,
-        "error": error,
-        "measure": measure,
-        "nulls": nulls,
-        "sample": sample,
-        **({} if budget is None else {"budget": duration(budget, "--budget")}),
-        "arity": arity,
-        "support": support,
-        "confidence": confidence,
-        "threads": threads,
-        "columns": column_names(columns, "--columns"),
-        "types": types,
-    }
+    choices = {**search.choices(), "columns": column_names(columns, "--columns"), "types": types}
     with Output(output, format) as out:
         with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
             if data:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import Index, OutputFile, RuleOptions, Tables, TypedReading, named_paths
+from holdstrue.cli.options import Index, OutputFile, RuleOptions, Tables, TypedFileOptions, named_paths
 from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 
@@ -23,7 +23,7 @@ def explain(
     table: Tables = None,
     index: Index = "blocks",
     output: OutputFile = None,
-    reading: TypedReading = TypedReading(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Say how the rules are checked: passes, groups, indexes and the order of predicates.
 
@@ -52,11 +52,10 @@ def _with_data(
     ruleset: RuleSet, data: list[str], tables: dict[str, list[str]], index: IndexKind, read: dict[str, Any]
 ) -> str:
     from holdstrue.monitor.check import check
-    from holdstrue.report.lookup import plan_text
 
     report = check(data, ruleset, tables=tables, limit=0, index=index, **read)
     tell_notes(report.notes)
-    return plan_text(report)
+    return report.explain()
 
 
 def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: IndexKind) -> str:

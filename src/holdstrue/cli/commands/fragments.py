@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
-from holdstrue.cli.options import FeedKind, OpColumn, OutputFile, Reading
+from holdstrue.cli.options import FeedKind, FileOptions, OpColumn, OutputFile
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
@@ -111,7 +111,7 @@ def apply(
     op_column: OpColumn = None,
     format: AsDelta = DeltaFormat.text,  # noqa: A002
     output: OutputFile = None,
-    reading: Reading = Reading(),
+    reading: FileOptions = FileOptions(),
 ) -> int:
     """Apply one batch of changes at all sites, whole or not at all; say what it broke and mended, and what was shipped.
 

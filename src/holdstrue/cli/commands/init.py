@@ -17,7 +17,7 @@ from holdstrue.cli.options import (
     RuleOptions,
     State,
     Tables,
-    TypedReading,
+    TypedFileOptions,
     column_names,
     named_paths,
 )
@@ -52,7 +52,7 @@ def init(
     format: AsStatus = "text",  # noqa: A002
     output: OutputFile = None,
     place: SparkOptions = SparkOptions(),
-    reading: TypedReading = TypedReading(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Make a state directory for rules and tables, with rows to start with or without.
 

@@ -13,10 +13,10 @@ from holdstrue.cli.options import (
     AsLine,
     Conf,
     FeedKind,
+    FileOptions,
     Master,
     OnConflict,
     OpColumn,
-    Reading,
     State,
     Units,
     duration,
@@ -53,7 +53,7 @@ def watch(
     format: AsLine = "text",  # noqa: A002
     master: Master = None,
     conf: Conf = None,
-    reading: Reading = Reading(),
+    reading: FileOptions = FileOptions(),
 ) -> int:
     """Apply changes as they arrive, each file as one batch, and say what every batch did.
 
