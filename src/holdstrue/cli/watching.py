@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 TABLE = "table:"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
-_ENDINGS = "{csv,tsv,tab,txt,parquet,pq,arrow,feather,ipc,arrows,jsonl,ndjson,json}"
 _NOT_BEING_WRITTEN = "{*[^p],*[^m]p,*[^t]mp,*[^.]tmp}"
 
 # an error in Python's report of it, which goes on with the next error or with what Spark adds
@@ -76,9 +75,10 @@ class Folder:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Paths and ages of files; Spark itself passes over names that start with `.` or `_` or end in `._COPYING_`."""
+        from holdstrue.sources.datafiles import COMPRESSIONS, ENDINGS
         from holdstrue.spark.files import literal
 
-        known = f"*.{_ENDINGS}{{,.gz,.bz2,.zst,.lz4}}"
+        known = f"*{{{','.join(ENDINGS)}}}{{,{','.join(COMPRESSIONS)}}}"
         files = (
             spark.readStream.format("binaryFile")
             .schema(_FILE)

@@ -39,6 +39,8 @@ class Writers:
     """Makes the list at the heart of the answer, for the formats that are lists."""
     data: str | None = None
     """Makes the plain data of JSON, where it is more than the answer's own `to_dict`."""
+    drawing: str | None = None
+    """Draws it as SVG."""
 
 
 ANSWERS: Mapping[str, Writers] = {
@@ -51,7 +53,9 @@ ANSWERS: Mapping[str, Writers] = {
     "Status": Writers("answer_text.status_text", "records.status_records"),
     "Explanation": Writers("answer_text.explanation_text"),
     "RulesReview": Writers("ruleset_text.review_text"),
-    "Discovery": Writers("discovery_text.discovery_text", data="discovery_text.discovery_data"),
+    "Discovery": Writers(
+        "discovery_text.discovery_text", data="discovery_text.discovery_data", drawing="relationships.drawing"
+    ),
     "RuleChanges": Writers("discovery_text.rule_changes_text"),
 }
 
@@ -65,6 +69,10 @@ def _json(answer: Any, style: Style) -> Iterator[str]:
 
     data = _writers(answer).data
     yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"
+
+
+def _svg(answer: Any, style: Style) -> Iterator[str]:
+    yield from _function(_writers(answer).drawing or "")(answer, style)
 
 
 def _list(written: str) -> Write:
@@ -99,7 +107,7 @@ FORMATS: Mapping[str, Format] = {
     "junit": Format(_own("junit.junit_text"), ("Findings",)),
     "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
     "yaml": Format(_own("ruleset_text.review_yaml"), ("RulesReview",)),
-    "svg": Format(_own("relationships.drawing"), ("Discovery",)),
+    "svg": Format(_svg, tuple(name for name, writers in ANSWERS.items() if writers.drawing)),
 }
 
 

@@ -19,16 +19,16 @@ from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.types import Declared
 from holdstrue.sources.lakehouse import refuse_inside
 
-_FORMATS = {
+ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
     ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow",
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
 }  # fmt: skip
 _ALIASES = {"jsonl": "json", "ndjson": "json", "feather": "arrow", "ipc": "arrow", "pq": "parquet"}
-_COMPRESSIONS = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
+FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
 
 START = 1 << 21
 """Bytes of a file that are looked at before it is read: the block of 1 MiB by which Arrow tells the types of CSV, and
@@ -122,9 +122,9 @@ def format_of(path: Path, override: str | None = None) -> str:
             raise DataError(f"unknown format {override!r}", hint=f"one of {', '.join(FORMATS)}")
         return name
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSIONS:
+    if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
-    found = _FORMATS.get(suffixes[-1]) if suffixes else None
+    found = ENDINGS.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise DataError(
             f"cannot tell the format of {str(path)!r} by its name",
@@ -250,10 +250,10 @@ def _files_of_directory(path: Path) -> list[Path]:
             f"the directory {str(path)!r} has no data files directly in it",
             hint=f"use a pattern like '{path}/**/*.parquet', or pass a pyarrow dataset of it",
         )
-    endings = ", ".join(_FORMATS)
+    endings = ", ".join(ENDINGS)
     raise DataError(f"the directory {str(path)!r} has no data files", hint=f"their names end in {endings}")
 
 
 def _is_data(path: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSIONS]
-    return bool(suffixes) and suffixes[-1] in _FORMATS
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
+    return bool(suffixes) and suffixes[-1] in ENDINGS

@@ -62,7 +62,7 @@ def init(
     tables = named_paths(table)
     cluster = place.cluster()
     keys = {
-        name: column_names(given[-1], "--table-key") for name, given in named_paths(table_key, "--table-key").items()
+        name: column_names(texts[-1], "--table-key") for name, texts in named_paths(table_key, "--table-key").items()
     }
     with Output(output, format) as out:
         with Working(f"making {state}"):
