@@ -62,7 +62,7 @@ def command(*args: str) -> Callable[[], None]:
     return run
 
 
-def sharded(folder: Path, rows: Any, more: Any) -> Callable[[], None]:
+def sharded(folder: Path, rows: Any, more: Any) -> Callable[[], Any]:
     """A batch over shards, its stages run in loops as the law tests do."""
     sys.path.insert(0, str(ROOT / "tests"))
     from laws.shards import Loops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,9 @@ from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
-    from holdstrue.fragments.delta import Delta
-    from holdstrue.fragments.file import Declaration
-    from holdstrue.fragments.relation import Relation
+    from holdstrue.fragments.declaration import Declaration
+    from holdstrue.fragments.relation_delta import RelationDelta
+    from holdstrue.fragments.shipping_plan import ShippingPlan
 
 
 class PlanFormat(StrEnum):
@@ -56,26 +56,11 @@ def plan(
     """Say where indexes live and which ids are shipped; nothing is loaded."""
     with Output(output, format) as out:
         with Working(f"planning {file}"):
-            from dataclasses import replace
-
             declared = _declared(file)
             sites = tuple(replace(site, state=None) for site in declared.sites)
-            relation = replace(declared, sites=sites).relation()
-        out.write(_plan_parts(relation, format))
+            answer = replace(declared, sites=sites).relation().plan()
+        out.write(_parts(answer, format))
     return CLEAN
-
-
-def _plan_parts(relation: Relation, format_: PlanFormat) -> Iterator[str]:
-    from holdstrue.report.fragments_text import plan_data
-    from holdstrue.report.plan_svg import plan_svg
-
-    found = relation.plan()
-    if format_ is PlanFormat.svg:
-        yield plan_svg(found, relation.layout)
-    elif format_ is PlanFormat.json:
-        yield json.dumps(plan_data(found), indent=2) + "\n"
-    else:
-        yield from (f"{line}\n" for line in found.lines())
 
 
 @fragments.command()
@@ -89,11 +74,9 @@ def init(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = No
         with Working(f"loading {file}"):
             declared = _declared(file, states=True)
             with declared.relation() as relation:
-                delta = relation.load()
-                counts = relation.counts()
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(count for name, count in counts.items() if name in severe) else CLEAN
+                delta = replace(relation.load(), violations=(counts := relation.counts()))
+        out.write(_parts(delta, format))
+    return _code(declared, (name for name, count in counts.items() if count))
 
 
 @fragments.command()
@@ -124,10 +107,9 @@ def apply(
             with declared.relation() as relation:
                 options: dict[str, Any] = {"feed": feed, "op_column": op_column, **read}
                 delta = relation.apply(changes, batch_id=batch_id, **options)
-                counts = relation.counts()
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(name in severe for name in delta.added) else CLEAN
+                delta = replace(delta, violations=relation.counts())
+        out.write(_parts(delta, format))
+    return _code(declared, delta.added)
 
 
 @fragments.command()
@@ -139,19 +121,18 @@ def check(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = N
     """
     with Output(output, format) as out:
         with Working(f"checking {file}"):
+            from holdstrue.fragments.relation_delta import counted
+
             declared = _declared(file)
             with declared.relation() as relation:
                 delta = relation.check()
-        counts = {
-            rule.name: delta.added[rule.name].num_rows if rule.name in delta.added else 0 for rule in declared.rules
-        }
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(name in severe for name in delta.added) else CLEAN
+            delta = replace(delta, violations=counted(declared.rules, delta.added))
+        out.write(_parts(delta, format))
+    return _code(declared, delta.added)
 
 
 def _declared(file: str, *, states: bool = False) -> Declaration:
-    from holdstrue.fragments.file import load_declaration
+    from holdstrue.fragments.declaration import load_declaration
 
     declared = load_declaration(file)
     if states:
@@ -164,10 +145,20 @@ def _declared(file: str, *, states: bool = False) -> Declaration:
     return declared
 
 
-def _delta_parts(delta: Delta, counts: dict[str, int], format_: DeltaFormat) -> Iterator[str]:
-    from holdstrue.report.fragments_text import delta_data, delta_text
+def _code(declared: Declaration, violated: Iterable[str]) -> int:
+    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
+    return CLEAN if severe.isdisjoint(violated) else VIOLATED
 
-    if format_ is DeltaFormat.json:
-        yield json.dumps(delta_data(delta, counts), indent=2, default=str) + "\n"
+
+def _parts(answer: ShippingPlan | RelationDelta, format_: PlanFormat | DeltaFormat) -> Iterator[str]:
+    from holdstrue.fragments.shipping_plan import ShippingPlan
+    from holdstrue.report.fragments_text import plan_text, relation_delta_text
+    from holdstrue.report.plan_svg import plan_svg
+    from holdstrue.report.words import json_text
+
+    if format_ == "json":
+        yield json_text(answer.to_dict(), indent=2) + "\n"
+    elif not isinstance(answer, ShippingPlan):
+        yield from relation_delta_text(answer)
     else:
-        yield from delta_text(delta, counts)
+        yield from (plan_svg(answer),) if format_ == "svg" else plan_text(answer)

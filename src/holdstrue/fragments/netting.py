@@ -14,27 +14,25 @@ import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPSERT, Changes
 from holdstrue.errors import ChangeError
+from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.model import Layout
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
 from holdstrue.plan.filter import holds
 from holdstrue.typing import Mask
 
 
 @dataclass(frozen=True)
-class Net:
+class NetChanges:
     """One row a key: its last image, and whether it is there after the batch."""
 
     rows: pa.Table
     now: Mask
 
 
-def netted(
-    changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]
-) -> Net:  # fmt: skip
+def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetChanges:
     """The net effect of changes; those that do not fit what is there are refused. Complexity: O(n log n)."""
-    numbers = Numbering()
-    of = numbers.assign(ids.hi, ids.lo, np.ones(ids.size, dtype=np.bool_))
+    of = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
     order = np.argsort(of, kind="stable")
     ops, sorted_of = changes.ops[order], of[order]
     first = np.ones(ops.size, dtype=np.bool_)
@@ -52,7 +50,7 @@ def netted(
     ends = order[last]
     now = changes.ops[ends] != DELETE
     real = now | there
-    return Net(changes.rows.take(pa.array(ends[real])), now[real])
+    return NetChanges(changes.rows.take(pa.array(ends[real])), now[real])
 
 
 def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
@@ -64,20 +62,7 @@ def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -
     )
 
 
-def completed(rows: pa.Table, schema: pa.Schema, now: Mask) -> pa.Table:
-    """All columns of the relation; those that a batch of deletes leaves out are NULL."""
-    missing = [field for field in schema if field.name not in rows.column_names]
-    if missing and now.any():
-        raise ChangeError(
-            f"the changes have no column {missing[0].name!r}",
-            hint="inserts and updates carry the whole row; deletes need the key only",
-        )
-    for field in missing:
-        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows
-
-
-def routed(net: Net, layout: Layout) -> list[Mask]:
+def routed(net: NetChanges, layout: FragmentLayout) -> list[Mask]:
     """By fragment which rows are there after the batch; every row belongs to exactly one fragment."""
     found = [
         net.now & holds(fragment.where, lambda name: net.rows.column(name).combine_chunks(), net.now.size)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from holdstrue.data.domain import Domain
 from holdstrue.data.seed import PROCESS, Seed
-from holdstrue.fragments.atoms import Atom, condition_columns
-from holdstrue.fragments.plan import Home, Plan, Shipment
+from holdstrue.fragments.normal_cfds import NormalCFD, answerable
+from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
 
 @dataclass(frozen=True)
-class Setup:
+class SiteSpec:
     """A site's part of a relation.
 
     `schema` holds the columns that are kept: the key, and what CFDs read of the site's columns.
@@ -29,8 +29,8 @@ class Setup:
     key: tuple[str, ...]
     schema: pa.Schema
     domains: Mapping[str, Domain]
-    atoms: tuple[Atom, ...]
-    plan: Plan
+    cfds: tuple[NormalCFD, ...]
+    plan: ShippingPlan
     where: Condition | None
     nulls_equal: bool = False
     recall: bool = False
@@ -42,11 +42,14 @@ class Setup:
     """Of ids; the same at all sites."""
 
     @cached_property
-    def held(self) -> frozenset[str]:
+    def held(self) -> set[str]:
         """The site's columns, and the parts of filters that it can answer."""
-        own = set(self.schema.names)
-        parts = {name: condition_columns(part) for atom in self.atoms for name, part in atom.parts}
-        return frozenset(own | {name for name, columns in parts.items() if set(columns) <= own})
+        return answerable(self.schema.names, self.cfds)
+
+    def kept(self, rows: pa.Table) -> pa.Table:
+        """The columns that are kept, in their types."""
+        found = rows.select(self.schema.names)
+        return found if found.schema.equals(self.schema) else found.cast(self.schema)
 
     @cached_property
     def shipments(self) -> tuple[Shipment, ...]:
@@ -59,30 +62,29 @@ class Setup:
         return self.plan.fragments[self.fragment].levels
 
     @cached_property
-    def own_atoms(self) -> tuple[Atom, ...]:
+    def own_cfds(self) -> tuple[NormalCFD, ...]:
         """The CFDs whose index is here."""
         part = self.plan.fragments[self.fragment]
-        return tuple(atom for atom in self.atoms if part.home(atom.number).site == self.name)
+        return tuple(cfd for cfd in self.cfds if part.home(cfd.number).site == self.name)
 
-    def home(self, atom: Atom) -> Home:
+    def home(self, cfd: NormalCFD) -> Home:
         """The home of a CFD in this fragment."""
-        return self.plan.fragments[self.fragment].home(atom.number)
+        return self.plan.fragments[self.fragment].home(cfd.number)
 
-    def peers(self, atom: Atom) -> tuple[tuple[int, str], ...]:
+    def peers(self, cfd: NormalCFD) -> tuple[tuple[int, str], ...]:
         """The homes of a CFD in the other fragments that must agree on it."""
-        return self.plan.peers(self.fragment, atom.number)
+        return self.plan.peers(self.fragment, cfd.number)
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
+        plan = self.plan
+        homes = [[astuple(home) for home in part.homes] for part in plan.fragments]
+        shipments = [[astuple(shipment) for shipment in part.shipments] for part in plan.fragments]
         told = {
-            "site": self.name,
-            "fragment": self.fragment,
+            "site": [self.name, self.fragment, self.nulls_equal, self.recall],
             "schema": [[field.name, str(field.type)] for field in self.schema],
             "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
-            "atoms": [repr(atom) for atom in self.atoms],
-            "plan": self.plan.to_dict(),
-            "nulls": self.nulls_equal,
-            "recall": self.recall,
+            "cfds": [plan.names, plan.rules, plan.participants],
+            "plan": [[[part.fragment, part.how] for part in plan.fragments], homes, shipments],
         }
-        text = json.dumps(told, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -8,9 +8,11 @@ fragment matches).
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
-from holdstrue.fragments.atoms import Atom, condition_columns
-from holdstrue.fragments.model import Fragment
+from holdstrue.fragments.fragment_layout import Fragment
+from holdstrue.fragments.normal_cfds import NormalCFD
+from holdstrue.plan.bind import condition_columns
 from holdstrue.rules.model import All, Any, Column, Comparison, Condition, Constant, IsNull, Not, Predicate
 from holdstrue.rules.order import Order
 
@@ -18,23 +20,23 @@ MOST_CASES = 256
 """Disjunctions that would give more cases than this are not proved contradictory. Chosen, not tuned."""
 
 
-def participants(atom: Atom, fragments: tuple[Fragment, ...]) -> tuple[int, ...]:
-    """The fragments whose rows may violate a variable atom together with rows of another one."""
-    if atom.is_constant:
+def participants(cfd: NormalCFD, fragments: tuple[Fragment, ...]) -> tuple[int, ...]:
+    """The fragments whose rows may violate a variable CFD together with rows of another one."""
+    if cfd.is_constant:
         return ()
-    found = tuple(i for i, fragment in enumerate(fragments) if not _apart(atom, fragment))
+    found = tuple(i for i, fragment in enumerate(fragments) if not _apart(cfd, fragment))
     return found if len(found) > 1 else ()
 
 
-def _apart(atom: Atom, fragment: Fragment) -> bool:
+def _apart(cfd: NormalCFD, fragment: Fragment) -> bool:
     if fragment.where is None:
         return False
-    return set(condition_columns(fragment.where)) <= set(atom.x) or contradicts(fragment.where, atom)
+    return set(condition_columns(fragment.where)) <= set(cfd.x) or contradicts(fragment.where, cfd)
 
 
-def contradicts(where: Condition, atom: Atom) -> bool:
-    """Whether no row fulfils both the filter of a fragment and the pattern of an atom."""
-    cases = _cases(All((where, *atom.conditions)), negated=False)
+def contradicts(where: Condition, cfd: NormalCFD) -> bool:
+    """Whether no row fulfils both the filter of a fragment and the pattern of a CFD."""
+    cases = _cases(All((where, *cfd.conditions)), negated=False)
     return cases is not None and not any(_possible(case) for case in cases)
 
 
@@ -51,10 +53,7 @@ def _cases(condition: Condition, *, negated: bool) -> list[tuple[Condition, ...]
             if isinstance(condition, All) == negated:
                 found = [case for part in known for case in part]
             else:
-                size = 1
-                for part in known:
-                    size *= len(part)
-                if size > MOST_CASES:
+                if prod(map(len, known)) > MOST_CASES:
                     return None
                 found = [tuple(c for case in choice for c in case) for choice in product(*known)]
             return found if len(found) <= MOST_CASES else None

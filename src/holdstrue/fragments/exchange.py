@@ -15,18 +15,22 @@ one id a changed group and peer, whatever the table's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.fragments.atoms import Atom
-from holdstrue.fragments.channel import Arrays, Mailbox, Message
-from holdstrue.fragments.classes import MANY_KINDS, NO_KIND, Classes, Step
+from holdstrue.fragments.cfd_index import IndexStep
+from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
+from holdstrue.index.arrays import all_true
 from holdstrue.index.numbering import Numbering
+from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
 from holdstrue.typing import I32, U8, Mask
+
+Outgoing = tuple[str, str, MessageColumns]
+"""What one CFD has to tell: target, kind of message, entries."""
 
 NONE, ONE, MANY = 0, 1, 2
 WAS_DIRTY = 4
@@ -34,7 +38,7 @@ WAS_DIRTY = 4
 
 
 @dataclass(frozen=True)
-class Said:
+class GroupStates:
     """States of groups as sites announced them; `who` is the fragment of each."""
 
     x: Ids
@@ -43,69 +47,23 @@ class Said:
     who: I32
 
     @staticmethod
-    def join(parts: Iterable[Said]) -> Said:
+    def join(parts: Iterable[GroupStates]) -> GroupStates:
         """Several as one."""
-        known = [*parts]
-        return Said(
-            Ids.concat(part.x for part in known),
-            np.concatenate([part.state for part in known]) if known else np.empty(0, dtype=np.uint8),
-            Ids.concat(part.value for part in known),
-            np.concatenate([part.who for part in known]) if known else np.empty(0, dtype=np.int32),
-        )
+        x, state, value, who = zip(*((part.x, part.state, part.value, part.who) for part in parts), strict=True)
+        return GroupStates(Ids.concat(x), np.concatenate(state), Ids.concat(value), np.concatenate(who))
 
 
-class Flags:
-    """Which groups violate together with other fragments, with what is needed to take changes back."""
-
-    def __init__(self, classes: Classes) -> None:
-        self._classes = classes
-        self.groups = np.empty(0, dtype=np.int32)
-        self._before = np.empty(0, dtype=np.uint8)
-        self._dirty = np.empty(0, dtype=np.bool_)
-
-    def set(self, groups: I32, value: int) -> None:
-        """Set flags; the first change of a group remembers what was."""
-        if not groups.size:
-            return
-        fresh = np.setdiff1d(groups, self.groups).astype(np.int32)
-        if fresh.size:
-            self._before = np.concatenate((self._before, self._classes.flags(fresh)))
-            self._dirty = np.concatenate((self._dirty, self._classes.dirty(fresh)))
-            self.groups = np.concatenate((self.groups, fresh))
-        self._classes.set_flags(groups, value)
-
-    def abort(self) -> None:
-        """Take all changes back."""
-        self._classes.set_flags(self.groups, self._before)
-
-    def state(self) -> tuple[Ids, U8]:
-        """Ids and flags of all groups whose flag was set."""
-        return self._classes.ids(self.groups), self._classes.flags(self.groups)
-
-    def flipped(self, step: Step) -> tuple[I32, I32]:
-        """Groups that violate now and did not, and the other way round."""
-        others = ~np.isin(self.groups, step.groups)
-        groups = np.concatenate((step.groups, self.groups[others]))
-        before = np.concatenate((step.dirty_before, self._dirty[others]))
-        now = self._classes.dirty(groups) if groups.size else np.zeros(0, dtype=np.bool_)
-        return groups[now & ~before], groups[before & ~now]
-
-
-class Talk:
+class Exchange:
     """One CFD's exchange with other fragments in one batch, at its home."""
 
-    def __init__(
-        self, atom: Atom, fragment: int, peers: Mapping[int, str], classes: Classes, step: Step, flags: Flags
-    ) -> None:
-        self.atom = atom
-        self.flags = flags
-        self._fragment, self._peers = fragment, peers
-        self._classes, self._step = classes, step
-        self._said = self._own()
+    def __init__(self, cfd: int, fragment: int, peers: Mapping[int, str], step: IndexStep) -> None:
+        self._cfd, self._fragment, self._peers = cfd, fragment, peers
+        self._index, self._step = step.index, step
+        self._own_states = self._own()
         self._idle = False
         """Whether nobody announced anything."""
 
-    def _own(self) -> Said:
+    def _own(self) -> GroupStates:
         """What must be announced, after which flags of all other touched groups are as they will be."""
         step = self._step
         before, after, dirty = step.sides_before, step.sides_after, step.dirty_before
@@ -113,32 +71,32 @@ class Talk:
         widened = (before > 0) & ~dirty & step.gained
         narrowed = dirty & step.lost & (after < 2)
         told = new | widened | narrowed
-        self.flags.set(step.groups[dirty & ~told & (after > 0)], 1)
+        self._step.flag(step.groups[dirty & ~told & (after > 0)], 1)
         groups = step.groups[told]
         state, value = self._states(groups)
         state = state | np.where(dirty[told], np.uint8(WAS_DIRTY), np.uint8(0))
-        return Said(self._classes.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
+        return GroupStates(self._index.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
 
     def _states(self, groups: I32) -> tuple[U8, Ids]:
-        kind, value = self._classes.sole_values(groups)
+        kind, value = self._index.sole_values(groups)
         state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
         return state, value
 
-    def announced(self) -> Iterable[tuple[str, Arrays]]:
+    def announced(self) -> Iterable[Outgoing]:
         """What goes to each peer."""
-        said = self._said
-        if said.x.size:
+        own = self._own_states
+        if own.x.size:
             for site in self._peers.values():
-                yield site, _entries(self.atom, said.x, said.state, said.value)
+                yield site, "announce", _entries(self._cfd, own.x, own.state, own.value)
 
-    def reply(self, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+    def reply(self, heard: Iterable[GroupStates]) -> Iterable[Outgoing]:
         """Take in all announcements; (site, kind, entries) of the answers."""
-        said = Said.join([self._said, *heard])
+        said = GroupStates.join([self._own_states, *heard])
         self._idle = not said.x.size
         if self._idle:
             return
-        numbers = Numbering()
-        at = numbers.assign(said.x.hi, said.x.lo, np.ones(said.x.size, dtype=np.bool_))
+        numbers = self._numbers = Numbering()
+        at = numbers.assign(said.x.hi, said.x.lo, all_true(said.x.size))
         size = len(numbers)
         state = (said.state & 3).astype(np.uint8)
         self._x = Ids(numbers.hi[:size].copy(), numbers.lo[:size].copy())
@@ -153,17 +111,17 @@ class Talk:
         self._one = _any(one, size) & ~self._two
         self._none = ~self._two & ~self._one
         mine = _any(at[said.who == self._fragment], size)
-        groups = self._classes.find(self._x)
+        groups = self._index.find(self._x)
         own, own_value = self._states(groups)
         has = own != NONE
         self._groups, self._mine, self._has = groups, mine, has
-        self.flags.set(groups[self._two & has], 1)
+        self._step.flag(groups[self._two & has], 1)
         other = self._one & ~mine & has & ((own == MANY) | ~own_value.equals(self._value))
-        self.flags.set(groups[other], 1)
+        self._step.flag(groups[other], 1)
         yield from self._conflicts(other, state)
         yield from self._leftovers(own, own_value)
 
-    def _conflicts(self, other: Mask, state: U8) -> Iterable[tuple[str, str, Arrays]]:
+    def _conflicts(self, other: Mask, state: U8) -> Iterable[Outgoing]:
         """Who announced a right side, and holds rows, hears that there is another one."""
         if not other.any():
             return
@@ -171,43 +129,42 @@ class Talk:
             told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
             found = told[other[told]]
             if found.size:
-                yield site, "conflict", signs(self.atom, self._x.take(found))
+                yield site, "conflict", group_ids(self._cfd, self._x.take(found))
 
-    def _leftovers(self, own: U8, value: Ids) -> Iterable[tuple[str, str, Arrays]]:
+    def _leftovers(self, own: U8, value: Ids) -> Iterable[Outgoing]:
         """Where all who announced have nothing left, the first of them hears what the others hold."""
         self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
-        holding = (self._all.state & 3 != NONE) | self._none[self._at]
-        np.minimum.at(self._first, self._at[holding], self._all.who[holding])
+        indexed = (self._all.state & 3 != NONE) | self._none[self._at]
+        np.minimum.at(self._first, self._at[indexed], self._all.who[indexed])
         asked = self._none & ~self._mine & self._has
         if not asked.any():
             return
         for fragment, site in self._peers.items():
             found = np.flatnonzero(asked & (self._first == fragment))
             if found.size:
-                yield site, "state", _entries(self.atom, self._x.take(found), own[found], value.take(found))
+                yield site, "state", _entries(self._cfd, self._x.take(found), own[found], value.take(found))
 
-    def verdict(self, conflicts: Ids, heard: Iterable[Said]) -> Iterable[tuple[str, str, Arrays]]:
+    def verdict(self, conflicts: Ids, heard: Sequence[GroupStates]) -> Iterable[Outgoing]:
         """Decide the groups announced here; tell those who cannot know that a group is clean again."""
         if self._idle:
             return
         met = self._find(conflicts)
         conflict = _any(met[met >= 0], self._x.size)
         own = self._one & self._mine & self._has
-        self.flags.set(self._groups[own & conflict], 1)
-        self.flags.set(self._groups[own & ~conflict], 0)
+        self._step.flag(self._groups[own & conflict], 1)
+        self._step.flag(self._groups[own & ~conflict], 0)
         was = _any(self._at[self._all.state & WAS_DIRTY != 0], self._x.size)
         clean = own & ~conflict & was & (self._first == self._fragment)
         for fragment, site in self._peers.items() if clean.any() else ():
             knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
             found = clean & ~knows
             if found.any():
-                yield site, "clean", signs(self.atom, self._x.take(found))
-        yield from self._settled(Said.join(heard))
+                yield site, "clean", group_ids(self._cfd, self._x.take(found))
+        if heard:
+            yield from self._settled(GroupStates.join(heard))
 
-    def _settled(self, states: Said) -> Iterable[tuple[str, str, Arrays]]:
+    def _settled(self, states: GroupStates) -> Iterable[Outgoing]:
         """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
-        if not states.x.size:
-            return
         at = self._find(states.x)
         many = _any(at[states.state & 3 == MANY], self._x.size)
         value = Ids.zeros(self._x.size)
@@ -217,17 +174,14 @@ class Talk:
         for fragment, site in self._peers.items():
             found = at[(states.who == fragment) & clean[at]]
             if found.size:
-                yield site, "clean", signs(self.atom, self._x.take(found))
+                yield site, "clean", group_ids(self._cfd, self._x.take(found))
 
     def finish(self, clean: Ids) -> None:
         """Take in what others called clean."""
-        groups = self._classes.find(clean)
-        self.flags.set(groups[groups >= 0], 0)
+        self._step.flag(self._index.find(clean), 0)
 
     def _find(self, x: Ids) -> I32:
-        numbers = Numbering()
-        numbers.assign(self._x.hi, self._x.lo, np.ones(self._x.size, dtype=np.bool_))
-        return numbers.find(x.hi, x.lo, np.ones(x.size, dtype=np.bool_))
+        return self._numbers.find(x.hi, x.lo, all_true(x.size))
 
 
 def _any(at: NDArray[np.integer], size: int) -> Mask:
@@ -236,18 +190,18 @@ def _any(at: NDArray[np.integer], size: int) -> Mask:
     return found
 
 
-def signs(atom: Atom, x: Ids) -> Arrays:
+def group_ids(cfd: int, x: Ids) -> MessageColumns:
     """Ids of groups on the wire."""
-    return {"atom": np.full(x.size, atom.number, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
+    return {"cfd": np.full(x.size, cfd, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
 
 
-def _entries(atom: Atom, x: Ids, state: U8, value: Ids) -> Arrays:
-    return signs(atom, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
+def _entries(cfd: int, x: Ids, state: U8, value: Ids) -> MessageColumns:
+    return group_ids(cfd, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
 
 
-def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Message]:
+def posted(mail: Mailbox, parts: Iterable[Outgoing]) -> list[SiteMessage]:
     """One message a target and kind, with the entries of all CFDs."""
-    by_target: dict[tuple[str, str], list[Arrays]] = {}
+    by_target: dict[tuple[str, str], list[MessageColumns]] = {}
     for site, kind, arrays in parts:
         by_target.setdefault((site, kind), []).append(arrays)
     return [
@@ -256,26 +210,33 @@ def posted(mail: Mailbox, parts: Iterable[tuple[str, str, Arrays]]) -> list[Mess
     ]
 
 
-def said_of(messages: Iterable[Message], fragments: Mapping[str, int]) -> dict[int, list[Said]]:
-    """States of groups by atom, out of messages; `fragments` says whose home each site is."""
-    found: dict[int, list[Said]] = {}
+def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, MessageColumns]]:
+    """What messages say of each CFD, with who says it."""
     for got in messages:
         arrays = got.arrays()
-        for atom in np.unique(arrays["atom"]):
-            some = arrays["atom"] == atom
-            x = Ids(arrays["hi"][some], arrays["lo"][some])
-            value = Ids(arrays["value_hi"][some], arrays["value_lo"][some])
-            who = np.full(x.size, fragments[got.source], dtype=np.int32)
-            found.setdefault(int(atom), []).append(Said(x, arrays["state"][some], value, who))
+        for cfd in np.unique(arrays["cfd"]):
+            some = arrays["cfd"] == cfd
+            yield got.source, int(cfd), {name: array[some] for name, array in arrays.items()}
+
+
+def ids_in(arrays: MessageColumns, of: str = "") -> Ids:
+    """Ids out of a message's columns: of groups, or of right sides (`of="value_"`)."""
+    return Ids(arrays[f"{of}hi"], arrays[f"{of}lo"])
+
+
+def states_of(messages: Iterable[SiteMessage], fragments: Mapping[str, int]) -> dict[int, list[GroupStates]]:
+    """States of groups by CFD, out of messages; `fragments` says whose home each site is."""
+    found: dict[int, list[GroupStates]] = {}
+    for source, cfd, arrays in by_cfd(messages):
+        who = np.full(arrays["state"].size, fragments[source], dtype=np.int32)
+        states = GroupStates(ids_in(arrays), arrays["state"], ids_in(arrays, "value_"), who)
+        found.setdefault(cfd, []).append(states)
     return found
 
 
-def signs_of(messages: Iterable[Message]) -> dict[int, Ids]:
-    """Ids of groups by atom, out of messages."""
+def group_ids_of(messages: Iterable[SiteMessage]) -> dict[int, Ids]:
+    """Ids of groups by CFD, out of messages."""
     found: dict[int, list[Ids]] = {}
-    for got in messages:
-        arrays = got.arrays()
-        for atom in np.unique(arrays["atom"]):
-            some = arrays["atom"] == atom
-            found.setdefault(int(atom), []).append(Ids(arrays["hi"][some], arrays["lo"][some]))
-    return {atom: Ids.concat(parts) for atom, parts in found.items()}
+    for _, cfd, arrays in by_cfd(messages):
+        found.setdefault(cfd, []).append(ids_in(arrays))
+    return {cfd: Ids.concat(parts) for cfd, parts in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.rules.condition import parse_condition
@@ -75,11 +75,8 @@ class Fragment:
         return tuple(site.name for site in self.sites if wanted <= set(site.columns or ()))
 
 
-Shape = Literal["vertical", "horizontal", "mixed"]
-
-
 @dataclass(frozen=True)
-class Layout:
+class FragmentLayout:
     """A relation's fragments; every site knows all of its columns, the key among them."""
 
     key: tuple[str, ...]
@@ -87,20 +84,12 @@ class Layout:
     fragments: tuple[Fragment, ...]
 
     @property
-    def shape(self) -> Shape:
-        """How the relation is split."""
-        split = any(len(fragment.sites) > 1 for fragment in self.fragments)
-        if len(self.fragments) == 1:
-            return "vertical"
-        return "mixed" if split else "horizontal"
-
-    @property
     def sites(self) -> tuple[Site, ...]:
         """All sites, fragment by fragment."""
         return tuple(site for fragment in self.fragments for site in fragment.sites)
 
 
-def layout_of(sites: Sequence[Site], key: Sequence[str]) -> Layout:
+def layout_of(sites: Sequence[Site], key: Sequence[str]) -> FragmentLayout:
     """Sites put together to fragments: those with the same filter hold columns of the same rows.
 
     Every fragment must hold every column of the relation.
@@ -135,4 +124,4 @@ def layout_of(sites: Sequence[Site], key: Sequence[str]) -> Layout:
                 hint="the sites with one filter must together hold every column",
             )
     fragments = tuple(Fragment(text or "all", group[0].condition, tuple(group)) for text, group in groups.items())
-    return Layout(tuple(key), everything, fragments)
+    return FragmentLayout(tuple(key), everything, fragments)

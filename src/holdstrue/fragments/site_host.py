@@ -1,40 +1,26 @@
-"""Where sites live: each behind a door that lets verbs and plain data through, nothing else.
+"""Where sites live: each is asked by verbs with plain data, nothing else passes.
 
-`Host` keeps all sites in one process. Other hosts may put each into a process or a cluster of its own: what
-passes the door are Arrow tables of the site's own columns, arrays, messages and names.
+`SiteHost` keeps all sites in one process. Other hosts may put each into a process or a cluster of its own: what
+passes are Arrow tables of the site's own columns, arrays, messages and names.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from holdstrue.fragments.channel import Channel, Message
-from holdstrue.fragments.site import SiteWork
-from holdstrue.fragments.whole import WholeWork
+import pyarrow as pa
+
+from holdstrue.fragments.channel import Channel, SiteMessage
+from holdstrue.fragments.fragment_layout import Site
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState
+from holdstrue.fragments.site_work import SiteWork
+from holdstrue.sources.read import read_table
 
 
-class Door:
-    """The one way to a site: lets it work on a batch, or check everything from scratch beside it."""
-
-    def __init__(self, work: SiteWork) -> None:
-        self._work = work
-        self._check: WholeWork | None = None
-
-    def ask(self, verb: str, *args: Any) -> Any:
-        """Let the site do something."""
-        if verb == "open_check":
-            self._check = WholeWork(args[0], self._work.current_rows)
-            self._check.begin("check")
-            return None
-        if verb == "close_check":
-            self._check = None
-            return None
-        return getattr(self._check or self._work, verb)(*args)
-
-
-class Host:
+class SiteHost:
     """Sites in this process, one after the other.
 
     `elapsed` is the processor time that the same work takes when all sites work at once: in every round that of
@@ -42,17 +28,17 @@ class Host:
     """
 
     def __init__(self, works: Mapping[str, SiteWork]) -> None:
-        self._doors = {name: Door(work) for name, work in works.items()}
+        self._works = dict(works)
         self.elapsed = 0.0
 
     @property
     def sites(self) -> tuple[str, ...]:
         """Names of the sites."""
-        return tuple(self._doors)
+        return tuple(self._works)
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
         """Let one site do something."""
-        return self._doors[site].ask(verb, *args)
+        return self._works[site].ask(verb, *args)
 
     def all(self, verb: str, *args: Any, sites: Iterable[str] | None = None) -> dict[str, Any]:
         """Let sites do the same thing, in one round."""
@@ -70,7 +56,7 @@ class Host:
 
     def round(self, channel: Channel, verb: str, *args: Any) -> None:
         """Let all sites send, and bring every message through the channel to its site."""
-        sent: list[Message] = []
+        sent: list[SiteMessage] = []
         for messages in self.all(verb, *args).values():
             sent += messages
         spent = dict.fromkeys(self.sites, 0.0)
@@ -85,3 +71,22 @@ class Host:
         """Let all sites go."""
         for site in self.sites:
             self.ask(site, "close")
+
+
+MakeHost = Callable[[Mapping[str, SiteSpec], Mapping[str, Site]], SiteHost]
+"""Makes a host for sites, given by name: what each knows of the relation, and where its rows and its state are."""
+
+
+def local_host(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
+    """All sites in this process."""
+    return SiteHost({name: open_site(spec, sites[name]) for name, spec in specs.items()})
+
+
+def open_site(spec: SiteSpec, site: Site) -> SiteWork:
+    """A site with its source and, where it has one, its state directory."""
+
+    def read() -> pa.Table:
+        return read_table(site.source, columns=spec.schema.names, schema=spec.schema, **site.read)
+
+    state = None if site.state is None else SiteState.at(site.state, spec)
+    return SiteWork(spec, None if site.source is None else read, state)

@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known
-from holdstrue.fragments.atoms import GUARD, Atom
-from holdstrue.fragments.channel import Arrays, Mailbox, Message
+from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids, column_ids
-from holdstrue.fragments.plan import Shipment
-from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
+from holdstrue.fragments.shipping_plan import Shipment
+from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Comparison, Condition, Op
@@ -27,7 +27,7 @@ from holdstrue.rules.text import condition_text
 from holdstrue.typing import I32, U8, Mask
 
 
-class Turn:
+class SiteBatch:
     """The entries of a batch at a site.
 
     Parameters
@@ -44,25 +44,25 @@ class Turn:
     """
 
     def __init__(
-        self, setup: Setup, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32, old_rows: pa.Table | None
+        self, spec: SiteSpec, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32, old_rows: pa.Table | None
     ) -> None:
-        self.setup = setup
-        self.batch = batch
+        self.spec = spec
+        self.name = batch
         self.ids = ids
         self.rows = rows
         self.now = now
         self.old = old
         self.size = now.size
-        self.mail = Mailbox(setup.name, batch)
+        self.mail = Mailbox(spec.name, batch)
         self._exists = now
         self._images = rows
         if old_rows is not None:
             # old images follow the new ones: entry i as it was has number size + i
-            images = [rows.select(setup.schema.names), old_rows.select(setup.schema.names)]
+            images = [rows.select(spec.schema.names), old_rows.select(spec.schema.names)]
             self._images = pa.concat_tables(images, promote_options="permissive")
             self._exists = np.concatenate((now, old >= 0))
         self._columns: dict[str, pa.Array] = {}
-        self._ids: dict[str, tuple[Ids, Mask]] = {}
+        self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
         self._got: dict[int, Ids] = {}
@@ -74,12 +74,12 @@ class Turn:
         """New images, and old ones where these are shipped."""
         return int(self._exists.size)
 
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> str:
         """Equal at all sites that have the same entries."""
         told = hashlib.blake2b(self.ids.hi.tobytes(), digest_size=16)
         for part in (self.ids.lo, self.now, self.old >= 0):
             told.update(part.tobytes())
-        return told.digest()
+        return told.hexdigest()
 
     # --- what the site itself knows -------------------------------------------------------------------
 
@@ -90,13 +90,11 @@ class Turn:
             self._columns[name] = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         return self._columns[name]
 
-    def attr_ids(self, attr: str) -> tuple[Ids, Mask]:
-        """Ids of one attribute, and which images have one; a part of a filter is the same in all that matter."""
-        if attr.startswith(GUARD):
-            return Ids.zeros(self.images), np.ones(self.images, dtype=np.bool_)
+    def _attr_ids(self, attr: str) -> Ids:
+        """Ids of one attribute; those of images without a value do not count."""
         if attr not in self._ids:
-            equal = self.setup.nulls_equal
-            self._ids[attr] = column_ids(self.column(attr), self.setup.domains[attr], attr, nulls_equal=equal)
+            equal = self.spec.nulls_equal
+            self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
         return self._ids[attr]
 
     def _holds(self, condition: Condition) -> Mask:
@@ -105,38 +103,38 @@ class Turn:
             self._guards[text] = holds(condition, self.column, self.images)
         return self._guards[text]
 
-    def match(self, atom: Atom) -> Mask:
+    def match(self, cfd: NormalCFD) -> Mask:
         """Which images may matter to a CFD, as far as is known here by now."""
-        if atom.number not in self._match:
+        if cfd.number not in self._match:
             found = self._exists.copy()
-            own = self.setup.held
-            for attr, guard in atom.guards.items():
+            own = self.spec.held
+            for attr, guard in cfd.guards.items():
                 if attr in own:
                     found &= self._holds(guard)
-            if atom.wanted is not None:
-                if atom.b in own:
-                    found &= self._holds(Comparison(atom.b, Op.NE, atom.wanted))
-            elif not self.setup.nulls_equal:
-                for attr in (*atom.x, atom.b):
+            if cfd.wanted is not None:
+                if cfd.b in own:
+                    found &= self._holds(Comparison(cfd.b, Op.NE, cfd.wanted))
+            elif not self.spec.nulls_equal:
+                for attr in (*cfd.x, cfd.b):
                     if attr in own and not attr.startswith(GUARD):
                         found &= known(self.column(attr))
-            self._match[atom.number] = found
-        return self._match[atom.number]
+            self._match[cfd.number] = found
+        return self._match[cfd.number]
 
     # --- shipments ----------------------------------------------------------------------------------
 
-    def ship(self, level: int) -> list[Message]:
+    def ship(self, level: int) -> list[SiteMessage]:
         """The site's shipments of one round; those of no row are not sent."""
         sent = []
-        for shipment in self.setup.shipments:
-            if shipment.source != self.setup.name or shipment.level != level:
+        for shipment in self.spec.shipments:
+            if shipment.source != self.spec.name or shipment.level != level:
                 continue
             self._take_in(level)
-            masks = np.stack([self.match(self.setup.atoms[a]) for a in shipment.atoms])
+            masks = np.stack([self.match(self.spec.cfds[a]) for a in shipment.cfds])
             rows = np.flatnonzero(masks.any(axis=0))
             if not rows.size:
                 continue
-            arrays: Arrays = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
+            arrays: MessageColumns = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
             if shipment.attrs:
                 ids = self.put_together(shipment.own, shipment.received).take(rows)
                 arrays |= {"hi": ids.hi, "lo": ids.lo}
@@ -146,28 +144,28 @@ class Turn:
 
     def _take_in(self, level: int) -> None:
         """Narrow down what matters by the shipments that came before a round."""
-        for shipment in self.setup.shipments:
-            if shipment.target == self.setup.name and shipment.level < level and shipment.number not in self._done:
+        for shipment in self.spec.shipments:
+            if shipment.target == self.spec.name and shipment.level < level and shipment.number not in self._done:
                 self._done.add(shipment.number)
                 self._take(shipment)
 
     def _take(self, shipment: Shipment) -> None:
         ids = Ids.zeros(self.images)
-        came = np.zeros((len(shipment.atoms), self.images), dtype=np.bool_)
+        came = np.zeros((len(shipment.cfds), self.images), dtype=np.bool_)
         for got in self.mail.of("ids", "rows"):
             if got.about == shipment.number:
                 arrays = got.arrays()
                 rows = arrays["row"]
                 if shipment.attrs:
                     ids.hi[rows], ids.lo[rows] = arrays["hi"], arrays["lo"]
-                came[:, rows] = _unflagged(arrays["flags"], len(shipment.atoms))
+                came[:, rows] = _unflagged(arrays["flags"], len(shipment.cfds))
         self._got[shipment.number] = ids
-        for atom, mask in zip(shipment.atoms, came, strict=True):
-            self._match[atom] = self.match(self.setup.atoms[atom]) & mask
+        for cfd, mask in zip(shipment.cfds, came, strict=True):
+            self._match[cfd] = self.match(self.spec.cfds[cfd]) & mask
 
     def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
         """The ids of a set, from the site's own columns and from shipments."""
-        parts = [self.attr_ids(attr)[0] for attr in own if not attr.startswith(GUARD)]
+        parts = [self._attr_ids(attr) for attr in own if not attr.startswith(GUARD)]
         parts += [self._got[number] for number in received]
         if not parts:
             return Ids.zeros(self.images)
@@ -177,15 +175,15 @@ class Turn:
             self._sums[key] = sum(parts[1:], start=parts[0])
         return self._sums[key]
 
-    def arrived(self, atom: Atom) -> tuple[Ids, Ids, Mask]:
+    def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:
         """At the home of a CFD, after all rounds: ids of left and right side, and which images match."""
-        self._take_in(self.setup.levels)
-        home = self.setup.home(atom)
-        match = self.match(atom)
-        if atom.is_constant:
+        self._take_in(self.spec.levels)
+        home = self.spec.home(cfd)
+        match = self.match(cfd)
+        if cfd.is_constant:
             return Ids.zeros(self.images), Ids.zeros(self.images), match
         x = self.put_together(home.x_own, home.x_received)
-        b = self.put_together((atom.b,) if home.b_own else (), home.b_received)
+        b = self.put_together((cfd.b,) if home.b_own else (), home.b_received)
         return x, b, match
 
 
@@ -196,10 +194,10 @@ def _flags(masks: Mask) -> U8:
     return np.packbits(masks.T, axis=1, bitorder="little")
 
 
-def _unflagged(flags: NDArray[np.generic], atoms: int) -> Mask:
+def _unflagged(flags: NDArray[np.generic], cfds: int) -> Mask:
     if not flags.shape[1]:
-        return np.ones((atoms, flags.shape[0]), dtype=np.bool_)
-    return np.unpackbits(flags.astype(np.uint8), axis=1, count=atoms, bitorder="little").T.astype(np.bool_)
+        return np.ones((cfds, flags.shape[0]), dtype=np.bool_)
+    return np.unpackbits(flags.astype(np.uint8), axis=1, count=cfds, bitorder="little").T.astype(np.bool_)
 
 
 def in_order(ids: Ids) -> I32:

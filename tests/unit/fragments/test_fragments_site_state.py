@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdstrue import Monitor
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site, durable
-from holdstrue.fragments.host import Host
-from holdstrue.fragments.relation import local_host, site_work
-from holdstrue.fragments.setup import Setup
+from holdstrue.fragments import Relation, Site
+from holdstrue.fragments.site_host import SiteHost, local_host, open_site
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.state import journal
 
 RULES = [
     {"name": "ab", "rule": "a -> b"},
@@ -51,7 +52,7 @@ def split(shape: str, folder: Path | None) -> list[Site]:
     return sites
 
 
-class Failing(Host):
+class Failing(SiteHost):
     """A site goes down when it is asked for something for the n-th time."""
 
     down: tuple[str, str] | None = None
@@ -63,8 +64,8 @@ class Failing(Host):
 
 
 def failing(hosts: list[Failing]) -> Any:
-    def make(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
-        hosts.append(Failing({name: site_work(setup, sites[name]) for name, setup in setups.items()}))
+    def make(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
+        hosts.append(Failing({name: open_site(spec, sites[name]) for name, spec in specs.items()}))
         return hosts[-1]
 
     return make
@@ -92,8 +93,8 @@ def test_what_is_opened_is_what_was_left(
 ) -> None:
     """With and without a checkpoint after every batch."""
     if every:
-        monkeypatch.setattr(durable, "CHECKPOINT_FROM", -1)
-        monkeypatch.setattr(durable, "CHECKPOINT_SHARE", 1 << 30)
+        monkeypatch.setattr(journal, "CHECKPOINT_FROM", -1)
+        monkeypatch.setattr(journal, "CHECKPOINT_SHARE", 1 << 30)
     with Relation(split(shape, tmp_path), RULES, key="id") as relation:
         assert not relation.loaded
         relation.load()
@@ -219,3 +220,14 @@ def test_filters_that_overlap_are_refused() -> None:
 def test_filters_on_unknown_columns_are_named() -> None:
     with pytest.raises(HoldstrueError, match="site 'h' speaks of a column 'nope'"):
         Relation([Site("h", where="nope = 1", source=ROWS)], RULES, key="id")
+
+
+def test_the_state_of_a_monitor_is_no_site(tmp_path: Path) -> None:
+    with Monitor.create(tmp_path / "a", ["key(id)"], key="id"):
+        pass
+    with pytest.raises(StateError, match="is the state of a monitor, not of a site"):
+        Relation(split("vertical", tmp_path), RULES, key="id")
+    with Relation(split("horizontal", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    with pytest.raises(StateError, match="is the state of a site, not of a monitor"):
+        Monitor.open(tmp_path / "h0")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.fragments.channel import Tally, Traffic, total
+from holdstrue.fragments.channel import Traffic, TrafficByPair, total
+from holdstrue.rules.model import Rule
 
-Keys = Mapping[str, pa.Table]
+KeysByRule = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
-class Delta:
+class RelationDelta:
     """By rule the keys of rows that began (`added`) and ceased (`removed`) to violate it.
 
     A row is marked with every rule that it violates; a row that violates a rule before and after the batch is
@@ -22,13 +23,15 @@ class Delta:
     """
 
     batch: str
-    added: Keys = field(default_factory=dict)
-    removed: Keys = field(default_factory=dict)
-    shipped: Tally = field(default_factory=dict)
+    added: KeysByRule = field(default_factory=dict)
+    removed: KeysByRule = field(default_factory=dict)
+    shipped: TrafficByPair = field(default_factory=dict)
     repeated: bool = False
     """Whether the batch had been applied before, so that nothing was done."""
     elapsed: float = 0.0
     """Seconds of processor time when all sites work at once."""
+    violations: Mapping[str, int] | None = None
+    """By rule how many rows violate it after the batch, where that was asked for."""
 
     @property
     def traffic(self) -> Traffic:
@@ -51,6 +54,7 @@ class Delta:
             "added": {rule: key_values(table) for rule, table in self.added.items()},
             "removed": {rule: key_values(table) for rule, table in self.removed.items()},
             "shipments": shipment_rows(self.shipped),
+            **({} if self.violations is None else {"violations": dict(self.violations)}),
         }
 
 
@@ -61,7 +65,12 @@ def key_values(table: pa.Table) -> list[Any]:
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def shipment_rows(tally: Tally) -> list[dict[str, Any]]:
+def counted(rules: Iterable[Rule], violating: KeysByRule) -> dict[str, int]:
+    """By rule how many rows violate it, rules without violations included."""
+    return {rule.name: violating[rule.name].num_rows if rule.name in violating else 0 for rule in rules}
+
+
+def shipment_rows(tally: TrafficByPair) -> list[dict[str, Any]]:
     """The shipment table: one row for each (source, target)."""
     return [
         {"source": source, "target": target, "messages": t.messages, "ids": t.ids, "bytes": t.bytes}

@@ -1,6 +1,6 @@
 """A plan in the making: attribute sets as bits, shipments found by need, counted as they come (N_eqid).
 
-`Ground` is what cannot be changed: which site holds what, and what each CFD needs. A `Draft` grows: `obtain`
+`PlanningProblem` is what cannot be changed: which site holds what, what each CFD needs. A `HevPlan` grows: `obtain`
 makes an attribute set available at a site at the least number of new shipments that one greedy look finds.
 """
 
@@ -14,7 +14,9 @@ Attrs = int
 """A set of attributes, one bit each."""
 Ship = tuple[Attrs, int, int]
 """Attribute set, source, target."""
-Helper = tuple[Attrs, int]
+Made = tuple[Attrs, tuple[Ship, ...]]
+"""How a set is put together at a site: which attributes are its own, and the shipments of the others."""
+Hev = tuple[Attrs, int]
 """A non-base HEV: an attribute set that is put together at a site for others to use."""
 
 
@@ -27,7 +29,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Ground:
+class PlanningProblem:
     """Sites and needs of one fragment, as bits."""
 
     attrs: tuple[str, ...]
@@ -36,17 +38,17 @@ class Ground:
     needs: tuple[Need, ...]
 
     @staticmethod
-    def of(sites: Mapping[str, Iterable[str]], needs: Sequence[tuple[Iterable[str], str]]) -> Ground:
+    def of(sites: Mapping[str, Iterable[str]], needs: Sequence[tuple[Iterable[str], str]]) -> PlanningProblem:
         """From names.
 
-        >>> Ground.of({"S1": "A", "S2": "B"}, [("A", "B")]).needs
+        >>> PlanningProblem.of({"S1": "A", "S2": "B"}, [("A", "B")]).needs
         (Need(x=1, b=2),)
         """
         attrs = tuple(dict.fromkeys(name for x, b in needs for name in (*x, b)))
         bit = {name: 1 << i for i, name in enumerate(attrs)}
         holds = tuple(sum(bit.get(name, 0) for name in set(own)) for own in sites.values())
         found = tuple(Need(sum(bit[name] for name in set(x)), bit[b]) for x, b in needs)
-        return Ground(attrs, tuple(sites), holds, found)
+        return PlanningProblem(attrs, tuple(sites), holds, found)
 
     def names(self, attrs: Attrs) -> tuple[str, ...]:
         """The attributes of a set."""
@@ -60,15 +62,22 @@ class Ground:
 
 
 @dataclass
-class Draft:
-    """Shipments so far, each with how its ids are put together at the source."""
+class HevPlan:
+    """Shipments so far, each with how its ids are put together at the source.
 
-    ground: Ground
-    helpers: frozenset[Helper] = frozenset()
-    shipped: dict[Ship, tuple[Attrs, tuple[Ship, ...]]] = field(default_factory=dict)
-    homes: dict[int, tuple[int, tuple[Attrs, tuple[Ship, ...]], tuple[Attrs, tuple[Ship, ...]]]] = field(
-        default_factory=dict
-    )
+    Examples
+    --------
+    >>> problem = PlanningProblem.of({"S1": "AB", "S2": "C", "S3": "D"}, [("ABC", "D"), ("AB", "D")])
+    >>> plan = plan_with(problem, homes=[2, 2])  # both indexes where D is: A, B and C are shipped there, once
+    >>> plan.cost, plan_with(problem, [2, 2], frozenset({(0b0011, 0)})).cost  # or the id of (A, B), and C
+    (3, 2)
+    """
+
+    problem: PlanningProblem
+    hevs: frozenset[Hev] = frozenset()
+    shipped: dict[Ship, Made] = field(default_factory=dict)
+    homes: dict[int, tuple[int, Made, Made]] = field(default_factory=dict)
+    """By need its site, and how left and right side are put together there."""
 
     @property
     def cost(self) -> int:
@@ -77,22 +86,19 @@ class Draft:
 
     def settle(self, need: int, site: int) -> None:
         """Give a CFD its home and ship there what it needs."""
-        wanted = self.ground.needs[need]
+        wanted = self.problem.needs[need]
         self.homes[need] = (site, self.obtain(wanted.x, site), self.obtain(wanted.b, site))
 
-    def obtain(self, wanted: Attrs, site: int) -> tuple[Attrs, tuple[Ship, ...]]:
-        """Make a set available at a site; returns which attributes are its own and which shipments it takes.
-
-        Parts are disjoint, so that ids add up.
-        """
+    def obtain(self, wanted: Attrs, site: int) -> Made:
+        """Make a set available at a site. Parts are disjoint, so that ids add up."""
         parts: list[Ship] = []
-        own = self.ground.holds[site]
+        own = self.problem.holds[site]
         rest = wanted
         while rest & ~own:
             ship = self._came(rest, rest & ~own, site)
             if ship is None:
                 ship = self._best(rest & ~own, site)
-                self._add(ship)
+                self.ship(ship)
             parts.append(ship)
             rest &= ~ship[0]
         return rest, tuple(parts)
@@ -105,35 +111,35 @@ class Draft:
     def _best(self, missing: Attrs, site: int) -> Ship:
         """The shipment that covers most for what it costs."""
         choices: list[tuple[float, int, Ship]] = []
-        for attrs, place in self.helpers:
+        for attrs, place in self.hevs:
             if attrs & ~missing or place == site:
                 continue
             ship = (attrs, place, site)
             cost = 1 + self._extra(attrs, place)
             choices.append((cost / attrs.bit_count(), attrs.bit_count(), ship))
-        for bit, holders in self.ground.holders.items():
+        for bit, holders in self.problem.holders.items():
             if bit & missing:
                 choices += [(1.0, 1, (bit, holder, site)) for holder in holders]
         return min(choices)[2]
 
     def _extra(self, attrs: Attrs, place: int) -> int:
-        trial = Draft(self.ground, self._smaller(attrs), dict(self.shipped))
+        trial = HevPlan(self.problem, self._smaller(attrs), dict(self.shipped))
         trial.obtain(attrs, place)
         return trial.cost - self.cost
 
-    def _smaller(self, attrs: Attrs) -> frozenset[Helper]:
-        return frozenset(h for h in self.helpers if h[0] & ~attrs == 0 and h[0] != attrs)
+    def _smaller(self, attrs: Attrs) -> frozenset[Hev]:
+        return frozenset(h for h in self.hevs if h[0] & ~attrs == 0 and h[0] != attrs)
 
-    def _add(self, ship: Ship) -> None:
+    def ship(self, ship: Ship) -> None:
+        """Add a shipment, and those that its ids are put together from."""
         attrs, source, _ = ship
-        inner = Draft(self.ground, self._smaller(attrs), self.shipped)
-        made = inner.obtain(attrs, source)
-        self.shipped[ship] = made
+        if ship not in self.shipped:
+            self.shipped[ship] = HevPlan(self.problem, self._smaller(attrs), self.shipped).obtain(attrs, source)
 
 
-def drafted(ground: Ground, homes: Sequence[int], helpers: frozenset[Helper] = frozenset()) -> Draft:
-    """The shipments that given homes and helpers lead to."""
-    draft = Draft(ground, helpers)
+def plan_with(problem: PlanningProblem, homes: Sequence[int], hevs: frozenset[Hev] = frozenset()) -> HevPlan:
+    """The shipments that given homes and HEVs lead to."""
+    plan = HevPlan(problem, hevs)
     for need, site in enumerate(homes):
-        draft.settle(need, site)
-    return draft
+        plan.settle(need, site)
+    return plan

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from holdstrue.errors import HoldstrueError, brief
-from holdstrue.fragments.model import Site
-from holdstrue.fragments.optimise import BEAM
+from holdstrue.fragments.fragment_layout import Site
+from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import HOWS, How
 from holdstrue.fragments.relation import Relation
 from holdstrue.location import local_path, nearby_hint

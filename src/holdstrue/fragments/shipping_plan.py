@@ -6,18 +6,19 @@ counts once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from holdstrue.fragments.atoms import GUARD
+from holdstrue.fragments.normal_cfds import GUARD
 
 
 @dataclass(frozen=True)
 class Shipment:
     """Ids of `attrs` from one site to another, put together from own columns and from what came before.
 
-    `level` is the round in which it goes; `atoms` are the CFDs that need it. A shipment without attributes
+    `level` is the round in which it goes; `cfds` are the CFDs that need it. A shipment without attributes
     is of row numbers only: of rows that may still violate a constant CFD.
     """
 
@@ -28,7 +29,7 @@ class Shipment:
     level: int
     own: tuple[str, ...]
     received: tuple[int, ...]
-    atoms: tuple[int, ...]
+    cfds: tuple[int, ...]
 
     @property
     def what(self) -> str:
@@ -38,9 +39,9 @@ class Shipment:
 
 @dataclass(frozen=True)
 class Home:
-    """Where an atom's index lives, and how its left and right side are put together there."""
+    """Where a CFD's index lives, and how its left and right side are put together there."""
 
-    atom: int
+    cfd: int
     site: str
     x_own: tuple[str, ...] = ()
     x_received: tuple[int, ...] = ()
@@ -56,6 +57,8 @@ class FragmentPlan:
     homes: tuple[Home, ...]
     shipments: tuple[Shipment, ...]
     how: str = "optVer"
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """By site what it holds."""
 
     @property
     def ids(self) -> int:
@@ -67,75 +70,67 @@ class FragmentPlan:
         """Rounds of shipments."""
         return max((shipment.level + 1 for shipment in self.shipments), default=0)
 
-    def home(self, atom: int) -> Home:
-        """The home of an atom."""
-        return self.homes[atom]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {
-            "fragment": self.fragment,
-            "how": self.how,
-            "homes": [
-                [h.atom, h.site, [*h.x_own], [*h.x_received], h.b_own, [*h.b_received]] for h in self.homes
-            ],
-            "shipments": [
-                [s.number, [*s.attrs], s.source, s.target, s.level, [*s.own], [*s.received], [*s.atoms]]
-                for s in self.shipments
-            ],
-        }  # fmt: skip
-
-    @staticmethod
-    def of(data: dict[str, Any]) -> FragmentPlan:
-        """From plain JSON data."""
-        homes = (Home(a, site, tuple(xo), tuple(xr), bo, tuple(br)) for a, site, xo, xr, bo, br in data["homes"])
-        shipments = (
-            Shipment(n, tuple(attrs), source, target, level, tuple(own), tuple(got), tuple(atoms))
-            for n, attrs, source, target, level, own, got, atoms in data["shipments"]
-        )
-        return FragmentPlan(data["fragment"], tuple(homes), tuple(shipments), data["how"])
+    def home(self, cfd: int) -> Home:
+        """The home of a CFD."""
+        return self.homes[cfd]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The plan of a relation: one for each fragment, and for each atom the fragments that must agree on it."""
+class ShippingPlan:
+    """The plan of a relation: one for each fragment, and for each CFD the fragments that must agree on it."""
 
     fragments: tuple[FragmentPlan, ...]
     participants: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]
-    """By atom: the CFD as text."""
+    """By CFD: its text."""
     rules: tuple[int, ...]
-    """By atom: the number of its rule."""
+    """By CFD: the number of its rule."""
 
     @property
     def ids(self) -> int:
         """Ids shipped inside fragments for one changed row, at most."""
         return max(part.ids for part in self.fragments)
 
-    def peers(self, fragment: int, atom: int) -> tuple[tuple[int, str], ...]:
-        """The homes of an atom in the other fragments that take part."""
-        if fragment not in self.participants[atom]:
+    @cached_property
+    def fragment_of(self) -> dict[str, int]:
+        """By site with an index the number of its fragment."""
+        return {home.site: i for i, part in enumerate(self.fragments) for home in part.homes}
+
+    def peers(self, fragment: int, cfd: int) -> tuple[tuple[int, str], ...]:
+        """The homes of a CFD in the other fragments that take part."""
+        if fragment not in self.participants[cfd]:
             return ()
-        return tuple((i, self.fragments[i].home(atom).site) for i in self.participants[atom] if i != fragment)
+        return tuple((i, self.fragments[i].home(cfd).site) for i in self.participants[cfd] if i != fragment)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {
-            "fragments": [part.to_dict() for part in self.fragments],
-            "participants": [[*some] for some in self.participants],
-            "names": [*self.names],
-            "rules": [*self.rules],
-        }
+        """As plain JSON data, CFDs by their texts."""
+        return {"ids": self.ids, "fragments": [self._fragment_dict(number) for number in range(len(self.fragments))]}
 
-    @staticmethod
-    def of(data: dict[str, Any]) -> Plan:
-        """From plain JSON data."""
-        return Plan(
-            tuple(FragmentPlan.of(part) for part in data["fragments"]),
-            tuple(tuple(some) for some in data["participants"]),
-            tuple(data["names"]),
-            tuple(data["rules"]),
-        )
+    def _fragment_dict(self, number: int) -> dict[str, Any]:
+        part = self.fragments[number]
+        return {
+            "fragment": part.fragment,
+            "how": part.how,
+            "ids": part.ids,
+            "indexes": [
+                {
+                    "cfd": self.names[home.cfd],
+                    "site": home.site,
+                    "agrees_with": [site for _, site in self.peers(number, home.cfd)],
+                }
+                for home in part.homes
+            ],
+            "shipments": [
+                {
+                    "source": s.source,
+                    "target": s.target,
+                    "attributes": [*s.attrs],
+                    "round": s.level + 1,
+                    "cfds": [self.names[cfd] for cfd in s.cfds],
+                }
+                for s in part.shipments
+            ],
+        }
 
     def lines(self) -> Iterable[str]:
         """What goes where, a line each."""
@@ -143,9 +138,9 @@ class Plan:
             yield f"fragment {part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row ({part.how})"
             by_site: dict[str, list[str]] = {}
             for home in part.homes:
-                others = len(self.peers(number, home.atom))
+                others = len(self.peers(number, home.cfd))
                 shared = f" (agrees with {others} other fragments)" if others else ""
-                by_site.setdefault(home.site, []).append(self.names[home.atom] + shared)
+                by_site.setdefault(home.site, []).append(self.names[home.cfd] + shared)
             for site, names in by_site.items():
                 yield from (f"  at {site}: index of {name}" for name in names)
             for shipment in part.shipments:
@@ -160,6 +155,6 @@ def _what(shipment: Shipment) -> str:
 
 
 def _some(shipment: Shipment, names: tuple[str, ...], most: int = 3) -> str:
-    shown = "; ".join(names[atom] for atom in shipment.atoms[:most])
-    more = len(shipment.atoms) - most
+    shown = "; ".join(names[cfd] for cfd in shipment.cfds[:most])
+    more = len(shipment.cfds) - most
     return shown if more <= 0 else f"{shown}; and {more} more"

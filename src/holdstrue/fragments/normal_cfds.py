@@ -1,6 +1,6 @@
 """CFDs in the form that fragments check: one right-hand column, one pattern, the filter cut at its `and`s.
 
-A rule is the union of its atoms: a row violates the rule when it violates one of them (paper 000, Section 2.1).
+A rule is the union of such CFDs: a row violates the rule when it violates one of them (paper 000, Section 2.1).
 """
 
 from __future__ import annotations
@@ -9,34 +9,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
-from holdstrue.fragments.model import Layout
+from holdstrue.fragments.fragment_layout import FragmentLayout
+from holdstrue.plan.bind import condition_columns, own_columns
 from holdstrue.plan.compile import given_columns
-from holdstrue.rules.model import (
-    CFD,
-    FD,
-    All,
-    Any,
-    Comparison,
-    Condition,
-    Constant,
-    IsNull,
-    Not,
-    Op,
-    Pattern,
-    Rule,
-    RuleSet,
-)
+from holdstrue.rules.model import CFD, FD, All, Comparison, Condition, Constant, Op, Pattern, Rule, RuleSet
 from holdstrue.rules.text import condition_text
 
 GUARD = "?"
 """Starts the name of a part of a filter where it stands among the columns of a left side."""
 
-MOST_ATOMS = 1 << 16
-"""Atoms are 16-bit numbers on the wire."""
+MOST_CFDS = 1 << 16
+"""CFDs are 16-bit numbers on the wire."""
 
 
 @dataclass(frozen=True)
-class Atom:
+class NormalCFD:
     """A CFD (X -> B, pattern).
 
     `x` holds the left-hand columns and, by their text after `GUARD`, the parts of the rule's filter: a part
@@ -67,9 +54,9 @@ class Atom:
         return tuple(self.guards.values())
 
 
-def atoms_of(rules: RuleSet, layout: Layout) -> tuple[Atom, ...]:
-    """The atoms of FDs and CFDs; other rules are refused."""
-    atoms: list[Atom] = []
+def normal_cfds(rules: RuleSet, layout: FragmentLayout) -> tuple[NormalCFD, ...]:
+    """FDs and CFDs in normal form; other rules are refused."""
+    cfds: list[NormalCFD] = []
     for number, rule in enumerate(rules):
         filtered = _parts(rule.where)
         for lhs, pattern, b, wanted in _cells(rule):
@@ -80,11 +67,11 @@ def atoms_of(rules: RuleSet, layout: Layout) -> tuple[Atom, ...]:
             demanded = () if wanted is None or rules.nulls == "equal" else given_columns(lhs, pattern)
             parts = tuple((GUARD + condition_text(part), part) for part in (*filtered, *demanded))
             named = tuple(name for name, _ in parts)
-            atoms.append(Atom(len(atoms), number, (*x, *named), b, constants, wanted, parts))
+            cfds.append(NormalCFD(len(cfds), number, (*x, *named), b, constants, wanted, parts))
         _require_columns(rule, layout)
-    if len(atoms) > MOST_ATOMS:
-        raise RuleError(f"the rules hold {len(atoms)} CFDs of one right-hand column", hint=f"at most {MOST_ATOMS}")
-    return tuple(atoms)
+    if len(cfds) > MOST_CFDS:
+        raise RuleError(f"the rules hold {len(cfds)} CFDs of one right-hand column", hint=f"at most {MOST_CFDS}")
+    return tuple(cfds)
 
 
 def _cells(rule: Rule) -> Iterator[tuple[tuple[str, ...], Pattern, str, Constant | None]]:
@@ -111,10 +98,8 @@ def _parts(where: Condition | None) -> tuple[Condition, ...]:
     return (where,)
 
 
-def _require_columns(rule: Rule, layout: Layout) -> None:
-    body = rule.body
-    names = (*body.lhs, *body.rhs) if isinstance(body, FD | CFD) else ()
-    for name in (*names, *(c for part in _parts(rule.where) for c in condition_columns(part))):
+def _require_columns(rule: Rule, layout: FragmentLayout) -> None:
+    for name in own_columns(rule):
         if name not in layout.columns:
             raise RuleError(
                 f"rule {rule.name!r} reads column {name!r}, which no site holds",
@@ -129,24 +114,16 @@ def _require_columns(rule: Rule, layout: Layout) -> None:
                 )
 
 
-def condition_columns(condition: Condition) -> tuple[str, ...]:
-    """The columns a condition reads."""
-    match condition:
-        case Comparison(column, _, str(other)):
-            return (column, other)
-        case Comparison(column, _, _) | IsNull(column):
-            return (column,)
-        case Not(operand):
-            return condition_columns(operand)
-        case All(operands) | Any(operands):
-            return tuple(dict.fromkeys(column for operand in operands for column in condition_columns(operand)))
-    raise TypeError(f"not a condition: {condition!r}")
+def answerable(columns: Iterable[str], cfds: Iterable[NormalCFD]) -> set[str]:
+    """Columns, and the parts of filters that who holds them can answer."""
+    own = set(columns)
+    return own | {name for cfd in cfds for name, part in cfd.parts if own.issuperset(condition_columns(part))}
 
 
-def needed(atoms: Iterable[Atom]) -> set[str]:
-    """The columns that some atoms read."""
+def needed(cfds: Iterable[NormalCFD]) -> set[str]:
+    """The columns that some CFDs read."""
     found: set[str] = set()
-    for atom in atoms:
-        found |= {atom.b, *(c for c in atom.x if not c.startswith(GUARD))}
-        found |= {column for condition in atom.conditions for column in condition_columns(condition)}
+    for cfd in cfds:
+        found |= {cfd.b, *(c for c in cfd.x if not c.startswith(GUARD))}
+        found |= {column for condition in cfd.conditions for column in condition_columns(condition)}
     return found

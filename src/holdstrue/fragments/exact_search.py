@@ -8,34 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdstrue.fragments.draft import Attrs, Draft, Ground, Ship
+from holdstrue.fragments.hev_plan import Attrs, HevPlan, Made, PlanningProblem, Ship
 
 MOST_NEEDS = 6
 MOST_STEPS = 60_000
 """Steps before the search gives up: half a second. Example 7 takes 46,000 from the plan without sharing."""
 
-Made = tuple[Attrs, tuple[Ship, ...]]
 Shipped = dict[Ship, Made]
 
 
-def exact_plan(ground: Ground, known: Draft) -> Draft | None:
+def exact_plan(problem: PlanningProblem, known: HevPlan) -> HevPlan | None:
     """The best plan of all, or None when the search is too large; `known` is a plan to beat.
 
     Complexity: exponential in the rule set, at most `MOST_STEPS`.
     """
-    if len(ground.needs) > MOST_NEEDS:
+    if len(problem.needs) > MOST_NEEDS:
         return None
-    search = _Search(ground, known)
+    search = _Search(problem, known)
     return search.best if search.run() else None
 
 
 class _Search:
-    def __init__(self, ground: Ground, known: Draft) -> None:
-        self._ground = ground
+    def __init__(self, problem: PlanningProblem, known: HevPlan) -> None:
+        self._problem = problem
         self.best = known
         self._steps = 0
         self._seen: set[tuple[int, frozenset[Ship]]] = set()
-        self._order = sorted(range(len(ground.needs)), key=lambda n: -ground.needs[n].x.bit_count())
+        self._order = sorted(range(len(problem.needs)), key=lambda n: -problem.needs[n].x.bit_count())
 
     def run(self) -> bool:
         self._place(0, {}, {})
@@ -45,36 +44,33 @@ class _Search:
         if self._steps > MOST_STEPS or len(shipped) >= self.best.cost:
             return
         if at == len(self._order):
-            self.best = Draft(self._ground, frozenset(), dict(shipped), dict(homes))
+            self.best = HevPlan(self._problem, frozenset(), dict(shipped), dict(homes))
             return
         state = (at, frozenset(shipped))
         if state in self._seen:
             return
         self._seen.add(state)
         number = self._order[at]
-        need = self._ground.needs[number]
+        need = self._problem.needs[number]
         for site in self._sites(need.x | need.b, shipped):
-            for with_x, x in self._ways(need.x, site, shipped):
-                for with_b, b in self._ways(need.b, site, with_x):
+            for with_x, x in self._cover(need.x, site, shipped, ()):
+                for with_b, b in self._cover(need.b, site, with_x, ()):
                     self._place(at + 1, with_b, {**homes, number: (site, x, b)})
 
     def _sites(self, wanted: Attrs, shipped: Shipped) -> list[int]:
         told = {target for attrs, _, target in shipped if attrs & wanted}
-        held = [(own & wanted).bit_count() for own in self._ground.holds]
+        held = [(own & wanted).bit_count() for own in self._problem.holds]
         sites = [s for s, count in enumerate(held) if count or s in told]
         return sorted(sites, key=lambda s: -held[s])
-
-    def _ways(self, wanted: Attrs, site: int, shipped: Shipped) -> Iterator[tuple[Shipped, Made]]:
-        """Every way to make a set available at a site, with the shipments it adds."""
-        yield from self._cover(wanted, site, shipped, ())
 
     def _cover(
         self, rest: Attrs, site: int, shipped: Shipped, parts: tuple[Ship, ...]
     ) -> Iterator[tuple[Shipped, Made]]:
+        """Every way to make the rest of a set available at a site, with the shipments it adds."""
         self._steps += 1
         if self._steps > MOST_STEPS:
             return
-        missing = rest & ~self._ground.holds[site]
+        missing = rest & ~self._problem.holds[site]
         if not missing:
             yield shipped, (rest, parts)
             return
@@ -84,7 +80,7 @@ class _Search:
         if len(shipped) + 1 >= self.best.cost:
             return
         for attrs in _subsets(missing, first):
-            for source in self._sources(attrs, shipped):
+            for source in self._sources(attrs):
                 ship = (attrs, source, site)
                 if source == site or ship in shipped:
                     continue
@@ -92,10 +88,10 @@ class _Search:
                     if len(grown) + 1 < self.best.cost and ship not in grown:
                         yield from self._cover(rest & ~attrs, site, {**grown, ship: made}, (*parts, ship))
 
-    def _sources(self, attrs: Attrs, shipped: Shipped) -> list[int]:
+    def _sources(self, attrs: Attrs) -> list[int]:
         if attrs.bit_count() == 1:
-            return list(self._ground.holders[attrs])
-        return [s for s, own in enumerate(self._ground.holds) if own & attrs]
+            return list(self._problem.holders[attrs])
+        return [s for s, own in enumerate(self._problem.holds) if own & attrs]
 
 
 def _subsets(attrs: Attrs, having: Attrs) -> Iterator[Attrs]:
