@@ -54,9 +54,11 @@ ANSWERS: Mapping[str, Writers] = {
     "Explanation": Writers("answer_text.explanation_text"),
     "RulesReview": Writers("ruleset_text.review_text"),
     "Discovery": Writers(
-        "discovery_text.discovery_text", data="discovery_text.discovery_data", drawing="relationships.drawing"
+        "discovery_text.discovery_text", data="discovery_text.discovery_data", drawing="relationships.discovery_svg"
     ),
     "RuleChanges": Writers("discovery_text.rule_changes_text"),
+    "ShippingPlan": Writers("fragments_text.plan_text", drawing="plan_svg.plan_svg"),
+    "RelationDelta": Writers("fragments_text.relation_delta_text"),
 }
 
 
@@ -71,8 +73,9 @@ def _json(answer: Any, style: Style) -> Iterator[str]:
     yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"
 
 
-def _svg(answer: Any, style: Style) -> Iterator[str]:
-    yield from _function(_writers(answer).drawing or "")(answer, style)
+def _svg(answer: Any, _: Style) -> Iterator[str]:
+    drawn: str = _function(_writers(answer).drawing or "")(answer)
+    yield drawn.rstrip("\n") + "\n"
 
 
 def _list(written: str) -> Write:

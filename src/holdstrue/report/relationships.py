@@ -7,13 +7,12 @@ one is dashed and says which share of rows it serves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from holdstrue.report.typeset import Style
 from holdstrue.rules.model import Inclusion
 
 if TYPE_CHECKING:
@@ -140,11 +139,6 @@ def foreign_keys_svg(columns: Mapping[str, Sequence[str]], ranked: Iterable[Fore
 
 MOST_MISSING = 1 << 31
 """Values that a partial reference in a drawing may lack: its share is written beside it."""
-
-
-def drawing(found: Discovery, _: Style) -> Iterator[str]:
-    """The tables of a discovery and what refers to what, as one SVG document."""
-    yield discovery_svg(found) + "\n"
 
 
 def discovery_svg(found: Discovery, least: float = 0.2) -> str:
