@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.by_rule import changed_keys, listed_by_cfd
@@ -43,7 +43,7 @@ LOAD = "load"
 """The batch id of the first load."""
 
 
-class Relation:
+class Relation(Closing):
     """CFDs over a relation whose fragments live at different sites.
 
     Parameters
@@ -141,14 +141,6 @@ class Relation:
             tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
             self._seed,
         )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let all sites go."""

@@ -21,11 +21,11 @@ import base64
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.errors import StateError
 from holdstrue.state.store import RunFile, Store
 
@@ -101,7 +101,7 @@ class Written:
     """Whether files of earlier versions are no longer needed."""
 
 
-class Journal:
+class Journal(Closing):
     """Reads and writes the directory of one state; writers hold its lock."""
 
     def __init__(
@@ -150,14 +150,6 @@ class Journal:
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.closing import Closing
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.location import local_path
@@ -85,7 +85,7 @@ class Joint:
         _sync(self._path)
 
 
-class Store:
+class Store(Closing):
     """Files and manifests of one state directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -93,14 +93,6 @@ class Store:
         self._lock: int | None = None
         self._verifying: list[Future[None]] = []
         self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- writers -------------------------------------------------------------------------------
 
