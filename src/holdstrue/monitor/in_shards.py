@@ -28,7 +28,7 @@ from holdstrue.shards.runner import Frame, Runner, Sizing
 from holdstrue.shards.scatter import PATH, Scatter, types_in
 from holdstrue.shards.status import explain_layout, layout_of, sharding, told_apart
 from holdstrue.shards.tables import new_fields
-from holdstrue.sources.feeds.reading import FEEDS
+from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
 from holdstrue.state.store import RunFile

@@ -206,6 +206,12 @@ class Monitor(Closing):
             return kept.facts.rules
 
     @property
+    def facts(self) -> Facts:
+        """What the monitor says of itself: rules, keys, types of the tables, rows and batches."""
+        with self._kept(read_only=True) as kept:
+            return kept.facts
+
+    @property
     def batches(self) -> int:
         """How many batches were applied."""
         with self._kept(read_only=True) as kept:

@@ -14,15 +14,11 @@ from holdstrue.detect.ordering import SAMPLE
 from holdstrue.errors import ChangeError
 from holdstrue.shards.scatter import PATH, open_file
 from holdstrue.shards.tables import plain_field, typed
+from holdstrue.sources.feeds.batches import not_for_units, read_changes, recognise
+from holdstrue.sources.feeds.changelog import log_columns
 from holdstrue.sources.feeds.debezium import debezium_table
 from holdstrue.sources.feeds.ops import find_op_column
-from holdstrue.sources.feeds.reading import not_for_units, read_changes, recognise
 from holdstrue.sources.feeds.target import Target
-
-_ABOUT_CHANGES = {
-    "delta": ("_change_type", "_commit_version", "_commit_timestamp"),
-    "iceberg": ("_change_type", "_change_ordinal", "_commit_snapshot_id"),
-}
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Feed:
         """What is read of the data frame for these columns of the table."""
         if self.kind in ("debezium", "files"):
             return list(self.names)
-        about = (*_ABOUT_CHANGES.get(self.kind, ()), *((self.op_column,) if self.op_column else ()))
+        about = (*log_columns(self.kind), *((self.op_column,) if self.op_column else ()))
         return [name for name in self.names if name in needed or name in about]
 
 
@@ -81,7 +77,7 @@ def feed_of(
         return Feed(feed, seen if seen is not None else _first_types(table, target), names)
     if target.units:
         raise not_for_units(feed)
-    about = {*_ABOUT_CHANGES.get(feed, ()), op_column}
+    about = {*log_columns(feed), op_column}
     own = [field for field in frame if field.name not in about or target.has(field.name)]
     if seen is None:
         return Feed(feed, pa.schema([plain_field(field) for field in own]), names, op_column)

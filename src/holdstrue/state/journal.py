@@ -134,15 +134,17 @@ class Journal(Closing):
         cls, path: str | os.PathLike[str], kind: Kind, history: pa.Schema = BATCHES, *, read_only: bool = False
     ) -> Self:
         """An existing one, which must be of this kind."""
-        store, manifest = Store(path), manifest_of(path, kind)
+        store = Store(path)
         if not read_only:
+            store.newest()  # else the lock would be made where no state is
             store.lock()
-            try:
-                # another writer may have gone on before the lock was free
-                manifest = store.manifest()
-            except BaseException:
-                store.close()
-                raise
+        try:
+            # read when the lock is taken: another writer may have gone on before it was free
+            manifest = store.manifest()
+            _require_kind(path, kind, manifest)
+        except BaseException:
+            store.close()
+            raise
         return cls(store, kind, history, manifest, read_only=read_only)
 
     def close(self) -> None:
@@ -214,9 +216,13 @@ class Journal(Closing):
 def manifest_of(path: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
     """The newest manifest of a state, which must be of this kind. Complexity: O(its size)."""
     manifest = Store(path).manifest()
+    _require_kind(path, kind, manifest)
+    return manifest
+
+
+def _require_kind(path: str | os.PathLike[str], kind: Kind, manifest: Mapping[str, Any]) -> None:
     if kind_of(manifest) != kind:
         raise other_kind(path, kind, kind_of(manifest))
-    return manifest
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:

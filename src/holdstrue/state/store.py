@@ -216,6 +216,10 @@ class Store(Closing):
                     f"{self.path} no longer has version {version}", hint="the state went on since: read it again"
                 )
             return self._read(path)
+        return self._read(self.newest())
+
+    def newest(self) -> Path:
+        """The newest manifest, which is not read; raises where there is no state."""
         if not self.path.is_dir():
             raise StateError(
                 f"no state directory at {self.path}",
@@ -227,7 +231,7 @@ class Store(Closing):
                 f"{self.path} is not a state directory: it holds no manifest",
                 hint="make one with: holdstrue init STATE --rules FILE --key COLS, or discover DATA --state STATE",
             )
-        return self._read(manifests[-1])
+        return manifests[-1]
 
     def _manifests(self) -> list[Path]:
         return sorted(self.path.glob("manifest-*.json"))

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
-from holdstrue.cli.options import (
-    Delimiter,
-    Encoding,
-    Feed,
-    FeedKind,
-    InputFormat,
-    NullValues,
-    OpColumn,
-    OutputFile,
-    reading,
-)
+from holdstrue.cli.options import FeedKind, FileOptions, FormatOf, OpColumn, OutputFile
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
+from holdstrue.report.forms import parts
 
 if TYPE_CHECKING:
     from holdstrue.fragments.declaration import Declaration
-    from holdstrue.fragments.relation_delta import RelationDelta
-    from holdstrue.fragments.shipping_plan import ShippingPlan
-
-
-class PlanFormat(StrEnum):
-    """Forms of a plan."""
-
-    text = "text"
-    json = "json"
-    svg = "svg"
-
-
-class DeltaFormat(StrEnum):
-    """Forms of what a batch did."""
-
-    text = "text"
-    json = "json"
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML that declares sites, rules and key.")]
-AsDelta = Annotated[DeltaFormat, typer.Option("--format", "-f", help="How to print the answer.")]
+AsPlan = Annotated[str, FormatOf("ShippingPlan", "How to print it.")]
+AsDelta = Annotated[str, FormatOf("RelationDelta", "How to print the answer.")]
 
 fragments = typer.Typer(
     name="fragments",
@@ -60,7 +34,7 @@ fragments = typer.Typer(
 @guarded
 def plan(
     file: File,
-    format: Annotated[PlanFormat, typer.Option("--format", "-f", help="How to print it.")] = PlanFormat.text,  # noqa: A002
+    format: AsPlan = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
     """Say where indexes live and which ids are shipped; nothing is loaded."""
@@ -69,13 +43,13 @@ def plan(
             declared = _declared(file)
             sites = tuple(replace(site, state=None) for site in declared.sites)
             answer = replace(declared, sites=sites).relation().plan()
-        out.write(_parts(answer, format))
+        out.write(parts(answer, format))
     return CLEAN
 
 
 @fragments.command()
 @guarded
-def init(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = None) -> int:  # noqa: A002
+def init(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
     """Load every site from its source into its state directory; say what violates the rules.
 
     Exit code 1: some rule of severity error is violated; 0: none is.
@@ -85,7 +59,7 @@ def init(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = No
             declared = _declared(file, states=True)
             with declared.relation() as relation:
                 delta = replace(relation.load(), violations=(counts := relation.counts()))
-        out.write(_parts(delta, format))
+        out.write(parts(delta, format))
     return _code(declared, (name for name, count in counts.items() if count))
 
 
@@ -100,34 +74,30 @@ def apply(
         str | None,
         typer.Option(metavar="ID", help="Names the batch: applied a second time it does nothing, or is finished."),
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
-    format: AsDelta = DeltaFormat.text,  # noqa: A002
+    format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    input_format: InputFormat = None,
+    reading: FileOptions = FileOptions(),
 ) -> int:
     """Apply one batch of changes at all sites, whole or not at all; say what it broke and mended, and what was shipped.
 
     Exit code 1: the batch added violations of a rule of severity error; 0: it added none.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes)}"):
             declared = _declared(file, states=True)
             with declared.relation() as relation:
-                options: dict[str, Any] = {"feed": feed.value, "op_column": op_column, **read}
+                options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
                 delta = relation.apply(changes, batch_id=batch_id, **options)
                 delta = replace(delta, violations=relation.counts())
-        out.write(_parts(delta, format))
+        out.write(parts(delta, format))
     return _code(declared, delta.added)
 
 
 @fragments.command()
 @guarded
-def check(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = None) -> int:  # noqa: A002
+def check(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
     """Check everything from scratch, by copying what rules read to coordinators (batVer, batHor).
 
     Looks at what the sites hold, or at their sources when nothing is loaded. Exit codes as for init.
@@ -140,7 +110,7 @@ def check(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = N
             with declared.relation() as relation:
                 delta = relation.check()
             delta = replace(delta, violations=counted(declared.rules, delta.added))
-        out.write(_parts(delta, format))
+        out.write(parts(delta, format))
     return _code(declared, delta.added)
 
 
@@ -161,17 +131,3 @@ def _declared(file: str, *, states: bool = False) -> Declaration:
 def _code(declared: Declaration, violated: Iterable[str]) -> int:
     severe = {rule.name for rule in declared.rules if rule.severity == "error"}
     return CLEAN if severe.isdisjoint(violated) else VIOLATED
-
-
-def _parts(answer: ShippingPlan | RelationDelta, format_: PlanFormat | DeltaFormat) -> Iterator[str]:
-    from holdstrue.fragments.shipping_plan import ShippingPlan
-    from holdstrue.report.fragments_text import plan_text, relation_delta_text
-    from holdstrue.report.plan_svg import plan_svg
-    from holdstrue.report.words import json_text
-
-    if format_ == "json":
-        yield json_text(answer.to_dict(), indent=2) + "\n"
-    elif not isinstance(answer, ShippingPlan):
-        yield from relation_delta_text(answer)
-    else:
-        yield from (plan_svg(answer),) if format_ == "svg" else plan_text(answer)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from holdstrue.detect.delta import RuleCounts, RuleResult
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.compile import table_of
-from holdstrue.report.answers import Standing
+from holdstrue.report.answers import Status
 from holdstrue.shards.facts import HISTORY, Facts, history_of
 from holdstrue.state.journal import Journal
 
 
-def standing_of(path: str, *, history: bool = False) -> Standing:
+def read_status(path: str, *, history: bool = False) -> Status:
     """Rules with their counts, tables and batches.
 
     Complexity: O(rules), with the history O(batches); in a sharded state O(violating rows) for rules
@@ -22,15 +22,15 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
     state = Facts.of(manifest)
     known = state.counts
     if manifest.get("sharding") is not None:
-        from holdstrue.shards.status import standing_counts
+        from holdstrue.shards.status import sharded_counts
 
-        known = standing_counts(path)
+        known = sharded_counts(path, manifest)
     results = []
     for rule in state.rules:
         counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))
         rows = state.rows.get(table_of(rule, state.main), 0)
         results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
-    return Standing(
+    return Status(
         path=path,
         version=manifest["version"],
         index=state.index,

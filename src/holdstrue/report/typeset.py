@@ -1,12 +1,16 @@
-"""Lines of text: aligned columns, and ink that is colour on a terminal and nothing elsewhere."""
+"""Setting text: aligned columns, how much is shown, and ink that is colour on a terminal and nothing elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from holdstrue.monitor.report import Report
+    from holdstrue.report.lookup import Lookup
 
 Tone: TypeAlias = Literal["plain", "bad", "good", "note", "mark", "faint", "strong"]
 
@@ -36,6 +40,15 @@ class Ink:
         """The text in a tone."""
         code = _CODES[tone]
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and code and text else text
+
+
+@dataclass(frozen=True)
+class Style:
+    """How an answer is to be shown: how much of each list, in which ink, and where the rows behind it are found."""
+
+    limit: int | None = None
+    ink: Ink = Ink()
+    rows: Report | Lookup | None = None
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,24 @@ from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.types import Declared
 from holdstrue.sources.lakehouse import refuse_inside
 
-_FORMATS = {
+ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
     ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".arrows": "arrow",
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
 }  # fmt: skip
 _ALIASES = {"jsonl": "json", "ndjson": "json", "feather": "arrow", "ipc": "arrow", "pq": "parquet"}
-_COMPRESSIONS = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
+FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
+
+START = 1 << 21
+"""Bytes of a file that are looked at before it is read: the block of 1 MiB by which Arrow tells the types of CSV, and
+one more, so that it sees where the first one ends."""
 
 
 @dataclass(frozen=True)
-class Options:
+class ReadOptions:
     """How to read a file; the fields are the arguments of `read_table`."""
 
     columns: tuple[str, ...] | None = None
@@ -54,7 +58,7 @@ class Options:
         type_ = self.schema.field(name).type
         return None if pa.types.is_null(type_) else type_
 
-    def untyped(self) -> Options:
+    def untyped(self) -> ReadOptions:
         """The same with declared columns as text, which is what they are before they are converted."""
         if not self.types:
             return self
@@ -118,9 +122,9 @@ def format_of(path: Path, override: str | None = None) -> str:
             raise DataError(f"unknown format {override!r}", hint=f"one of {', '.join(FORMATS)}")
         return name
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSIONS:
+    if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
-    found = _FORMATS.get(suffixes[-1]) if suffixes else None
+    found = ENDINGS.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise DataError(
             f"cannot tell the format of {str(path)!r} by its name",
@@ -141,22 +145,66 @@ def one_format(paths: Iterable[Path], override: str | None = None) -> str:
     return next(iter(formats))
 
 
-def open_bytes(path: Path) -> Any:
-    """A stream of the file's bytes, decompressed by what its name ends in."""
-    try:
-        return pa.input_stream(os.fspath(path), compression="detect")
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot open {path}: {error}", hint="check that the file may be read") from error
+class DataFile:
+    """A file that is opened once: its start is kept for all that is asked before it is read.
+
+    What has been read is let go, so that many files can be read one after the other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kept: Any = None
+        """What a reader of its format keeps from asking for the schema until it reads."""
+        self._start: bytes | None = None
+        self._stream: Any = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def start(self) -> bytes:
+        """The first bytes, decompressed by what the name ends in; all of them where they are fewer than `START`."""
+        if self._start is None:
+            stream = self._opened()
+            self._start = bytes(stream.read(START))
+            self._stream = stream if isinstance(stream, pa.OSFile) and len(self._start) == START else None
+        return self._start
+
+    @property
+    def whole(self) -> bool:
+        """Whether the start is all that there is."""
+        return len(self.start) < START
+
+    def stream(self) -> Any:
+        """All of its bytes, decompressed; after this it is opened again where more is asked."""
+        start, stream = self._start, self._stream
+        self._start, self._stream = None, None
+        if start is not None and len(start) < START:
+            return pa.BufferReader(start)
+        if stream is None:
+            return self._opened()
+        stream.seek(0)
+        return stream
+
+    def text(self, encoding: str, *, start: bool = False) -> io.TextIOWrapper:
+        """Its text, or that of its start, without a byte order mark; bytes that are no text become surrogates."""
+        codec = "utf-8-sig" if is_utf8(encoding) else encoding
+        source = io.BytesIO(self.start) if start else self._opened()
+        return io.TextIOWrapper(source, codec, errors="surrogateescape", newline="")
+
+    def _opened(self) -> Any:
+        try:
+            return pa.input_stream(os.fspath(self.path), compression="detect")
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"cannot open {self.path}: {error}", hint="check that the file may be read") from error
 
 
-def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """A stream of the file's text without its byte order mark; bytes that are no text become surrogates."""
-    is_utf8 = encoding.lower().replace("-", "").replace("_", "") == "utf8"
-    codec = "utf-8-sig" if is_utf8 else encoding
-    return io.TextIOWrapper(open_bytes(path), codec, errors="surrogateescape", newline="")
+def is_utf8(encoding: str) -> bool:
+    """Whether an encoding is UTF-8, however it is spelt."""
+    return encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
 
-def undecodable(path: Path | str, encoding: str, detail: str) -> DataError:
+def undecodable(path: DataFile | str, encoding: str, detail: str) -> DataError:
     """The error for bytes that are not text in the given encoding."""
     other = "latin-1" if encoding.lower().replace("-", "") in ("utf8", "ascii") else "utf8"
     return DataError(f"{path} is not {encoding} text: {detail}", hint=f"try `--encoding {other}`")
@@ -202,10 +250,10 @@ def _files_of_directory(path: Path) -> list[Path]:
             f"the directory {str(path)!r} has no data files directly in it",
             hint=f"use a pattern like '{path}/**/*.parquet', or pass a pyarrow dataset of it",
         )
-    endings = ", ".join(_FORMATS)
+    endings = ", ".join(ENDINGS)
     raise DataError(f"the directory {str(path)!r} has no data files", hint=f"their names end in {endings}")
 
 
 def _is_data(path: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSIONS]
-    return bool(suffixes) and suffixes[-1] in _FORMATS
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
+    return bool(suffixes) and suffixes[-1] in ENDINGS

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes, Places
+from holdstrue.data.changes import INSERT, Changes, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.types import Declared
+from holdstrue.sources.datafiles import ReadOptions
 from holdstrue.sources.declared import declared_table, require_known
-from holdstrue.sources.feeds.append import append_changes
+from holdstrue.sources.feeds.changelog import LOGS, changelog_changes
 from holdstrue.sources.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened
-from holdstrue.sources.feeds.delta import delta_changes
 from holdstrue.sources.feeds.events import Events
-from holdstrue.sources.feeds.iceberg import iceberg_changes
 from holdstrue.sources.feeds.ops import find_op_column, ops_changes
 from holdstrue.sources.feeds.target import Target
-from holdstrue.sources.files import Options, format_of
-from holdstrue.sources.read import declared_types, load, paths_of
+from holdstrue.sources.read import WRITTEN, TableSource, declared_types, load
 
-FEEDS = ("auto", "append", "ops", "debezium", "delta", "iceberg")
+FEEDS = ("auto", "append", "ops", "debezium", *LOGS)
 
 
 def read_changes(
@@ -79,7 +77,7 @@ def read_changes(
     ([0, 2], ['id', 'zip'], 'row 2 of the table')
     """
     watched = None if needed is None else tuple(needed)
-    options = Options(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes, watched)
+    options = ReadOptions(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes, watched)
     must = None if watched is None else frozenset(watched)
     keyed = (key,) if isinstance(key, str) else tuple(key)
     target = Target(keyed, schema, extra, units=dict(units or {}), needed=must, notes=notes)
@@ -102,17 +100,16 @@ class Opened:
         """What happened, in order."""
         if self.known is not None:
             return self.known
+        if self.feed in LOGS:
+            return changelog_changes(self.table, self.places, self.target, LOGS[self.feed])
         match self.feed:
             case "ops":
                 return ops_changes(self.table, self.places, self.target, self.op_column)
             case "debezium":
                 return debezium_table(self.table, self.places, self.target)
-            case "delta":
-                return delta_changes(self.table, self.places, self.target)
-            case "iceberg":
-                return iceberg_changes(self.table, self.places, self.target)
             case _:
-                return append_changes(self.table, self.places, self.target)
+                inserts = np.full(self.table.num_rows, INSERT, np.uint8)
+                return self.target.changes(self.table, inserts, self.places)
 
 
 def open_changes(
@@ -120,7 +117,7 @@ def open_changes(
     target: Target,
     feed: str = "auto",
     op_column: str | None = None,
-    options: Options | None = None,
+    options: ReadOptions | None = None,
     format: str | None = None,  # noqa: A002
 ) -> Opened:
     """Read a batch and tell its feed; errors in what was read are errors in the changes."""
@@ -128,7 +125,7 @@ def open_changes(
         raise ChangeError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}")
     target.check_units()
     try:
-        opened = _opened(source, target, feed, op_column, options or Options(None, target.schema), format)
+        opened = _opened(source, target, feed, op_column, options or ReadOptions(None, target.schema), format)
     except ChangeError:
         raise
     except DataError as error:
@@ -147,11 +144,10 @@ def not_for_units(feed: str) -> ChangeError:
 
 
 def _opened(
-    source: Any, target: Target, feed: str, op_column: str | None, options: Options, given: str | None
+    source: Any, target: Target, feed: str, op_column: str | None, options: ReadOptions, given: str | None
 ) -> Opened:
-    paths = paths_of(source)
-    formats = {format_of(path, given) for path in paths}
-    if feed in ("auto", "debezium") and (events := _events(source, paths, formats, options.encoding)):
+    origin = TableSource.of(source, given)
+    if feed in ("auto", "debezium") and (events := _events(origin, options.encoding)):
         first = next((event.payload for _, event in events if event.payload is not None), None)
         known = None
         if first is None:  # an empty file, or nothing but tombstones
@@ -163,10 +159,10 @@ def _opened(
             known = replace(known, rows=rows)
             return Opened("debezium", target, known.rows, Places(events.sources), known=known)
     # Text takes its types while it is read; others when it is known which columns are the rows'.
-    untyped = formats <= {"csv", "tsv", "json"} if paths else _are_records(source)
+    untyped = origin.format in WRITTEN or origin.are_records
     forced = target.without(op_column or "").schema if untyped else None
     types = options.types if untyped else {}
-    loaded = load(paths or source, replace(options, schema=forced, types=types), given)
+    loaded = load(origin, replace(options, schema=forced, types=types))
     if not untyped and options.types:
         if target.schema is None:
             require_known(options.types, loaded.table.column_names, loaded.places.sources[0].name)
@@ -193,15 +189,11 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     return "append" if find_op_column(table, target) is None else "ops"
 
 
-def _events(source: Any, paths: list[Path], formats: set[str], encoding: str) -> Events | None:
+def _events(source: TableSource, encoding: str) -> Events | None:
     """The source as JSON values, or None where it is not JSON."""
-    if paths:
-        return Events.of_files(paths, encoding) if formats == {"json"} else None
-    return Events.of_records(source) if _are_records(source) else None
-
-
-def _are_records(source: Any) -> bool:
-    return isinstance(source, list | tuple) and all(isinstance(value, Mapping | None) for value in source)
+    if source.format == "json":
+        return Events.of_files(source.files, encoding)
+    return Events.of_records(source.given) if source.are_records else None
 
 
 def _is_debezium(first: Any, target: Target) -> bool:

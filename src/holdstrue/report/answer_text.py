@@ -7,21 +7,19 @@ from typing import Any
 
 from holdstrue.detect.delta import Batched, RuleResult
 from holdstrue.monitor.report import Findings
-from holdstrue.report.answers import Groups, Standing, Worst
-from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
-from holdstrue.report.rule_text import DENIAL, group_lines, more_line, rule_lines
-from holdstrue.report.words import key_word, plural, printable, shorten
+from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
+from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC
 
 NAME_WIDTH = 72
 """Terminal cells of a rule's name in a table: a rule without a name is called by its text."""
 
 
-def report_text(
-    report: Findings, *, limit: int | None = None, ink: Ink | None = None, rule: str | None = None
-) -> Iterator[str]:
-    """How each rule stands, then the first violations of each violated one."""
-    ink = ink or Ink()
+def report_text(report: Findings, style: Style, rule: str | None = None) -> Iterator[str]:
+    """How each rule stands, then the first violations of each violated one; of one rule if it is named."""
+    ink = style.ink
     results = [result for result in report.results if rule in (None, result.rule.name)]
     yield summary_line(results, report.rows)
     yield "\n"
@@ -35,7 +33,7 @@ def report_text(
         if isinstance(result.rule.body, DC) and not told:
             told = True
             yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
-        yield from rule_lines(report, result, limit, ink)
+        yield from rule_lines(report, result, style.limit, ink)
 
 
 def summary_line(results: Sequence[RuleResult], rows: Any) -> str:
@@ -52,7 +50,7 @@ def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
     """A line for each rule: mark, name, violations, rows and groups."""
     table = [heads("", "rule", "violations", "rows", "groups", "", right=("violations", "rows", "groups"))]
     for result in results:
-        mark, tone, said = standing_of(result)
+        mark, tone, said = mark_of(result)
         counts = result.counts
         groups = f"{counts.groups:,}" if result.rule.kind in ("key", "fd", "cfd") else ""
         table.append(
@@ -70,7 +68,7 @@ def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
 
 def heading(result: RuleResult, ink: Ink) -> Iterator[str]:
     """The name of a violated rule, what it says and how often it is broken."""
-    mark, tone, _ = standing_of(result)
+    mark, tone, _ = mark_of(result)
     counts = result.counts
     name = printable(result.rule.name)
     said = f"{plural(counts.open, 'violation')}, {plural(counts.rows, 'row')}"
@@ -81,7 +79,7 @@ def heading(result: RuleResult, ink: Ink) -> Iterator[str]:
         yield f"    {ink.paint('faint', printable(result.text))}\n"
 
 
-def standing_of(result: RuleResult) -> tuple[str, Tone, str]:
+def mark_of(result: RuleResult) -> tuple[str, Tone, str]:
     """The mark and tone of a rule's status, and the word that goes with it where the mark is not enough."""
     if result.status == "ok":
         return "✓", "good", ""
@@ -90,9 +88,17 @@ def standing_of(result: RuleResult) -> tuple[str, Tone, str]:
     return ("!", "note", "warning") if result.rule.severity == "warn" else ("✗", "bad", "")
 
 
-def groups_text(groups: Groups, *, ink: Ink | None = None) -> Iterator[str]:
+def open_text(listing: OpenViolations, style: Style) -> Iterator[str]:
+    """The violations that are open now."""
+    if listing.report is None:
+        yield "no data yet, no violations\n"
+    else:
+        yield from report_text(listing.report, style, listing.rule)
+
+
+def groups_text(groups: Groups, style: Style) -> Iterator[str]:
     """Violating groups, rule by rule."""
-    ink = ink or Ink()
+    ink = style.ink
     rule, shown = None, 0
     for group in groups:
         if group.rule != rule:
@@ -105,7 +111,7 @@ def groups_text(groups: Groups, *, ink: Ink | None = None) -> Iterator[str]:
     yield from more_line(groups.total - shown, ink, "group")
 
 
-def worst_text(worst: Worst, *, ink: Ink | None = None) -> Iterator[str]:
+def worst_text(worst: Worst, style: Style) -> Iterator[str]:
     """The rows in most violations, with the rules they break."""
     if not worst.offenders:
         yield "no row is in a violation\n"
@@ -114,23 +120,28 @@ def worst_text(worst: Worst, *, ink: Ink | None = None) -> Iterator[str]:
     for offender in worst:
         rules = ", ".join(f"{shorten(printable(rule))} {count:,}" for rule, count in offender.by_rule.items())
         table.append([Cell(shorten(key_word(offender.key))), Cell(f"{offender.total:,}", right=True), Cell(rules)])
-    yield from aligned(table, ink or Ink())
+    yield from aligned(table, style.ink)
 
 
-def standing_text(standing: Standing, *, ink: Ink | None = None) -> Iterator[str]:
+def status_text(status: Status, style: Style) -> Iterator[str]:
     """How a state directory stands."""
-    ink = ink or Ink()
-    last = f", the last is {printable(standing.last_batch)}" if standing.last_batch and standing.batches else ""
+    ink = style.ink
+    last = f", the last is {printable(status.last_batch)}" if status.last_batch and status.batches else ""
     yield (
-        f"{printable(standing.path)}: {plural(standing.batches, 'batch')}{last}; "
-        f"version {standing.version}, index {standing.index}\n"
+        f"{printable(status.path)}: {plural(status.batches, 'batch')}{last}; "
+        f"version {status.version}, index {status.index}\n"
     )
-    yield summary_line(standing.results, standing.rows)
+    yield summary_line(status.results, status.rows)
     yield "\n"
-    yield from rule_table(standing.results, ink)
-    if standing.history is not None:
+    yield from rule_table(status.results, ink)
+    if status.history is not None:
         yield "\n"
-        yield from history_lines(standing.history, ink)
+        yield from history_lines(status.history, ink)
+
+
+def explanation_text(explanation: Explanation, _: Style) -> Iterator[str]:
+    """How rules are checked."""
+    yield explanation.text + "\n"
 
 
 def history_lines(history: Sequence[Batched], ink: Ink) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
-from holdstrue.sources.fit import fit_column, is_bytes, is_text, parse_temporal
+from holdstrue.sources.fit import first_failing, fit_column, is_bytes, is_text, parse_temporal
 
 
 def records_table(
@@ -105,7 +105,7 @@ def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: 
                 f"{place(row)}: column {name!r} holds {values[row]}, which has over 38 digits",
                 hint="give it as text",
             ) from None
-    row = _first_refused(values)
+    row = first_failing(len(values), lambda _, end: _array(values[:end]), _REFUSED)
     other = next((i for i in range(row) if not _together([values[i], values[row]])), None)
     if other is None:
         raise error(f"{place(row)}: column {name!r} holds {values[row]!r}", hint="no type of Arrow has such a value")
@@ -113,15 +113,6 @@ def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: 
         f"{place(row)}: column {name!r} holds {values[row]!r}, but {place(other)} holds {values[other]!r}",
         hint="give the column one type",
     )
-
-
-def _first_refused(values: list[Any]) -> int:
-    """The first value that does not go together with those before it, by halving."""
-    low, high = 0, len(values)  # the first `low` go together, the first `high` do not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _together(values[:middle]) else (low, middle)
-    return low
 
 
 def _together(values: list[Any]) -> bool:

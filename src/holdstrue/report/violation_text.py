@@ -7,9 +7,9 @@ from typing import Any
 
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.monitor.report import Findings, Report
-from holdstrue.report.layout import Cell, Ink, aligned
-from holdstrue.report.lookup import Group, groups_of
-from holdstrue.report.words import key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report.lookup import ConflictingGroup, groups_of
+from holdstrue.report.typeset import Cell, Ink, aligned
+from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import CFD, DC, FD, Column, Rule
 
 EXAMPLES = 5
@@ -46,7 +46,7 @@ def rule_lines(report: Findings, result: RuleResult, limit: int | None, ink: Ink
         yield from more_line(single - len(examples), ink)
 
 
-def group_lines(group: Group, ink: Ink) -> Iterator[str]:
+def group_lines(group: ConflictingGroup, ink: Ink) -> Iterator[str]:
     """A group: its left side, then each right side with its number of rows and first keys."""
     left = ", ".join(f"{printable(name)} {shorten(word(value))}" for name, value in group.values.items())
     if len(group.sides) == 1:
