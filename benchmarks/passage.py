@@ -65,9 +65,8 @@ def command(*args: str) -> Callable[[], None]:
 def sharded(folder: Path, rows: Any, more: Any) -> Callable[[], Any]:
     """A batch over shards, its stages run in loops as the law tests do."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from laws.shards import Loops
-
     from holdstrue.monitor.sharded import Sharded
+    from laws.shards import Loops
 
     monitor = Sharded(Loops(2), folder / "sharded", (folder / "rules.yaml"), key="id")
     monitor.apply([rows])
@@ -99,7 +98,7 @@ def main() -> None:
             pa.csv.write_csv(part, folder / f"{name}.csv")
         data, rules, state = (str(folder / name) for name in ("data.csv", "rules.yaml", "state"))
         command("init", state, "--rules", rules, "--key", "id", "--data", data)()
-        print(f"{'':16}{'files':>6}{'functions':>11}")  # noqa: T201
+        print(f"{'':16}{'files':>6}{'functions':>11}")
         for name, work in (
             ("check", command("check", data, "--rules", rules)),
             ("apply", command("apply", state, str(folder / "more.csv"))),
@@ -107,10 +106,10 @@ def main() -> None:
             ("discover", command("discover", data)),
         ):
             files, functions = passed(work)
-            print(f"{name:16}{files:6}{functions:11}")  # noqa: T201
+            print(f"{name:16}{files:6}{functions:11}")
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCE.rglob("*.py"))
-    print(f"class names with several meanings: {len(several_meanings())} {' '.join(several_meanings())}")  # noqa: T201
-    print(f"lines of the source: {lines:,}")  # noqa: T201
+    print(f"class names with several meanings: {len(several_meanings())} {' '.join(several_meanings())}")
+    print(f"lines of the source: {lines:,}")
 
 
 if __name__ == "__main__":
