@@ -105,7 +105,7 @@ def test_example_8_through_an_index(kind: type[ChainIndex] | type[LTTreeIndex]) 
     assert probed(index, 0, [6], S_ROLE) == [[2, 3]]
 
 
-def same(column: int, op: Op) -> Term:
+def same(column: int, op: Op) -> Term[int]:
     return Term(column, op, column)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from holdstrue.data.seed import PROCESS
 from holdstrue.index.numbering import Numbering
-from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Shape, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts
 from holdstrue.rules.model import Op
@@ -22,7 +22,7 @@ MOST_UNEQUAL = 3
 """Each != term doubles the sweeps; beyond eight sweeps pairs are found through the index instead."""
 
 
-def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> tuple[I64, I64]:
+def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tuple[I64, I64]:
     """Per row: its violating pairs as t, and as s, among the given rows (at most two order terms).
 
     Complexity: O(n log n) a sweep, 2 ** (number of != terms) sweeps.
@@ -60,7 +60,7 @@ def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> t
     return _spread(slots.size, t_at, as_t) - own, _spread(slots.size, s_at, as_s) - own
 
 
-def _axis(term: Term | None, rows: GroupedRows, t_slots: I32, s_slots: I32) -> tuple[I64, I64, Mask]:
+def _axis(term: Term[int] | None, rows: PairRows, t_slots: I32, s_slots: I32) -> tuple[I64, I64, Mask]:
     """A term as `point <= query`: values of t, values of s, and which t can have a partner at all."""
     possible = np.ones(t_slots.size, dtype=np.bool_)
     if term is None:
@@ -75,7 +75,7 @@ def _axis(term: Term | None, rows: GroupedRows, t_slots: I32, s_slots: I32) -> t
     return query, point, possible
 
 
-def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple[Term, ...]) -> tuple[I32, I32]:
+def _finer(rows: PairRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple[Term[int], ...]) -> tuple[I32, I32]:
     """Groups of rows that agree on the check's equality columns and on the given terms."""
     t_groups, s_groups = rows.groups(check)
     t_group, s_group = t_groups[t_slots], s_groups[s_slots]
@@ -95,7 +95,7 @@ def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tu
     return parts[0], parts[1]
 
 
-def _with_itself(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> I64:
+def _with_itself(shape: Shape, rows: PairRows, check: int, slots: I32) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
     own = (rows.roles(check)[slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])

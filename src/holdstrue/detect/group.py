@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
+from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.detect.detector import Batches, PairByPair
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.lists import RowLists
@@ -33,10 +34,8 @@ _NULL_VALUE = np.int64(-0x2545F4914F6CDD1D)
 """Stands for NULL among right-hand values where NULLs compare as equal."""
 
 
-class GroupDetector:
+class GroupDetector(PairByPair):
     """Counts of rows, right sides and conflicting pairs by group of equal left sides."""
-
-    width = 2
 
     def __init__(self, check: GroupCheck, rows: Rows, grouping: Grouping) -> None:
         self.check = check
@@ -77,8 +76,16 @@ class GroupDetector:
         """Groups with a violation."""
         return int(self._totals[kernels.GROUPS_TOTAL])
 
-    def apply(self, batch: Batch, limit: int) -> Outcome:
+    @property
+    def group_by_slot(self) -> I32:
+        """By slot: the group of rows with the same left side."""
+        return self._grouping.t_groups
+
+    def apply(self, batches: Batches, limit: int) -> Outcome:
         """Count old rows out and new ones in. Complexity: O(batch), plus the pairs listed."""
+        batch = batches.get(self.check.table)
+        if batch is None:
+            return nothing(2)
         self._place(batch)
         kinds = self._kind_by_slot()
         if batch.first_new == 0 and not self._partial:
@@ -305,11 +312,6 @@ class GroupDetector:
         size = kernels.rows_of(groups, self._extra, self._kinds, self._values, *lists, self._rows.alive, out)
         slots = np.sort(out[:size])
         return slots[self.degrees(slots) > 0] if self._several else slots
-
-    def representatives(self) -> I32:
-        """A violating row of each violating group. Complexity: O(groups + violating rows), vectorised."""
-        slots = self.violating()
-        return slots[np.unique(self._grouping.t_groups[slots], return_index=True)[1]]
 
     def size_bytes(self) -> int:
         """Memory held beside the grouping, which rules share."""

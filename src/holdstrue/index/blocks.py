@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar, Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Hits, Shape, Slots, Term
+from holdstrue.index.numbering import Snapshot
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Few, Run
 from holdstrue.kernels import runs as kernels
 from holdstrue.rules.model import Op
 from holdstrue.typing import I32, I64
-
-Snapshot = dict[str, NDArray[Any]]
 
 RATIO = 4
 """A run is merged with the one before it unless that is this many times larger. Chosen, not tuned."""
@@ -33,19 +31,26 @@ _NOTHING = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Drive:
+class Drive(Generic[Name]):
     """The (at most two) terms an index searches by; the others are checked on what it returns."""
 
-    first: Term | None
-    second: Term | None
+    first: Term[Name] | None
+    second: Term[Name] | None
+    rest: tuple[Term[Name], ...]
 
     @staticmethod
-    def of(shape: Shape) -> Drive:
-        """Two order terms if there are, else one, else a != term (two ranges that leave out the equal rows)."""
-        ordered = [term for term in shape.terms if term.op.is_order]
-        unequal = [term for term in shape.terms if term.op is Op.NE]
+    def of(terms: Sequence[Term[Name]]) -> Drive[Name]:
+        """Two order terms if there are, else one, else a != term (two ranges that leave out the equal rows).
+
+        >>> drive = Drive.of([Term("state", Op.EQ, "state"), Term("tax", Op.NE, "tax"), Term("pay", Op.GT, "pay")])
+        >>> print(drive.first, drive.second, *drive.rest, sep="; ")
+        t.pay > s.pay; None; t.tax != s.tax
+        """
+        ordered = [term for term in terms if term.op.is_order]
+        unequal = [term for term in terms if term.op is Op.NE]
         first, second = [*(ordered or unequal[:1]), None, None][:2]
-        return Drive(first, second)
+        rest = tuple(term for term in (*ordered, *unequal) if term not in (first, second))
+        return Drive(first, second, rest)
 
     @property
     def rising(self) -> bool:
@@ -74,10 +79,13 @@ class Side:
 class BlockIndex:
     """A `PairIndex` of sorted runs (see the module)."""
 
-    def __init__(self, shapes: Sequence[Shape], rows: GroupedRows) -> None:
-        self._shapes = tuple(shapes)
+    reads_equalities: ClassVar[bool] = False
+    takes_keys: ClassVar[bool] = False
+    keeps_arrays: ClassVar[bool] = True
+
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
         self._rows = rows
-        self._drives = tuple(Drive.of(shape) for shape in shapes)
+        self._drives = tuple(Drive.of(shape.terms) for shape in shapes)
         self._sides: list[dict[int, Side]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
@@ -86,7 +94,7 @@ class BlockIndex:
 
     def insert(self, slots: Slots) -> None:
         """Add rows. Complexity: O(rows * log(rows held / rows)) amortised."""
-        for check in range(len(self._shapes)):
+        for check in range(len(self._drives)):
             for role, side in self._sides[check].items():
                 self._add(check, role, side, slots)
 
@@ -130,7 +138,7 @@ class BlockIndex:
 
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
-        for check in range(len(self._shapes)):
+        for check in range(len(self._drives)):
             for role, side in self._sides[check].items():
                 side.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
                 if side.dead * 2 > side.held and side.held > 1024:
@@ -195,17 +203,15 @@ class BlockIndex:
         return np.concatenate(groups), np.concatenate(found), np.concatenate((position, position))
 
     @staticmethod
-    def _seen_from_partner(term: Term | None, as_t: bool) -> int:
+    def _seen_from_partner(term: Term[int] | None, as_t: bool) -> int:
         """The operator that the partner's value must satisfy against a row's own."""
         if term is None:
             return kernels.ANY
         return _CODE[term.op.flipped if as_t else term.op]
 
-    def unsearched(self, check: int) -> tuple[Term, ...]:
-        """Terms that `probe` does not take care of, so that its answers are candidates only."""
-        drive = self._drives[check]
-        rest = (term for term in self._shapes[check].terms if term.op is not Op.EQ)
-        return tuple(term for term in rest if term not in (drive.first, drive.second))
+    def unsearched(self, check: int) -> tuple[Term[int], ...]:
+        """Terms that probes do not take care of, so that their answers are candidates only."""
+        return self._drives[check].rest
 
     def probe(self, check: int, slots: Slots, role: int) -> Iterator[Hits]:
         """Partners by the driving terms; the remaining terms are the caller's to check.
@@ -243,6 +249,23 @@ class BlockIndex:
         """Memory held."""
         return sum(run.size_bytes() for sides in self._sides for side in sides.values() for run in side.runs)
 
+    @staticmethod
+    def outline(terms: Sequence[Term[str]]) -> list[str]:
+        """How a check of these terms will be served.
+
+        >>> BlockIndex.outline([Term("state", Op.EQ, "state"), Term("pay", Op.GT, "pay"), Term("tax", Op.NE, "tax")])[0]
+        'hash on t.state = s.state; search t.pay > s.pay; then test t.tax != s.tax'
+        """
+        drive = Drive.of(terms)
+        equal = [term for term in terms if term.op is Op.EQ]
+        steps = [f"hash on {_listed(equal)}" if equal else "no equality: one group of all rows"]
+        searched = [term for term in (drive.first, drive.second) if term is not None]
+        steps += [f"search {_listed(searched)}"] if searched else []
+        steps += [f"then test {_listed(drive.rest)}"] if drive.rest else []
+        swept = sum(term.op.is_order for term in terms) <= 2
+        scratch = "sort and sweep, counted without listing" if swept else "pairs are found through the index"
+        return ["; ".join(steps), f"from scratch: {scratch}"]
+
     def explain(self, check: int) -> list[str]:
         """What the index searches by and why, for people."""
         drive = self._drives[check]
@@ -278,3 +301,7 @@ class BlockIndex:
                 own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
                 side.runs = [Run.restore(own)] if own else []
                 side.held, side.dead = sum(len(run) for run in side.runs), 0
+
+
+def _listed(terms: Sequence[Term[str]]) -> str:
+    return " and ".join(map(str, terms))

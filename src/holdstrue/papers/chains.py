@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdstrue.index.pair_chains import CHUNK, Found, PairChains, SortedRows
-from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, RowCodes, Shape, Slots, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, PairRows, Shape, Slots, Term
+from holdstrue.papers.compared import ComparedIndex
 from holdstrue.rules.model import Op
 from holdstrue.typing import I64, Mask
 
@@ -48,9 +49,9 @@ class Selection:
     `rising` says by role of the indexed rows whether the second searched column rises with the first.
     """
 
-    equal: tuple[Term, ...]
-    searched: tuple[Term, ...]
-    verified: tuple[Term, ...]
+    equal: tuple[Term[int], ...]
+    searched: tuple[Term[int], ...]
+    verified: tuple[Term[int], ...]
     rising: tuple[bool, bool]
 
     @property
@@ -62,7 +63,7 @@ class Selection:
 class RoleGroups:
     """The rows of one check as partners in one role, hashed on the equalities' columns."""
 
-    def __init__(self, rows: RowCodes, equal: Sequence[int], searched: Sequence[int], rising: bool) -> None:
+    def __init__(self, rows: PairRows, equal: Sequence[int], searched: Sequence[int], rising: bool) -> None:
         self._rows = rows
         self._equal = tuple(equal)
         self.searched = tuple(searched)
@@ -142,7 +143,7 @@ class RoleGroups:
                 assert key == tuple(int(self._rows.codes(c)[row]) for c in self._equal)
 
 
-class ChainIndex:
+class ChainIndex(ComparedIndex):
     """All two-row checks of a table, each served by chains (paper 001).
 
     Parameters
@@ -159,7 +160,8 @@ class ChainIndex:
     rows first arrive and again when their number has grown fourfold.
     """
 
-    def __init__(self, shapes: Sequence[Shape], rows: RowCodes) -> None:
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
+        super().__init__(shapes, rows)
         self._checks = [_Check(number, shape, rows) for number, shape in enumerate(shapes)]
 
     def insert(self, slots: Slots) -> None:
@@ -194,7 +196,7 @@ class ChainIndex:
 class _Check:
     """One check: its selection and the partners by role."""
 
-    def __init__(self, number: int, shape: Shape, rows: RowCodes) -> None:
+    def __init__(self, number: int, shape: Shape, rows: PairRows) -> None:
         self._number = number
         self._shape = shape
         self._rows = rows
@@ -284,7 +286,7 @@ class _Check:
         chosen = self._selection
         ops = [term.op.flipped if as_t else term.op for term in chosen.searched]
 
-        def codes(terms: Sequence[Term]) -> list[I64]:
+        def codes(terms: Sequence[Term[int]]) -> list[I64]:
             columns = [term.left if as_t else term.right for term in terms]
             return [self._rows.codes(column)[slots[mine]] for column in columns]
 
@@ -329,7 +331,7 @@ class _Check:
             assert np.all(roles & (role if self._t_side is not self._s_side else T_ROLE | S_ROLE))
 
 
-def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
+def select(terms: Sequence[Term[int]], rows: PairRows, slots: Slots) -> Selection:
     """SelectIndex for one check: the two inequalities whose columns correlate most, and their direction.
 
     Inequalities go before `!=`, which a search can only split in two. Chains are few when they
@@ -339,7 +341,7 @@ def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
     others = [term for term in terms if term.op is not Op.EQ]
     step = max(1, len(slots) // SAMPLE)
     sample = slots[::step]
-    best: tuple[tuple[int, float], tuple[Term, ...], tuple[bool, bool]] | None = None
+    best: tuple[tuple[int, float], tuple[Term[int], ...], tuple[bool, bool]] | None = None
     for pair in combinations(others, 2):
         by_role = [
             _correlation(rows, sample, pair[0].left, pair[1].left),
@@ -356,7 +358,7 @@ def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
     return Selection(equal, searched, tuple(verified), (True, True) if best is None else best[2])
 
 
-def _correlation(rows: RowCodes, sample: Slots, a: int, b: int) -> float:
+def _correlation(rows: PairRows, sample: Slots, a: int, b: int) -> float:
     """Pearson's coefficient of two columns' codes; 0 where it is not defined."""
     x = rows.codes(a)[sample].astype(np.float64)
     y = rows.codes(b)[sample].astype(np.float64)
@@ -367,5 +369,5 @@ def _correlation(rows: RowCodes, sample: Slots, a: int, b: int) -> float:
     return float((x * y).sum()) / scale if scale > 0 else 0.0
 
 
-def _text(terms: Sequence[Term]) -> str:
-    return ", ".join(f"t.{term.left} {term.op} s.{term.right}" for term in terms)
+def _text(terms: Sequence[Term[int]]) -> str:
+    return ", ".join(map(str, terms))

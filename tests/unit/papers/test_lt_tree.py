@@ -15,7 +15,8 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Shape, Term
 from holdstrue.papers import weever
 from holdstrue.papers.lt_tree import LTTree
-from holdstrue.papers.weever import LTTreeIndex, RunningOperand
+from holdstrue.papers.operands import RunningOperand
+from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
 from unit.papers.pair_reference import History, Table, histories, probed, replay
 
