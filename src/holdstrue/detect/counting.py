@@ -15,7 +15,7 @@ from holdstrue.index.numbering import Numbering
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts
-from holdstrue.rules.model import Op
+from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I32, I64, Mask
 
 MOST_UNEQUAL = 3
@@ -66,10 +66,10 @@ def _axis(term: Term[int] | None, rows: PairRows, t_slots: I32, s_slots: I32) ->
     if term is None:
         return np.zeros(t_slots.size, dtype=np.int64), np.zeros(s_slots.size, dtype=np.int64), possible
     query, point = rows.codes(term.left)[t_slots], rows.codes(term.right)[s_slots]
-    if term.op in (Op.LT, Op.LE):
+    if BELOW in term.op.outcomes:
         # t < s is ~s < ~t
         query, point = ~query, ~point
-    if term.op in (Op.LT, Op.GT):
+    if EQUAL not in term.op.outcomes:
         possible = query != np.iinfo(np.int64).min
         query = query - 1
     return query, point, possible
@@ -99,16 +99,9 @@ def _with_itself(shape: Shape, rows: PairRows, check: int, slots: I32) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
     own = (rows.roles(check)[slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
-    compare = {
-        Op.NE: np.not_equal,
-        Op.LT: np.less,
-        Op.LE: np.less_equal,
-        Op.GT: np.greater,
-        Op.GE: np.greater_equal,
-    }
     for term in shape.terms:
         if term.op is not Op.EQ:
-            own &= compare[term.op](rows.codes(term.left)[slots], rows.codes(term.right)[slots])
+            own &= term.op.on_codes(rows.codes(term.left)[slots], rows.codes(term.right)[slots])
     return own.astype(np.int64)
 
 

@@ -24,9 +24,9 @@ from holdstrue.index.grouping import Grouping
 from holdstrue.index.numbering import Snapshot, nested
 from holdstrue.index.protocol import Shape, Term
 from holdstrue.index.rows import Rows
+from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.rules.model import Op
 from holdstrue.typing import I32, U64
 
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]

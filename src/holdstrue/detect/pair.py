@@ -31,8 +31,6 @@ from holdstrue.typing import I32, I64, U8, Mask
 COUNT_FROM = 4096
 """From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
 
-_CODE = {Op.EQ: 0, Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
-
 
 class PairSet:
     """All two-row checks of a table: what their index may read, and the index itself."""
@@ -342,5 +340,5 @@ class PairDetector(PairByPair):
 
 
 def _as_array(terms: Sequence[Term[int]]) -> I32:
-    rows = [(_CODE[term.op], term.left, term.right) for term in terms]
+    rows = [(term.op.code, term.left, term.right) for term in terms]
     return np.array(rows, dtype=np.int32).reshape(-1, 3)

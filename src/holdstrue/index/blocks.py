@@ -17,7 +17,7 @@ from holdstrue.index.numbering import Snapshot
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Few, Run
 from holdstrue.kernels import runs as kernels
-from holdstrue.rules.model import Op
+from holdstrue.operators import ABOVE, Op
 from holdstrue.typing import I32, I64
 
 RATIO = 4
@@ -26,7 +26,6 @@ RATIO = 4
 MOST_FEW = 128
 """Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
 
-_CODE = {Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
 _NOTHING = np.zeros(1, dtype=np.int64)
 
 
@@ -57,8 +56,7 @@ class Drive(Generic[Name]):
         """Whether rows that do not violate have their two attributes ascending together."""
         if self.first is None or self.second is None:
             return True
-        up = (Op.GT, Op.GE)
-        return (self.first.op in up) != (self.second.op in up)
+        return (ABOVE in self.first.op.outcomes) != (ABOVE in self.second.op.outcomes)
 
 
 @dataclass
@@ -182,7 +180,7 @@ class BlockIndex:
         position = np.arange(slots.size, dtype=np.int64)
         groups, found = [], []
         # a != is two searches: below and above
-        for op in (_CODE[Op.LT], _CODE[Op.GT]) if ops[0] == _CODE[Op.NE] else (ops[0],):
+        for op in (Op.LT.code, Op.GT.code) if ops[0] == Op.NE.code else (ops[0],):
             group, box = np.empty(slots.size, dtype=np.int32), np.empty((slots.size, 4), dtype=np.int64)
             kernels.boxes(
                 slots,
@@ -207,7 +205,7 @@ class BlockIndex:
         """The operator that the partner's value must satisfy against a row's own."""
         if term is None:
             return kernels.ANY
-        return _CODE[term.op.flipped if as_t else term.op]
+        return (term.op.flipped if as_t else term.op).code
 
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that probes do not take care of, so that their answers are candidates only."""

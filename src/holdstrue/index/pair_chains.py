@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from holdstrue.index.protocol import Codes, Slots
-from holdstrue.rules.model import Op
+from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I64
 
 CHUNK = 1 << 20
@@ -88,8 +88,8 @@ class PairChains:
     """
 
     def __init__(self, first: Op, second: Op) -> None:
-        self._down = (first in (Op.LT, Op.LE), second in (Op.LT, Op.LE))
-        self._weak = (first in (Op.LE, Op.GE), second in (Op.LE, Op.GE))
+        self._down = (BELOW in first.outcomes, BELOW in second.outcomes)
+        self._weak = (EQUAL in first.outcomes, EQUAL in second.outcomes)
         self._chains: list[Chain] = []
         self._size = 0
 

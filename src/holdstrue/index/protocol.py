@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from holdstrue.index.numbering import Snapshot
-from holdstrue.rules.model import Op
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
 Slots: TypeAlias = I32

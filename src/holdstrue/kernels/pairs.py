@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
-EQ, NE, LT, LE, GT, GE = range(6)
+EQ, NE, LT, LE, GT, GE = (op.code for op in Op)
 
 ROWS_TOTAL, PAIRS_TOTAL = range(2)
 

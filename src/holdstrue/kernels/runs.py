@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8, Mask
 
-LT, LE, GT, GE = 2, 3, 4, 5
+LT, LE, GT, GE = Op.LT.code, Op.LE.code, Op.GT.code, Op.GE.code
 ANY = -1
 
 BLOCK = 64

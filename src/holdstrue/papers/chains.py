@@ -5,18 +5,18 @@ Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, Sections 5 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from holdstrue.index.pair_chains import CHUNK, Found, PairChains, SortedRows
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, PairRows, Shape, Slots, Term
+from holdstrue.operators import ABOVE, Op
 from holdstrue.papers.compared import ComparedIndex
-from holdstrue.rules.model import Op
-from holdstrue.typing import I64, Mask
+from holdstrue.typing import I64
 
 VECTOR_QUERIES = 8
 """Queries of one group from which searching each chain once for all of them is faster.
@@ -35,11 +35,6 @@ CHOOSE_AGAIN = 4
 
 Key: TypeAlias = tuple[int, ...]
 Group: TypeAlias = PairChains | SortedRows
-
-_COMPARE: dict[Op, Callable[[Any, Any], Mask]] = {
-    Op.EQ: np.equal, Op.NE: np.not_equal, Op.LT: np.less,
-    Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -318,7 +313,7 @@ class _Check:
             keep &= (self._rows.roles(self._number)[partners] & wanted) != 0
         t, s = (probed, partners) if role == T_ROLE else (partners, probed)
         for term in self._selection.verified:
-            keep &= _COMPARE[term.op](self._rows.codes(term.left)[t], self._rows.codes(term.right)[s])
+            keep &= term.op.on_codes(self._rows.codes(term.left)[t], self._rows.codes(term.right)[s])
         if keep.any():
             yield Hits(queries[keep], partners[keep])
 
@@ -347,7 +342,7 @@ def select(terms: Sequence[Term[int]], rows: PairRows, slots: Slots) -> Selectio
             _correlation(rows, sample, pair[0].left, pair[1].left),
             _correlation(rows, sample, pair[0].right, pair[1].right),
         ]
-        upward = [term.op in (Op.GT, Op.GE) for term in pair]
+        upward = [ABOVE in term.op.outcomes for term in pair]
         default = upward[0] != upward[1] or not all(term.op.is_order for term in pair)
         t_rising, s_rising = (r > 0 if abs(r) >= CLEAR_CORRELATION else default for r in by_role)
         score = (sum(term.op.is_order for term in pair), sum(map(abs, by_role)))

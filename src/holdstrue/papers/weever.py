@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Codes, Hits, PairRows, Shape, Slots, Term
+from holdstrue.operators import Op
 from holdstrue.papers.compared import ComparedIndex
 from holdstrue.papers.lt_tree import HashColumn, InvertedColumn, LTTree, bitmap_type
 from holdstrue.papers.operands import Operand, RunningOperand
 from holdstrue.papers.schedule import PredicateStat, Schedule, Share, classify, in_order, schedule, slack
-from holdstrue.rules.model import Op
 
 if TYPE_CHECKING:
     from pyroaring import BitMap

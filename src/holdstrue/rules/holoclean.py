@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import HOLOCLEAN
 from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.denial import Comparison, Operand, Parsed, assemble
-from holdstrue.rules.model import Constant, Op, number_as_written
-
-OPERATORS = {"EQ": Op.EQ, "IQ": Op.NE, "LT": Op.LT, "GT": Op.GT, "LTE": Op.LE, "GTE": Op.GE}
+from holdstrue.rules.model import Constant, number_as_written
 
 _NAME = r"[^\W\d]\w*"
 _CALL = rf"{_NAME}\s*\(\s*(?:{_NAME}\s*\.|[\"'])"
 _START = re.compile(rf"(\s*(?:{_NAME}\s*&\s*)+)(?={_CALL})")
 _PART = re.compile(rf"({_NAME})\s*\((.*)\)\s*$", re.DOTALL)
-_HINT = f"{DENIAL}: t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b), with EQ IQ LT GT LTE GTE"
+_HINT = f"{DENIAL}: t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b), with {' '.join(sorted(HOLOCLEAN, key=len))}"
 
 
 def looks_like_holoclean(text: str) -> bool:
@@ -53,7 +52,7 @@ def _comparison(text: str, start: int, part: str, variables: list[str]) -> Compa
     match = _PART.match(part)
     if match is None:
         raise RuleError("expected a comparison such as EQ(t1.a,t2.a)", text=text, start=start, end=end, hint=_HINT)
-    if match.group(1).upper() not in OPERATORS:
+    if match.group(1).upper() not in HOLOCLEAN:
         raise RuleError(
             f"unknown operator {match.group(1)!r}",
             text=text,
@@ -70,7 +69,7 @@ def _comparison(text: str, start: int, part: str, variables: list[str]) -> Compa
     origin = start + match.start(2)
     left = _operand(text, origin, inside[: comma.start()], variables)
     right = _operand(text, origin + comma.end(), inside[comma.end() :], variables)
-    return Comparison(left, OPERATORS[match.group(1).upper()], right, start, end)
+    return Comparison(left, HOLOCLEAN[match.group(1).upper()], right, start, end)
 
 
 def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand | Constant:

@@ -6,43 +6,45 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import StrEnum
 from typing import Literal, TypeAlias
+
+from holdstrue.operators import Op
+
+__all__ = [
+    "CFD",
+    "DC",
+    "FD",
+    "All",
+    "Any",
+    "Body",
+    "Column",
+    "Comparison",
+    "Condition",
+    "Constant",
+    "Inclusion",
+    "IsNull",
+    "Key",
+    "Kind",
+    "Not",
+    "NotNull",
+    "Op",
+    "Pattern",
+    "Predicate",
+    "Rule",
+    "RuleSet",
+    "Scalar",
+    "Severity",
+    "Source",
+    "Tolerance",
+    "Var",
+    "columns_of",
+    "number_as_written",
+]
 
 Scalar: TypeAlias = bool | int | float | Decimal | str | dt.date | dt.datetime
 Severity: TypeAlias = Literal["error", "warn"]
 Var: TypeAlias = Literal["t", "s"]
 Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion"]
-
-
-class Op(StrEnum):
-    """A comparison operator."""
-
-    EQ = "="
-    NE = "!="
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-
-    @property
-    def flipped(self) -> Op:
-        """The operator that holds when the two sides are exchanged."""
-        return _FLIPPED[self]
-
-    @property
-    def negated(self) -> Op:
-        """The operator that holds exactly when this one does not (on known values)."""
-        return _NEGATED[self]
-
-    @property
-    def is_order(self) -> bool:
-        """Whether it needs an order rather than equality alone."""
-        return self not in (Op.EQ, Op.NE)
-
-
-_FLIPPED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_NEGATED = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import ABOVE, BELOW, Op, Outcomes, op_of
 from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.model import (
     CFD,
@@ -18,7 +19,6 @@ from holdstrue.rules.model import (
     Inclusion,
     Key,
     NotNull,
-    Op,
     Pattern,
     Predicate,
     Rule,
@@ -32,11 +32,6 @@ MOST_COMPARISONS = 1000
 """Comparisons of one denial constraint; those that people write or that are found have up to a few dozen."""
 
 _MOST_BLAMED = 100
-
-# An operator is the set of outcomes it allows: conjunction is intersection.
-_OUTCOMES = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: "=>"}
-_OPERATORS = {frozenset(outcomes): op for op, outcomes in _OUTCOMES.items()}
-_RANK = {op: rank for rank, op in enumerate(Op)}
 
 
 def normalise(rule: Rule) -> Rule:
@@ -261,16 +256,16 @@ def _oriented(predicate: Predicate) -> Predicate:
 
 def _merged(predicates: list[Predicate]) -> list[Predicate]:
     """One comparison for each pair of sides, and no bound that a tighter one makes idle. Complexity: O(n)."""
-    groups: dict[tuple[Hashable, Hashable], tuple[Predicate, frozenset[str]]] = {}
+    groups: dict[tuple[Hashable, Hashable], tuple[Predicate, Outcomes]] = {}
     for predicate in predicates:
-        outcomes = frozenset(_OUTCOMES[predicate.op])
+        outcomes = predicate.op.outcomes
         right = predicate.right
         # on a column of text 1.50 is not 1.5
         written = right.written if isinstance(right, Constant) else None
         sides = (identity(predicate.left), (identity(right), written))
         known, allowed = groups.get(sides, (predicate, outcomes))
         groups[sides] = (known, allowed & outcomes)
-    merged = [replace(predicate, op=_OPERATORS[outcomes]) for predicate, outcomes in groups.values()]
+    merged = [replace(predicate, op=op_of(outcomes)) for predicate, outcomes in groups.values()]
     bounds = _bounds(merged)
     return [predicate for predicate in merged if not _is_idle(predicate, bounds)]
 
@@ -290,9 +285,9 @@ def _bounds(predicates: Iterable[Predicate]) -> dict[tuple[Column, str], _Bounds
             continue
         value = predicate.right.value
         known = found.setdefault((predicate.left, family(value)), _Bounds())
-        if predicate.op in (Op.LT, Op.LE, Op.EQ) and (known.high is None or value < known.high):
+        if ABOVE not in predicate.op.outcomes and (known.high is None or value < known.high):
             known.high = value
-        if predicate.op in (Op.GT, Op.GE, Op.EQ) and (known.low is None or value > known.low):
+        if BELOW not in predicate.op.outcomes and (known.low is None or value > known.low):
             known.low = value
     return found
 
@@ -305,21 +300,14 @@ def _is_idle(predicate: Predicate, bounds: Mapping[tuple[Column, str], _Bounds])
     known = bounds[predicate.left, family(value)]
     below = known.high is not None and known.high < value
     above = known.low is not None and known.low > value
-    match predicate.op:
-        case Op.LT | Op.LE:
-            return below
-        case Op.GT | Op.GE:
-            return above
-        case Op.NE:
-            return below or above
-        case _:
-            return False
+    allowed = predicate.op.outcomes
+    return (below and BELOW in allowed) or (above and ABOVE in allowed)
 
 
 def _place(predicate: Predicate) -> tuple[bool, int, str]:
     """Comparisons of two rows before those of one, then by operator, then by text."""
     across = len({column.var for column in columns_of(predicate)}) == 2
-    return not across, _RANK[predicate.op], predicate_text(predicate)
+    return not across, predicate.op.code, predicate_text(predicate)
 
 
 def _contradiction(predicates: tuple[Predicate, ...], source: Source | None) -> RuleError:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from holdstrue import operators
 from holdstrue.errors import RuleError
 
 Kind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
@@ -15,8 +16,8 @@ KEYWORDS = frozenset(("_", "and", "between", "false", "forall", "in", "is", "key
 
 # Every spelling of a symbol and the one the parser sees.
 SYMBOLS = {
-    "->": "->", "→": "->", "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "==": "=", "=": "=",
-    "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">",
+    **{symbol: str(op) for symbol, op in operators.SYMBOLS.items()},
+    "->": "->", "→": "->",
     "&&": "and", "&": "and", "∧": "and", "^": "and", "!": "not", "¬": "not", "~": "not",
     "∀": "forall", "∈": "in", "⊆": "in", "||": "||", "|": "||", "‖": "||", "∥": "||",
     "(": "(", ")": ")", "[": "[", "]": "]", "{": "{", "}": "}", ",": ",", ".": ".", ":": ":",

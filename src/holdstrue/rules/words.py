@@ -7,15 +7,6 @@ from collections.abc import Sequence
 from holdstrue.rules.model import CFD, DC, FD, Body, Column, Constant, Inclusion, Key, NotNull, Op, Pattern, Predicate
 from holdstrue.rules.text import constant_text
 
-_SAYS = {
-    Op.EQ: "is",
-    Op.NE: "is not",
-    Op.LT: "is less than",
-    Op.LE: "is at most",
-    Op.GT: "is greater than",
-    Op.GE: "is at least",
-}
-
 
 def in_words(body: Body) -> str:
     """What a rule says.
@@ -67,7 +58,8 @@ def _denied(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
         if not rest:
             return f"no two rows have the same {_listed(same)}"
         among = f"among rows with the same {_listed(same)}, " if same else ""
-        return f"{among}no row has {_listed([_against(p) for p in rest])} than another"
+        held = [f"{predicate.op.against} {predicate.left.name}" for predicate in rest]
+        return f"{among}no row has {_listed(held)} than another"
     return f"no two rows t and s where {_listed([_one(predicate) for predicate in predicates])}"
 
 
@@ -77,25 +69,10 @@ def _own(predicate: Predicate) -> bool:
     return isinstance(right, Column) and (left.var, right.var) == ("t", "s") and left.name == right.name
 
 
-def _against(predicate: Predicate) -> str:
-    name = predicate.left.name
-    match predicate.op:
-        case Op.GT:
-            return f"a higher {name}"
-        case Op.LT:
-            return f"a lower {name}"
-        case Op.GE:
-            return f"a higher or equal {name}"
-        case Op.LE:
-            return f"a lower or equal {name}"
-        case _:
-            return f"another {name}"
-
-
 def _one(predicate: Predicate) -> str:
     left, right = predicate.left, predicate.right
     said = constant_text(right) if isinstance(right, Constant) else f"{right.var}.{right.name}"
-    return f"{left.var}.{left.name} {_SAYS[predicate.op]} {said}"
+    return f"{left.var}.{left.name} {predicate.op.says} {said}"
 
 
 def _listed(items: Sequence[str]) -> str:
