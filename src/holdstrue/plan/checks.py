@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from holdstrue.index.protocol import Term
-from holdstrue.plan.bind import condition_columns
 from holdstrue.rules.model import Condition, Op
+from holdstrue.rules.terms import condition_columns
 
 Equal: TypeAlias = tuple[tuple[str, str], ...]
 """Columns of t and of s that must agree, in one order."""

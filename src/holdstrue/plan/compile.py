@@ -13,7 +13,7 @@ from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
 from holdstrue.index import catalogue
 from holdstrue.index.protocol import Term
-from holdstrue.plan.bind import bind, own_columns
+from holdstrue.plan.bind import bind
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.rules.model import (
     CFD,
@@ -62,7 +62,7 @@ def main_table(rules: RuleSet, others: tuple[str, ...], default: str = "data") -
     """The name of the table that rules without a table speak of, and that data without a name belongs to."""
     if rules.table is not None:
         return rules.table
-    named = [(rule.body.table if isinstance(rule.body, Inclusion) else None) or rule.table for rule in rules]
+    named = [rule.own_table for rule in rules]
     free = list(dict.fromkeys(name for name in named if name is not None and name not in others))
     if None in named:
         return free[0] if len(free) == 1 else default
@@ -73,17 +73,14 @@ def needed_columns(rules: RuleSet, main: str) -> dict[str, tuple[str, ...]]:
     """Per table the columns that rules read (RANGE: nothing else is read from a file)."""
     needed: dict[str, dict[str, None]] = {main: {}}
     for rule in rules:
-        table = table_of(rule, main)
-        needed.setdefault(table, {}).update(dict.fromkeys(own_columns(rule)))
-        if isinstance(rule.body, Inclusion):
-            needed.setdefault(rule.body.ref_table, {}).update(dict.fromkeys(rule.body.ref_columns))
+        for table, columns in ((table_of(rule, main), rule.columns), *rule.body.references.items()):
+            needed.setdefault(table, {}).update(dict.fromkeys(columns))
     return {table: tuple(columns) for table, columns in needed.items()}
 
 
 def table_of(rule: Rule, main: str) -> str:
     """The table whose rows can violate the rule."""
-    own = rule.body.table if isinstance(rule.body, Inclusion) else None
-    return own or rule.table or main
+    return rule.own_table or main
 
 
 def compile_rules(

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from holdstrue.errors import RuleError, brief
 from holdstrue.operators import SYMBOLS, Op
-from holdstrue.rules.model import Constant, Scalar, number_as_written
+from holdstrue.rules.terms import Constant, Scalar, number_as_written
 from holdstrue.rules.tokens import Token, tokenize
 
 DENIAL = "a denial constraint lists what must never hold together"

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from holdstrue.operators import ABOVE, BELOW, EQUAL, Op
-from holdstrue.rules.model import Column, Constant, Predicate, Scalar
+from holdstrue.rules.terms import Column, Constant, Predicate, Scalar
 
 Term: TypeAlias = Column | Constant
 
@@ -87,7 +87,6 @@ class Order:
 
     Examples
     --------
-    >>> from holdstrue.rules.model import Column, Op
     >>> a, b, c = (Column("t", name) for name in "abc")
     >>> order = Order([Predicate(a, Op.LT, b), Predicate(b, Op.LE, c)])
     >>> order.entails(Predicate(a, Op.NE, c)), order.possible
