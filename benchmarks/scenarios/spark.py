@@ -178,8 +178,8 @@ def batches(work: Work, rows: int, *, peers: bool) -> None:
         nothing = small.filter("id < 0")
         deltas: list[Any] = []
 
-        def insert(frame: Any, few: bool = True, m: Any = monitor, d: list[Any] = deltas) -> None:
-            d.append(m.apply(frame, limit=1000, feed="append", few=few))
+        def insert(frame: Any, one_task: bool = True, m: Any = monitor, d: list[Any] = deltas) -> None:
+            d.append(m.apply(frame, limit=1000, feed="append", one_task=one_task))
 
         def undo(frame: Any, m: Any = monitor) -> None:
             m.apply(frame.selectExpr("id", "'delete' as op"), limit=0, feed="ops", op_column="op")
@@ -188,7 +188,7 @@ def batches(work: Work, rows: int, *, peers: bool) -> None:
         _, times = clocked(7, partial(insert, small), partial(undo, small))
         added = sum(step.added for step in deltas[-1].counts.values())
         large = _frame(work, rows + 2000, big, columns, "large")
-        _, large_times = clocked(2, partial(insert, large, few=False), partial(undo, large))
+        _, large_times = clocked(2, partial(insert, large, one_task=False), partial(undo, large))
         mine, fixed, much = median(times), median(empty), median(large_times)
         theirs: float | None = None
         agrees: bool | None = None

@@ -50,8 +50,7 @@ def happen(data: st.DataObject, rows: dict[int, Row], *, moves: bool) -> list[tu
 
 def held(monitor: Monitor) -> dict[int, Row]:
     """The rows a monitor holds."""
-    assert monitor._engine is not None
-    table = monitor._engine.tables["data"].rows
+    table = monitor._shard().engine.tables["data"].rows
     return {row["id"]: row for row in table.take(table.living_slots()).select(SCHEMA.names).to_pylist()}
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.inclusions import durable
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.durable import DurableInclusions
 from holdstrue.discovery.inclusions.unary import Options, StructureKind, UnaryInclusions
 from holdstrue.errors import ChangeError, StateError
+from holdstrue.state import journal
 from laws.inclusion_worlds import COLUMNS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import unary
 
@@ -42,7 +42,7 @@ def test_opened_as_left(data: st.DataObject, structure: StructureKind) -> None:
 
 
 def test_checkpoints_when_the_log_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "CHECKPOINT_FROM", 50)
+    monkeypatch.setattr(journal, "CHECKPOINT_FROM", 50)
     rows = [pa.table({"a": list(range(i, i + 20)), "b": list(range(20))}) for i in range(6)]
     with DurableInclusions.create(tmp_path / "s", UnaryInclusions.load({"t": rows[0]})) as kept:
         runs = []

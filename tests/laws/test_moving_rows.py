@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import holdstrue
 from holdstrue import Monitor
 from holdstrue.detect.delta import Delta
-from holdstrue.monitor.fresh import ROW, Checked, FreshListing, from_scratch
-from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.monitor.sharded_check import ROW, Checked, FreshListing, from_scratch
 from holdstrue.shards import hot, pool
 from holdstrue.shards import routes as work
-from holdstrue.shards.lists import by_table
+from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
-from holdstrue.shards.runner import Shape
-from holdstrue.shards.standing import standing_counts
+from holdstrue.shards.runner import Sizing
+from holdstrue.shards.status import standing_counts
 from laws import moving
 from laws.moving import Truth, World
 from laws.shards import Loops
@@ -34,7 +34,7 @@ from laws.test_shards import listed
 MOST = max(10, settings().max_examples // 6)
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=MOST)
 SHAPES = st.builds(
-    Shape,
+    Sizing,
     shards=st.sampled_from([2, 3, 1, 5]),
     blocks=st.sampled_from([3, 1, 2, 4]),
     tasks=st.sampled_from([2, 3, 1]),
@@ -101,10 +101,10 @@ def turn(data: st.DataObject, path: Path, monitor: Sharded) -> Sharded:
     if what == "forgotten":
         pool.empty()
     elif what == "opened anew":
-        return Sharded(Loops(data.draw(st.integers(1, 4))), path, shape=Shape(tasks=data.draw(st.integers(1, 4))))
+        return Sharded(Loops(data.draw(st.integers(1, 4))), path, sizing=Sizing(tasks=data.draw(st.integers(1, 4))))
     elif what == "laid out anew":
-        shape = data.draw(SHAPES)
-        monitor.rebalance(shards=shape.shards, blocks=shape.blocks)
+        sizing = data.draw(SHAPES)
+        monitor.rebalance(shards=sizing.shards, blocks=sizing.blocks)
     return monitor
 
 
@@ -117,7 +117,7 @@ def test_rows_keep_changing_places(kind: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
         index = data.draw(INDEXES)
-        monitor = Sharded(Loops(), path, world.rules, key=world.keys, index=index, shape=data.draw(SHAPES))
+        monitor = Sharded(Loops(), path, world.rules, key=world.keys, index=index, sizing=data.draw(SHAPES))
         one = Monitor(world.rules, key=world.keys, index=index)
         truth = world.truth()
         first = {
@@ -139,7 +139,7 @@ def test_rows_keep_changing_places(kind: str, data: st.DataObject) -> None:
                 assert monitor.last() is None
                 continue
             parts = {name: cut_somewhere(data, table) for name, table in changes.items()}
-            delta = monitor.apply(parts, limit=limit, few=data.draw(st.booleans()), **options)
+            delta = monitor.apply(parts, limit=limit, one_task=data.draw(st.booleans()), **options)
             assert_delta(delta, before, truth, limit)
             monitor = turn(data, path, monitor)
             last = monitor.last(limit)
@@ -187,12 +187,12 @@ def test_a_check_of_tables_with_and_without_keys(kind: str, data: st.DataObject)
     if key:
         rows = world.tables["emp"].values()
         names["emp"] = [row["id"] if len(key) == 1 else (row["id"], row["part"]) for row in rows]
-    shape = data.draw(st.one_of(SHAPES, st.builds(Shape, tasks=st.sampled_from([1, 2, 3, 5]), hot_from=st.just(0))))
+    sizing = data.draw(st.one_of(SHAPES, st.builds(Sizing, tasks=st.sampled_from([1, 2, 3, 5]), hot_from=st.just(0))))
     limit = data.draw(LIMITS)
     runner = Loops(3)
     with mock.patch.multiple(work, CROWDED=3, SPREAD_FROM=3), mock.patch.object(hot, "SPREAD_FROM", 3):
         most = work.MOST if limit is None else limit
-        checked = from_scratch(runner, parts, world.rules, "emp", key, most, "blocks", shape)
+        checked = from_scratch(runner, parts, world.rules, "emp", key, most, "blocks", sizing)
     truth = world.truth(names)
     counts = {result.rule.name: result.counts for result in checked.results}
     assert_counts(counts, truth)

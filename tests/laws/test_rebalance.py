@@ -10,8 +10,8 @@ import pytest
 from holdstrue import HoldstrueError, Monitor
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
-from holdstrue.shards.durable import Durable
-from holdstrue.shards.runner import Shape
+from holdstrue.shards.runner import Sizing
+from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
 from laws.test_shards import listed
@@ -36,7 +36,7 @@ def rows(first: int, count: int) -> pa.Table:
 def test_rebalance_changes_nothing_but_the_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot, "SEEN_AT_LEAST", 2)
     one = Monitor(RULES, key="id", data=rows(0, 300))
-    monitor = Sharded(Loops(3), tmp_path / "state", RULES, key="id", shape=Shape(shards=2, blocks=1))
+    monitor = Sharded(Loops(3), tmp_path / "state", RULES, key="id", sizing=Sizing(shards=2, blocks=1))
     monitor.apply([rows(0, 300)])
     assert "hot places on grids of 1 blocks" in monitor.explain()
     before = monitor.counts()
@@ -51,16 +51,15 @@ def test_rebalance_changes_nothing_but_the_layout(tmp_path: Path, monkeypatch: p
 
 
 def test_many_batches_leave_few_files(tmp_path: Path) -> None:
-    monitor = Sharded(Loops(2), tmp_path / "state", RULES, key="id", shape=Shape(shards=2, blocks=1))
+    monitor = Sharded(Loops(2), tmp_path / "state", RULES, key="id", sizing=Sizing(shards=2, blocks=1))
     one = Monitor(RULES, key="id")
     for start in range(0, 400, 10):
         monitor.apply([rows(start, 10)])
         one.apply(rows(start, 10))
     pool.empty()
     assert monitor.counts() == one.counts()
-    durable, _ = Durable.open(tmp_path / "state", read_only=False)
-    durable.collect()
-    durable.close()
+    with Journal.open(tmp_path / "state", "monitor") as journal:
+        journal.store.collect()
     with Store(tmp_path / "state") as store:
         manifest = store.manifest()
         named = {file.name for file in files_of(manifest)}
@@ -71,7 +70,7 @@ def test_many_batches_leave_few_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "flip", "gone"])
 def test_a_damaged_joint_file_is_named(tmp_path: Path, how: str) -> None:
-    monitor = Sharded(Loops(1), tmp_path / "state", ["a -> b"], key="id", shape=Shape(shards=3, blocks=1))
+    monitor = Sharded(Loops(1), tmp_path / "state", ["a -> b"], key="id", sizing=Sizing(shards=3, blocks=1))
     monitor.apply([rows(0, 100)])
     monitor.apply([rows(100, 30)])
     pool.empty()

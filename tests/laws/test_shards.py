@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from holdstrue import Monitor, RuleSet
 from holdstrue.detect.delta import Violation
-from holdstrue.monitor.sharded import Sharded, violation_of
+from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
-from holdstrue.shards.lists import ADDED
-from holdstrue.shards.runner import Shape
-from holdstrue.shards.standing import standing_counts
+from holdstrue.shards.lists import ADDED, violation_of
+from holdstrue.shards.runner import Sizing
+from holdstrue.shards.status import standing_counts
 from laws import test_references as references
 from laws import worlds
 from laws.shards import Loops
@@ -28,7 +28,7 @@ from translate import expected
 MOST = max(40, settings().max_examples // 3)
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=MOST)
 SHAPES = st.builds(
-    Shape,
+    Sizing,
     shards=st.sampled_from([1, 2, 5]),
     blocks=st.sampled_from([1, 3, 4]),
     tasks=st.sampled_from([1, 2, 3]),
@@ -65,7 +65,7 @@ def partitions(data: st.DataObject, table: pa.Table) -> list[pa.Table]:
 def test_under_changes(data: st.DataObject) -> None:
     rules = draw_rules(data)
     with tempfile.TemporaryDirectory() as folder:
-        monitor = Sharded(Loops(), Path(folder) / "state", rules, key="id", shape=data.draw(SHAPES))
+        monitor = Sharded(Loops(), Path(folder) / "state", rules, key="id", sizing=data.draw(SHAPES))
         rows = {i: data.draw(worlds.row(i)) for i in range(data.draw(st.integers(0, 9)))}
         start = pa.Table.from_pylist(list(rows.values()), schema=worlds.SCHEMA)
         truth = expected(rules, [], [])
@@ -82,7 +82,7 @@ def test_under_changes(data: st.DataObject) -> None:
                 limit=None,
                 op_column="_op",
                 feed="ops",
-                few=data.draw(st.booleans()),
+                one_task=data.draw(st.booleans()),
             )
             rows = worlds.applied(rows, batch)
             after = expected(rules, list(rows.values()), list(rows))
@@ -110,7 +110,7 @@ def check(monitor: Sharded, delta: Any, truth: dict[str, set[Any]], after: dict[
 def test_both_tables_change(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         keys = {"orders": "id", "customers": "id"}
-        monitor = Sharded(Loops(), Path(folder) / "state", references.RULES, key=keys, shape=data.draw(SHAPES))
+        monitor = Sharded(Loops(), Path(folder) / "state", references.RULES, key=keys, sizing=data.draw(SHAPES))
         orders: dict[int, Any] = {}
         customers: dict[int, Any] = {}
         before = references.truth(orders, customers)
@@ -147,7 +147,7 @@ def test_a_state_goes_from_engine_to_engine(data: st.DataObject) -> None:
             rows = worlds.applied(rows, batch)
             after = expected(rules, list(rows.values()), list(rows))
             if data.draw(st.booleans()):
-                sharded = Sharded(Loops(), path, shape=data.draw(SHAPES))
+                sharded = Sharded(Loops(), path, sizing=data.draw(SHAPES))
                 delta = sharded.apply([changes], str(turn), limit=None, op_column="_op", feed="ops")
                 again = sharded.apply([changes], str(turn), op_column="_op", feed="ops")
                 check(sharded, delta, truth, after)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.shards import runs
+from holdstrue.state import journal
 from laws import worlds
 from laws.test_detection import INDEXES, draw_rules, found, nonempty
 from translate import expected
@@ -59,8 +59,8 @@ def test_reopened_is_as_left(tmp_path_factory: Any, index: Any, checkpoints: boo
     path = tmp_path_factory.mktemp("state") / "s"
     rules = draw_rules(data)
     rows: dict[int, worlds.Row] = {}
-    before = runs.CHECKPOINT_FROM
-    runs.CHECKPOINT_FROM = 0 if checkpoints else 10_000
+    before = journal.CHECKPOINT_FROM
+    journal.CHECKPOINT_FROM = 0 if checkpoints else 10_000
     try:
         monitor = Monitor.create(path, rules, key="id", index=index)
         for _ in range(data.draw(st.integers(1, 5))):
@@ -76,7 +76,7 @@ def test_reopened_is_as_left(tmp_path_factory: Any, index: Any, checkpoints: boo
                 assert left[0] == nonempty(truth)
         monitor.close()
     finally:
-        runs.CHECKPOINT_FROM = before
+        journal.CHECKPOINT_FROM = before
 
 
 def test_larger_state_goes_through_checkpoints_and_compaction(tmp_path: Path) -> None:
@@ -170,7 +170,6 @@ KILLED = """
     import os, signal, sys
     from laws.test_state import table, RULES
     from holdstrue import Monitor
-    from holdstrue.sources import store
 
     point, path = int(sys.argv[1]), sys.argv[2]
     calls = 0
@@ -198,7 +197,7 @@ KILLED = """
 def test_killed_at_any_moment_leaves_before_or_after(tmp_path: Path, checkpoint: bool) -> None:
     """SIGKILL at each step of a commit: the state is the one before the batch or the one after it."""
     base = tmp_path / "base"
-    extra = "runs.CHECKPOINT_FROM = 0\n" if checkpoint else ""
+    extra = "journal.CHECKPOINT_FROM = 0\n" if checkpoint else ""
     Monitor.create(base, RULES, key="id", data=table(0, 100)).close()
     with Monitor.open(base, read_only=True) as monitor:
         before = monitor.counts()
@@ -207,7 +206,7 @@ def test_killed_at_any_moment_leaves_before_or_after(tmp_path: Path, checkpoint:
     script = textwrap.dedent(KILLED)
     if checkpoint:
         script = script.replace(
-            "monitor = Monitor.open", "from holdstrue.shards import runs\n" + extra + "monitor = Monitor.open"
+            "monitor = Monitor.open", "from holdstrue.state import journal\n" + extra + "monitor = Monitor.open"
         )
     seen = set()
     for point in range(1, 40):

@@ -15,7 +15,7 @@ from holdstrue import HoldstrueError, Monitor, check, discover, load_rules
 from holdstrue.fragments import Relation, Site
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.rules import DC, Key, Rule, RuleSet
-from holdstrue.shards.runner import Shape
+from holdstrue.shards.runner import Sizing
 from holdstrue.sources.fit import plain_column
 from laws.shards import Loops
 from laws.test_detection import INDEXES, found
@@ -260,14 +260,16 @@ def test_in_shards(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
     text, where, body, holds, ordered = data.draw(rule(x, y))
     note(f"{text} where {where}: x {one.type} {x.form} {x.raws}, y {two.type} {y.form} {y.raws}")
     entry = {"name": "r", "rule": text} | ({} if where is None else {"where": where})
-    shape = Shape(shards=data.draw(st.sampled_from([1, 3])), blocks=data.draw(st.sampled_from([1, 2])), tasks=2)
+    sizing = Sizing(shards=data.draw(st.sampled_from([1, 3])), blocks=data.draw(st.sampled_from([1, 2])), tasks=2)
     # Spark has no dictionaries: its frames hold plain columns
     table = pa.table([plain_column(part) for part in table_of(x, y).columns], names=["id", "x", "y"])
     cut = data.draw(st.integers(1, rows))
     meant = rows_of(x, y)
     truth = oracle.violations(body, meant, where=holds) if compare(one, two) or not compares(text) else None
     try:
-        monitor = Sharded(Loops(2), tmp_path_factory.mktemp("state") / "s", load_rules([entry]), key="id", shape=shape)
+        monitor = Sharded(
+            Loops(2), tmp_path_factory.mktemp("state") / "s", load_rules([entry]), key="id", sizing=sizing
+        )
         monitor.apply([table.slice(0, cut)], feed="append")
         monitor.apply([table.slice(cut)], feed="append")
     except HoldstrueError as error:

@@ -23,11 +23,11 @@ import pyarrow as pa
 
 import holdstrue
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards.durable import Durable, State
-from holdstrue.shards.runner import Shape
+from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
 from holdstrue.state import store
+from holdstrue.state.journal import Journal, Written
 from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
 from laws.worlds import applied
@@ -190,7 +190,7 @@ def attempt(monitor: Any, number: int, stage: str, fault: str) -> None:
     before = set(lost_files(monitor.path))
     changes = monitor.spark.createDataFrame(as_table(batch(number)))
     try:
-        delta, failed = monitor.apply(changes, f"b{number}", limit=None, few=stage == "Few"), None
+        delta, failed = monitor.apply(changes, f"b{number}", limit=None, one_task=stage == "Few"), None
     except Exception as error:  # noqa: BLE001  Spark may give a job up, and then nothing of the batch must be there
         _require(standing(monitor.path) == wanted(number), "violations after a batch that failed")
         delta, failed = monitor.apply(changes, f"b{number}", limit=None), str(error)
@@ -242,24 +242,24 @@ def cluster(path: str, url: str, speculation: str) -> None:
 def stream(path: str, source: str, called: str, when: str, batches: str) -> None:
     """A stream whose driver is killed just before, or just after, it commits batch number `batches`."""
     from holdstrue.spark import Monitor, start
-    from holdstrue.spark.sinks import Batch
+    from holdstrue.spark.sinks import AppliedBatch
 
-    def hear(done: Batch) -> None:
+    def hear(done: AppliedBatch) -> None:
         with Path(called).open("a") as lines:
             lines.write(done.delta.batch + "\n")
 
-    commit = Durable.commit_shards
+    commit = Journal.commit
 
-    def killed(durable: Durable, state: State, *rest: Any, **more: Any) -> None:
-        last = state.batches == int(batches) + 1
+    def killed(journal: Journal, written: Written) -> None:
+        last = written.content["batches"] == int(batches) + 1
         if last and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        commit(durable, state, *rest, **more)
+        commit(journal, written)
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
 
     monitor = Monitor(start("local[2]"), path, RULES, key="id", **CUT)
-    with mock.patch.object(Durable, "commit_shards", killed):
+    with mock.patch.object(Journal, "commit", killed):
         files = monitor.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(source)
         monitor.stream(files, [hear], trigger={"availableNow": True}).awaitTermination()
 
@@ -293,7 +293,7 @@ def _applied(path: Path, number: int, kill_at: int = -1) -> None:
         sync(place)
 
     with mock.patch.object(store, "_sync", counted):
-        sharded = Sharded(Loops(), path, RULES, key="id", shape=Shape(**CUT))
+        sharded = Sharded(Loops(), path, RULES, key="id", sizing=Sizing(**CUT))
         sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
 
 
@@ -304,9 +304,8 @@ def _mended(path: Path) -> None:
     _applied(path, 1)
     _require(standing(path) == wanted(2), "violations after the batch came again")
     _require(Store(path).manifest()["batches"] == 2, "batches")
-    durable, _ = Durable.open(path, read_only=False)
-    durable.collect()
-    durable.close()
+    with Journal.open(path, "monitor") as journal:
+        journal.store.collect()
     _require(not lost_files(path), f"left over: {lost_files(path)}")
     _applied(path, 2)
     _require(standing(path) == wanted(3), "violations after the next batch")

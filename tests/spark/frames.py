@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from holdstrue.detect.delta import Delta, Violation
-from holdstrue.monitor.sharded import violation_of
-from holdstrue.spark.monitor import Monitor
+from holdstrue.shards.lists import violation_of
+from holdstrue.spark import Monitor
 from holdstrue.state.store import Store
 from laws.test_detection import found, nonempty
 
@@ -60,9 +60,9 @@ def assert_same(delta: Delta, other: Delta) -> None:
 
 def shard_rows(monitor: Monitor) -> dict[str, dict[int, int]]:
     """By route (as `explain` names it) and shard the number of rows, from the newest manifest."""
-    state = monitor._reading()
-    assert state is not None
-    _, ledger, _ = state
+    now = monitor.current()
+    assert now is not None
+    ledger = now.ledger
     held: dict[str, dict[int, int]] = {}
     for number, shard in Store(monitor.path).manifest()["shards"].items():
         route = ledger.layout.spots[int(number)].route

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdstrue.shards.durable import Durable
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark import Monitor
+from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store, files_of
 from laws.test_detection import assert_counts, found, nonempty
 from spark import faulty
@@ -76,11 +76,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Scenario]]:
 
 def collected(path: Path) -> list[str]:
     """Clear the state of what no manifest names; returns what that was."""
-    durable, _ = Durable.open(path, read_only=False)
-    try:
-        return durable.collect()
-    finally:
-        durable.close()
+    with Journal.open(path, "monitor") as journal:
+        return journal.store.collect()
 
 
 def assert_only_named_files(path: Path) -> None:

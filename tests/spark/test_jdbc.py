@@ -10,9 +10,9 @@ import pytest
 from holdstrue import check as check_here
 from holdstrue import load_rules
 from holdstrue.fragments import Site
+from holdstrue.spark import Monitor
+from holdstrue.spark.check import check
 from holdstrue.spark.fragments import relation
-from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.scratch import check
 from laws.test_detection import found, nonempty
 from spark.database import Postgres
 from spark.frames import Truth, added

@@ -18,8 +18,8 @@ import holdstrue
 from holdstrue import RuleSet, load_rules
 from holdstrue.shards import hot
 from holdstrue.shards.hot import SPREAD_FROM
-from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.scratch import check
+from holdstrue.spark import Monitor
+from holdstrue.spark.check import check
 from laws import test_references as references
 from laws import worlds
 from laws.test_detection import assert_counts, draw_rules, found, nonempty
@@ -110,7 +110,7 @@ def test_under_changes(spark: SparkSession, data: st.DataObject) -> None:
             batch = data.draw(worlds.changes(set(rows)))
             changes = worlds.as_table(batch)
             options: dict[str, Any] = {"op_column": "_op", "feed": "ops"}
-            delta = monitor.apply(parts(data, spark, changes), limit=None, few=data.draw(st.booleans()), **options)
+            delta = monitor.apply(parts(data, spark, changes), limit=None, one_task=data.draw(st.booleans()), **options)
             one.apply(changes, limit=0, **options)
             rows = worlds.applied(rows, batch)
             before, truth = truth, expected(rules, list(rows.values()), list(rows))

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import holdstrue
 from holdstrue import RuleSet, load_rules
 from holdstrue.shards import hot
-from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.scratch import check
+from holdstrue.spark import Monitor
+from holdstrue.spark.check import check
 from laws import moving
 from laws.moving import World
 from laws.test_detection import assert_counts, found, nonempty
@@ -147,7 +147,7 @@ def test_rows_keep_changing_places(spark: SparkSession, kind: str, data: st.Data
             before, truth = truth, world.truth()
             one.apply(changes, limit=0, **OPS)
             parts = {name: cut(data, spark, rows) for name, rows in changes.items()}
-            delta = monitor.apply(parts, limit=limit, few=data.draw(st.booleans()), **OPS)
+            delta = monitor.apply(parts, limit=limit, one_task=data.draw(st.booleans()), **OPS)
             assert_delta(delta, before, truth, limit)
             batch = data.draw(moving.batches(world))
         assert monitor.counts() == one.counts()

@@ -15,7 +15,7 @@ import pytest
 
 import holdstrue
 from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark import Monitor
 from holdstrue.state.store import Store
 from laws import debezium
 from laws.test_detection import found
@@ -80,12 +80,14 @@ def in_one(path: Path) -> holdstrue.Monitor:
 
 
 def assert_agree(
-    spark: SparkSession, path: Path, changes: pa.Table, cut: int = 0, *, few: bool = False, **options: Any
+    spark: SparkSession, path: Path, changes: pa.Table, cut: int = 0, *, one_task: bool = False, **options: Any
 ) -> None:
     """Both engines make the same of a batch, which does something, and the state then holds it."""
     with in_one(path) as one:
         wanted = one.apply(changes, limit=None, **options)
-        delta = Monitor(spark, path, tasks=2).apply(frame(spark, changes, cut), limit=None, few=few, **options)
+        delta = Monitor(spark, path, tasks=2).apply(
+            frame(spark, changes, cut), limit=None, one_task=one_task, **options
+        )
         assert_same(delta, wanted)
         assert wanted.added
         assert wanted.removed or options.get("feed") == "append"
@@ -115,10 +117,10 @@ def test_plain_rows_are_recognised(spark: SparkSession, path: Path) -> None:
     assert sum(step.added for step in delta.counts.values()) == len(delta.added) > 3
 
 
-@pytest.mark.parametrize(("cut", "few"), [(0, False), (2, False), (2, True), (3, True)])
-def test_ops(spark: SparkSession, path: Path, cut: int, few: bool) -> None:
+@pytest.mark.parametrize(("cut", "one_task"), [(0, False), (2, False), (2, True), (3, True)])
+def test_ops(spark: SparkSession, path: Path, cut: int, one_task: bool) -> None:
     """Changes of one key follow each other, also from partition to partition."""
-    assert_agree(spark, path, table(OPS), cut, few=few)
+    assert_agree(spark, path, table(OPS), cut, one_task=one_task)
 
 
 def test_ops_in_a_column_of_another_name(spark: SparkSession, path: Path) -> None:
@@ -150,9 +152,9 @@ def envelopes(events: list[dict[str, Any]]) -> pa.Table:
     return pa.table({name: pa.array([event.get(name) for event in events], type_) for name, type_ in types.items()})
 
 
-@pytest.mark.parametrize(("cut", "few"), [(0, False), (2, False), (4, True)])
-def test_debezium_envelopes(spark: SparkSession, path: Path, cut: int, few: bool) -> None:
-    assert_agree(spark, path, envelopes(ENVELOPES), cut, few=few)
+@pytest.mark.parametrize(("cut", "one_task"), [(0, False), (2, False), (4, True)])
+def test_debezium_envelopes(spark: SparkSession, path: Path, cut: int, one_task: bool) -> None:
+    assert_agree(spark, path, envelopes(ENVELOPES), cut, one_task=one_task)
 
 
 def test_debezium_flattened(spark: SparkSession, path: Path) -> None:
@@ -247,10 +249,10 @@ DELTA_LOG = [
 ]
 
 
-@pytest.mark.parametrize(("cut", "few"), [(0, False), (1, False), (5, False), (5, True)])
-def test_delta_lake(spark: SparkSession, path: Path, cut: int, few: bool) -> None:
+@pytest.mark.parametrize(("cut", "one_task"), [(0, False), (1, False), (5, False), (5, True)])
+def test_delta_lake(spark: SparkSession, path: Path, cut: int, one_task: bool) -> None:
     """A pair of images is one update, also where a partition ends between the two."""
-    assert_agree(spark, path, logged("_change_type", "_commit_version", DELTA_LOG), cut, few=few)
+    assert_agree(spark, path, logged("_change_type", "_commit_version", DELTA_LOG), cut, one_task=one_task)
 
 
 def test_delta_lake_without_before_images(spark: SparkSession, path: Path) -> None:
@@ -364,7 +366,7 @@ def test_what_does_not_fit_is_refused_whole(spark: SparkSession, path: Path, cas
         assert message in theirs.value.message
         assert message in ours.value.message
         assert Store(path).manifest() == before
-        delta = monitor.apply(frame(spark, table(GOOD)), "b", limit=None, few=True)
+        delta = monitor.apply(frame(spark, table(GOOD)), "b", limit=None, one_task=True)
         assert_same(delta, one.apply(table(GOOD), batch_id="b", limit=None))
         assert delta.added and delta.removed and not delta.duplicate
 
@@ -374,7 +376,7 @@ def test_few_changes_are_refused_whole_too(spark: SparkSession, path: Path, case
     changes, message = REFUSED[case]
     before = Store(path).manifest()
     with pytest.raises(ChangeError) as told:
-        Monitor(spark, path, tasks=2).apply(frame(spark, changes, 1), "b", few=True)
+        Monitor(spark, path, tasks=2).apply(frame(spark, changes, 1), "b", one_task=True)
     assert message in told.value.message
     assert Store(path).manifest() == before
 

@@ -14,9 +14,9 @@ import pytest
 import holdstrue
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.shards import hot
-from holdstrue.shards.durable import Durable
 from holdstrue.shards.homes import MOST_BYTES
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark import Monitor
+from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store
 from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import added, assert_step, frame, listed, shard_rows
@@ -113,7 +113,7 @@ def test_few_changes_that_turn_out_many(spark: SparkSession, monitor: Monitor) -
     many = spark.range(100, 100_100).selectExpr(
         "id", "concat('q', id div 2) as zip", f"if(id = 999, 'y', {text}) as city", "1L as size", "1.0D as cost"
     )
-    delta = monitor.apply(many, few=True)
+    delta = monitor.apply(many, one_task=True)
     assert [(v.t, v.s) for v in delta.added] == [(998, 999)]
     assert monitor.rows == {"data": len(FIRST) + 100_000}
     assert monitor.counts()["fd"].open == before + 1
@@ -251,14 +251,11 @@ def test_work_cut_into_no_parts_is_refused(spark: SparkSession, tmp_path: Path, 
 
 
 def test_one_writer_at_a_time(spark: SparkSession, monitor: Monitor) -> None:
-    durable, _ = Durable.open(monitor.path, read_only=False)
-    try:
+    with Journal.open(monitor.path, "monitor"):
         with pytest.raises(StateError, match="is being written by another process"):
             monitor.apply(frame(spark, table({50: row(50)})))
         assert monitor.batches == 1
         assert monitor.violations().toArrow().num_rows, "readers need no lock"
-    finally:
-        durable.close()
     monitor.apply(frame(spark, table({50: row(50)})))
     assert monitor.batches == 2
 

@@ -14,7 +14,7 @@ import pytest
 import holdstrue
 from holdstrue.detect.delta import Delta
 from holdstrue.errors import HoldstrueError
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark import Monitor
 from holdstrue.spark.sinks import Call, Parquet, Sink, Write, console
 from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import Truth, added, listed

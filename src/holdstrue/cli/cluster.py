@@ -222,10 +222,10 @@ def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = T
     Without known columns, the tasks that read change files could not agree on their types.
     """
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.durable import State
-    from holdstrue.state.store import Store
+    from holdstrue.shards.facts import Facts
+    from holdstrue.state.journal import manifest_of
 
-    known = State.of(Store(state).manifest())
+    known = Facts.of(manifest_of(state, "monitor"))
     require_tables(tables, known.keys)
     for name in tables or (known.main,):
         if columns and name not in known.schemas:

@@ -6,8 +6,8 @@ from holdstrue.detect.delta import RuleCounts, RuleResult
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.compile import table_of
 from holdstrue.report.answers import Standing
-from holdstrue.shards.durable import Durable, State
-from holdstrue.state.store import Store
+from holdstrue.shards.facts import HISTORY, Facts, history_of
+from holdstrue.state.journal import Journal
 
 
 def standing_of(path: str, *, history: bool = False) -> Standing:
@@ -16,12 +16,13 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
     Complexity: O(rules), with the history O(batches); in a sharded state O(violating rows) for rules
     whose rows may be in several shards.
     """
-    store = Store(path)
-    manifest = store.manifest()
-    state = State.of(manifest)
+    with Journal.open(path, "monitor", HISTORY, read_only=True) as journal:
+        manifest = journal.facts
+        lines = tuple(history_of(journal.history())) if history else None
+    state = Facts.of(manifest)
     known = state.counts
     if manifest.get("sharding") is not None:
-        from holdstrue.shards.standing import standing_counts
+        from holdstrue.shards.status import standing_counts
 
         known = standing_counts(path)
     results = []
@@ -29,7 +30,6 @@ def standing_of(path: str, *, history: bool = False) -> Standing:
         counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))
         rows = state.rows.get(table_of(rule, state.main), 0)
         results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
-    lines = tuple(Durable(store, manifest, read_only=True).history()) if history else None
     return Standing(
         path=path,
         version=manifest["version"],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from holdstrue.cli.output import Output
-    from holdstrue.spark.sinks import Batch
+    from holdstrue.spark.sinks import AppliedBatch
 
 TABLE = "table:"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
@@ -182,7 +182,7 @@ class Teller:
     """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
     stop: Stop
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: AppliedBatch) -> None:
         """Say it, in one line."""
         name = batch.delta.batch
         if not self.told.exists() or self.told.read_text(encoding="utf-8") != name:
@@ -192,7 +192,7 @@ class Teller:
         if self.stop:
             raise Stopped
 
-    def _line(self, batch: Batch) -> str:
+    def _line(self, batch: AppliedBatch) -> str:
         from holdstrue.report.words import json_text, printable
         from holdstrue.spark.sinks import line_of
 

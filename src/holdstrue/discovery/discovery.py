@@ -20,12 +20,13 @@ from holdstrue.discovery.held import Held
 from holdstrue.discovery.kind import Gone, Kind
 from holdstrue.discovery.kinds import FAMILIES, Progress, load_kinds, restore_kinds
 from holdstrue.discovery.options import Options
-from holdstrue.discovery.state import DiscoveryState, schema_of_text, schema_text
+from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
 from holdstrue.shards.tables import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
+from holdstrue.state.journal import Journal, schema_of, schema_text
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -50,7 +51,7 @@ class Discovery:
         self._held = held
         self._kinds = dict(kinds)
         self.options = options
-        self._state: DiscoveryState | None = None
+        self._journal: Journal | None = None
         self._ids: set[str] = set()
         self._batches = 0
         self._found: list[Found] | None = None
@@ -209,9 +210,9 @@ class Discovery:
         born = tuple(found for place, found in after.items() if place not in before)
         self._batches += 1
         self._ids.add(batch)
-        if self._state is not None:
+        if self._journal is not None:
             line = {"batch": batch, "died": len(died), "born": len(born), "rules": len(after)}
-            self._state.append(self._held, incoming, line, self._snapshots)
+            write_line(self._journal, self._held, incoming, line, self._snapshots)
         self._broken = False
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
@@ -237,44 +238,43 @@ class Discovery:
             "keys": {name: list(key) for name, key in self._held.keys.items()},
             "types": dict(self.types),
         }
-        self._state = DiscoveryState.create(path, about, self._held, self._snapshots())
+        self._journal = Journal.create(path, "discovery", HISTORY)
+        write_all(self._journal, self._held, self._snapshots(), HISTORY.empty_table(), {"discovery": about})
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Discovery:
         """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint)."""
-        state = DiscoveryState.open(path, read_only=read_only)
+        journal = Journal.open(path, "discovery", HISTORY, read_only=read_only)
         try:
-            about = state.about
-            schemas = {name: schema_of_text(text) for name, text in about["schemas"].items()}
+            about = journal.facts["discovery"]
+            schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
             options = Options.of(about["options"])
             held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
-            state.rows(held)
-            found = cls(held, restore_kinds(held, options, state.cores()), options)
+            restore_rows(journal, held)
+            found = cls(held, restore_kinds(held, options, cores_of(journal)), options)
             found.types = tuple(about.get("types", {}).items())
-            for incoming in state.batches():
+            for incoming in batches_of(journal):
                 found._follow(held.again(incoming))
-            found._ids = set(state.history().column("batch").to_pylist())
+            found._ids = set(journal.ids())
             found._batches = len(found._ids)
-            found._state = None if read_only else state
+            found._journal = None if read_only else journal
         except BaseException:
-            state.close()
+            journal.close()
             raise
         if read_only:
-            state.close()
+            journal.close()
         return found
 
     def history(self) -> list[dict[str, Any]]:
         """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""
-        if self._state is None:
-            return []
-        lines: list[dict[str, Any]] = self._state.history().to_pylist()
+        lines: list[dict[str, Any]] = [] if self._journal is None else self._journal.history().to_pylist()
         return lines
 
     def close(self) -> None:
         """Let go of the state directory."""
-        if self._state is not None:
-            self._state.close()
-            self._state = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
 
     def __enter__(self) -> Self:
         return self

@@ -20,10 +20,10 @@ from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
-from holdstrue.shards.durable import State
+from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
-from holdstrue.shards.runs import Runs
 from holdstrue.shards.shard import Shard
+from holdstrue.state.journal import Runs
 from holdstrue.state.store import Store
 
 
@@ -134,8 +134,8 @@ class StateLookup:
     manifest: Mapping[str, Any]
 
     @cached_property
-    def _state(self) -> State:
-        return State.of(self.manifest)
+    def _state(self) -> Facts:
+        return Facts.of(self.manifest)
 
     @cached_property
     def _layout(self) -> Layout:

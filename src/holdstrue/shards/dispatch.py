@@ -36,7 +36,7 @@ class Entries:
 
 
 @dataclass(frozen=True)
-class Turnover:
+class RowVersions:
     """Row versions of one table that come and go: new row `updating[k]` replaces old row `replaced[k]`."""
 
     new: pa.Table
@@ -45,19 +45,19 @@ class Turnover:
     replaced: I64
 
     @staticmethod
-    def of(incoming: Incoming, old: pa.Table) -> Turnover:
+    def of(incoming: Incoming, old: pa.Table) -> RowVersions:
         """What a resolved batch does; `old` are the versions that go, in their order."""
         updating = np.flatnonzero(incoming.updates >= 0)
-        return Turnover(
+        return RowVersions(
             incoming.values, old, updating, np.searchsorted(incoming.old, incoming.updates[updating]).astype(np.int64)
         )
 
     @staticmethod
-    def join(parts: Sequence[Turnover]) -> Turnover:
+    def join(parts: Sequence[RowVersions]) -> RowVersions:
         """Several as one."""
         new_at = np.cumsum([0, *(part.new.num_rows for part in parts)])
         old_at = np.cumsum([0, *(part.old.num_rows for part in parts)])
-        return Turnover(
+        return RowVersions(
             pa.concat_tables([part.new for part in parts]),
             pa.concat_tables([part.old for part in parts]),
             np.concatenate([part.updating + start for part, start in zip(parts, new_at, strict=False)]),
@@ -65,12 +65,12 @@ class Turnover:
         )
 
 
-def dispatch(job: Job, table: str, turnover: Turnover) -> Iterator[Message]:
+def dispatch(job: Job, table: str, versions: RowVersions) -> Iterator[Message]:
     """The messages that changed rows of one table give rise to."""
-    layout, old = job.layout, turnover.old
-    new_columns, old_columns = Columns(turnover.new), Columns(old)
-    new_count = turnover.new.num_rows
-    updating, replaced = turnover.updating, turnover.replaced
+    layout, old = job.layout, versions.old
+    new_columns, old_columns = Columns(versions.new), Columns(old)
+    new_count = versions.new.num_rows
+    updating, replaced = versions.updating, versions.replaced
     old_ids = np.arange(new_count, new_count + old.num_rows, dtype=np.int64)
     # a row that is updated has one number, old and new
     old_ids[replaced] = updating

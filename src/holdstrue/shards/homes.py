@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdstrue.data.changes import Changes, Places, Source
 from holdstrue.errors import HoldstrueError
-from holdstrue.shards.dispatch import Turnover, dispatch
+from holdstrue.shards.dispatch import RowVersions, dispatch
 from holdstrue.shards.job import Job
 from holdstrue.shards.layout import HOME
 from holdstrue.shards.routes import Worker, split
@@ -42,7 +42,7 @@ class Homes:
 
     def _applied(self, messages: list[Message]) -> Iterator[Message]:
         layout = self.job.layout
-        turnovers: dict[str, list[Turnover]] = {}
+        versions: dict[str, list[RowVersions]] = {}
         with Worker(self.job) as worker:
             for number, tables in split(messages).items():
                 changes = {table: self._changes(table, rows) for table, rows in tables.items()}
@@ -50,11 +50,11 @@ class Homes:
                 incoming = shard.resolve(changes, self.job.on_conflict)
                 for table, part in incoming.items():
                     old = shard.engine.tables[table].rows.take(part.old)
-                    turnovers.setdefault(table, []).append(Turnover.of(part, old))
+                    versions.setdefault(table, []).append(RowVersions.of(part, old))
                 if any(part.values.num_rows or part.old.size for part in incoming.values()):
                     yield worker.applied(number, shard, incoming, layout.home_checks)
-            for table, parts in turnovers.items():
-                yield from dispatch(self.job, table, Turnover.join(parts))
+            for table, parts in versions.items():
+                yield from dispatch(self.job, table, RowVersions.join(parts))
             yield from worker.listed()
 
     def _changes(self, table: str, rows: pa.Table) -> Changes:
@@ -74,7 +74,7 @@ class Homes:
 
 
 @dataclass(frozen=True)
-class Few:
+class OneTask:
     """Reading changes and all homes in one task, for batches so small that a shuffle costs more than it spreads."""
 
     scatter: Scatter

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.detect.delta import Violation
 from holdstrue.shards.layout import Layout, Spot
 from holdstrue.shards.shard import Shard
 from holdstrue.typing import I32, I64
@@ -61,6 +63,24 @@ def settled(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             names = _names(pa.concat_tables([kept, listed]))
             listed = listed.filter(pa.array(~np.isin(names[kept.num_rows :], names[: kept.num_rows])))
         yield listed
+
+
+def delta_lists(tables: Iterable[pa.Table], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
+    """Added and removed violations, each up to the limit."""
+    added: list[Violation] = []
+    removed: list[Violation] = []
+    for table in settled(tables):
+        for row in table.to_pylist():
+            into = added if row["change"] == ADDED else removed
+            if len(into) < limit:
+                into.append(violation_of(row))
+    return tuple(added), tuple(removed)
+
+
+def violation_of(row: Mapping[str, Any]) -> Violation:
+    """A row of a list as a violation."""
+    t, s = (tuple(v.values()) if isinstance(v := row[side], dict) else v for side in ("t", "s"))
+    return Violation(row["rule"], t, s, pair=row["pair"])
 
 
 def kept_references(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.runs import Keys, Runs
 from holdstrue.shards.shard import Shard
+from holdstrue.shards.tables import Keys
+from holdstrue.state.journal import Runs
 from holdstrue.state.store import Store
 
 MOST_BYTES = 2 << 30

@@ -9,18 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes
-from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
-from holdstrue.shards.durable import Durable
 from holdstrue.shards.job import Job
 from holdstrue.shards.layout import HOME, Columns, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, crossing, listing
 from holdstrue.shards.routes import Worker
-from holdstrue.shards.runs import Runs
 from holdstrue.shards.scatter import Scatter
 from holdstrue.shards.shard import Shard
 from holdstrue.shards.wire import Message, failure, send
+from holdstrue.state.journal import Journal, Runs
 from holdstrue.state.store import Store
 from holdstrue.typing import U64
 
@@ -70,13 +68,9 @@ class Reload:
 
 
 def _one_process(path: str, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
-    durable, _ = Durable.open(path, read_only=True)
-    try:
-        engine = Engine(layout.plan, layout.plan.schemas, keyed=True)
-        durable.restore(engine, layout.keys)
-    finally:
-        durable.close()
-    for name, table in engine.tables.items():
+    with Journal.open(path, "monitor", read_only=True) as journal:
+        shard = Shard.open(journal.store, layout.plan, layout.keys, journal.runs)
+    for name, table in shard.engine.tables.items():
         slots = table.rows.living_slots()
         for start in range(0, max(1, slots.size), LISTED_AT_ONCE):
             yield name, table.rows.take(slots[start : start + LISTED_AT_ONCE])

@@ -22,7 +22,6 @@ from holdstrue.shards.job import Job
 from holdstrue.shards.layout import HOME, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.shards.moved import kept_pairs
-from holdstrue.shards.runs import Runs
 from holdstrue.shards.shard import Shard
 from holdstrue.shards.wire import (
     ERROR,
@@ -40,6 +39,7 @@ from holdstrue.shards.wire import (
     say,
     send,
 )
+from holdstrue.state.journal import Runs
 from holdstrue.state.store import Joint, Store
 from holdstrue.typing import I32
 
@@ -100,7 +100,7 @@ class Worker:
             "rows": shard.living(),
             "tallies": {
                 str(check): [tally.rows, tally.pairs, tally.groups]
-                for check, tally in zip(checks, shard.tallies(), strict=True)
+                for check, tally in zip(checks, shard.counts(), strict=True)
                 if tally.rows or tally.pairs
             },
             "steps": {
@@ -242,7 +242,7 @@ def most_kept(shard: Shard, layout: Layout, number: int, moved: pa.Table, limit:
     for image in (before, after):
         alone = fresh(layout, number)
         alone.apply(first_batch(layout, number, {table: image}), 0)
-        most = max(most, *(tally.pairs for tally in alone.tallies()))
+        most = max(most, *(tally.pairs for tally in alone.counts()))
     return most
 
 

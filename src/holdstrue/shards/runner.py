@@ -59,7 +59,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True)
-class Shape:
+class Sizing:
     """How a state is to be laid out where its own numbers are not yet fixed."""
 
     shards: int | None = None

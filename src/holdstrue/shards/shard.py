@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
-from holdstrue.detect.batch import Outcome
+from holdstrue.detect.batch import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.plan.compile import Plan
+from holdstrue.shards.checkpoint import replay, restore, size_of, write_checkpoint, write_run
 from holdstrue.shards.layout import Columns
-from holdstrue.shards.runs import Keys, Runs, size_of
+from holdstrue.shards.tables import Keys
+from holdstrue.state.journal import Runs
 from holdstrue.state.store import Joint, Store
 from holdstrue.typing import I32, U64, Mask
 
@@ -29,7 +31,7 @@ Lineage = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Tally:
+class CheckCounts:
     """How a check stands in one shard."""
 
     rows: int
@@ -42,7 +44,7 @@ class Shard:
 
     def __init__(self, plan: Plan, keys: Keys, *, keyed: bool = True) -> None:
         self.plan = plan
-        self.keys = {table: keys[table] for table in plan.schemas}
+        self.keys = dict(keys)
         self.engine = Engine(plan, plan.schemas, keyed=keyed)
         self.runs = Runs()
 
@@ -51,7 +53,7 @@ class Shard:
         """The shard that these files hold. Complexity: O(rows logged since its checkpoint)."""
         shard = Shard(plan, keys)
         shard.runs = runs
-        runs.restore(store, shard.engine, shard.keys)
+        restore(store, runs, shard.engine, shard.keys)
         return shard
 
     @property
@@ -64,7 +66,7 @@ class Shard:
         mine, wanted = self.lineage, lineage(runs)
         if mine != wanted[: len(mine)] or len(self.runs.base) != len(runs.base):
             return False
-        runs.replay(store, self.engine, self.keys, since=len(self.runs.log))
+        replay(store, runs, self.engine, self.keys, since=len(self.runs.log))
         self.runs = runs
         return True
 
@@ -76,36 +78,47 @@ class Shard:
             incoming[table] = resolve(part, self.engine.tables[table].rows, self.keys[table], digest, on_conflict)
         return incoming
 
-    def apply(self, incoming: Mapping[str, Incoming], limit: int) -> list[Outcome]:
+    def apply(
+        self, incoming: Mapping[str, Incoming], limit: int, prepared: dict[str, NewRows] | None = None
+    ) -> list[Outcome]:
         """Take in a resolved batch."""
-        outcomes = self.engine.apply(incoming, limit)
+        outcomes = self.engine.apply(incoming, limit, prepared)
         self.engine.settle()
         return outcomes
 
     def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
-        rows = [table.rows for table in self.engine.tables.values()]
-        if sum(part.size for part in rows) > 2 * sum(part.living for part in rows) + COMPACT_FROM:
-            self._compact()
-            self.runs = Runs.checkpoint(store, version, self.engine)
-        elif not self.runs.base or self.runs.due(self.engine, size_of(incoming)):
-            self.runs = Runs.checkpoint(store, version, self.engine)
+        if self.compact() or not self.runs.base or self.due(incoming):
+            self.runs = Runs(write_checkpoint(store, version, self.engine))
         else:
-            self.runs = self.runs.added(store, joint, incoming)
+            self.runs = write_run(store, joint, self.runs, incoming)
         return self.runs
 
-    def _compact(self) -> None:
-        """Drop removed row versions."""
-        before, self.engine = self.engine, Engine(self.plan, self.plan.schemas, keyed=True)
-        for name, table in before.tables.items():
+    def due(self, incoming: Mapping[str, Incoming]) -> bool:
+        """Whether a batch should be written as a checkpoint."""
+        return self.runs.due(size_of(incoming), sum(self.living().values()))
+
+    def compact(self) -> bool:
+        """Drop removed row versions where they outnumber the living."""
+        versions = sum(table.rows.size for table in self.engine.tables.values())
+        if versions <= 2 * sum(self.living().values()) + COMPACT_FROM:
+            return False
+        self.engine = self.replanned(self.plan).engine
+        return True
+
+    def replanned(self, plan: Plan) -> Shard:
+        """The living rows under another plan, or under the same one without removed versions. Complexity: O(rows)."""
+        other = Shard(plan, self.keys)
+        for name, table in self.engine.tables.items():
             slots = table.rows.living_slots()
             if slots.size:
-                values = table.rows.take(slots)
-                self.engine.load(name, values, self.engine.key_digest(name, values, self.keys[name]))
+                values = table.rows.take(slots).cast(other.engine.tables[name].rows.schema)
+                other.engine.load(name, values, other.engine.key_digest(name, values, self.keys[name]))
+        return other
 
-    def tallies(self) -> list[Tally]:
+    def counts(self) -> list[CheckCounts]:
         """How each check stands."""
-        return [Tally(d.rows, d.pairs, d.groups) for d in self.engine.detectors]
+        return [CheckCounts(d.rows, d.pairs, d.groups) for d in self.engine.detectors]
 
     def living(self) -> dict[str, int]:
         """How many rows of each table live here."""

@@ -6,22 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdstrue.spark.check import SparkReport as Report
+    from holdstrue.spark.check import check
     from holdstrue.spark.finding import discover
     from holdstrue.spark.fragments import relation
     from holdstrue.spark.inclusions import Inclusions
-    from holdstrue.spark.monitor import Monitor
-    from holdstrue.spark.scratch import Report, check
+    from holdstrue.spark.monitor import SparkMonitor as Monitor
     from holdstrue.spark.session import start
 
 _HOMES = {
-    "check": "holdstrue.spark.scratch",
-    "Report": "holdstrue.spark.scratch",
+    "check": "holdstrue.spark.check",
+    "Report": "holdstrue.spark.check",
     "Monitor": "holdstrue.spark.monitor",
     "Inclusions": "holdstrue.spark.inclusions",
     "discover": "holdstrue.spark.finding",
     "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
 }
+
+_NAMES = {"Monitor": "SparkMonitor", "Report": "SparkReport"}
+"""Where a public name is that of a class that has another one beside those of one process."""
 
 __all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]
 
@@ -30,6 +34,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the stages that run in workers need no pyspark."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdstrue.spark' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
     globals()[name] = value
     return value

@@ -85,7 +85,7 @@ def frame_of(
     schema = _joint([Path(part.path) for part in parts], schemas, format_, declared)
     kinds = StructType([StructField(field.name, _kind(field)) for field in schema])
     # a check passes over its rows several times, and text should be read only once
-    rows = Rows(reading, to_arrow_schema(kinds, timezone="UTC"))
+    rows = FileRows(reading, to_arrow_schema(kinds, timezone="UTC"))
     return runner.numbers(tasks).mapInArrow(sendable(rows), kinds).persist()
 
 
@@ -344,7 +344,7 @@ class Types:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FileRows:
     """The stage that reads all parts with the types of the whole."""
 
     reading: Reading

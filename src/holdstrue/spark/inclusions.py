@@ -7,7 +7,6 @@ share more or fewer values. The state directory is that of `DurableInclusions`, 
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,23 +17,19 @@ import pyarrow as pa
 
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, comparisons, fitting, inclusion
 from holdstrue.discovery.inclusions.counters import shifted
-from holdstrue.discovery.inclusions.durable import (
-    CHECKPOINT_FROM,
-    CHECKPOINT_SHARE,
-    KIND,
-    MOST_RUNS,
-)
+from holdstrue.discovery.inclusions.durable import about, tallies_in, told
 from holdstrue.discovery.inclusions.tally import Tally, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import FoundInclusion, Options
 from holdstrue.discovery.inclusions.values import LackingError, Values
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.turnover import Died, Turnover
-from holdstrue.errors import ChangeError, HoldstrueError, StateError
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.index.numbering import Snapshot
 from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import ROWS, SUMMARY, Message, failure, pack, raised, receive, say, send, to_tasks
 from holdstrue.sources.feeds.target import match_words
+from holdstrue.state.journal import BATCHES, Journal, Runs, manifest_of
 from holdstrue.state.store import RunFile, Store
 from holdstrue.typing import I64, Mask
 
@@ -45,8 +40,6 @@ if TYPE_CHECKING:
 
 SHARDS = 64
 """Shards of a new state, a power of two: as many tasks as this may work at a time. Chosen, not tuned."""
-REMEMBERED = 1000
-"""Batch ids that a manifest keeps: a batch that comes again later than that would be applied again."""
 
 _STEPS = {"insert": 1, "i": 1, "c": 1, "r": 1, "+": 1, "delete": -1, "d": -1, "-": -1}
 _open: dict[tuple[str, int], tuple[tuple[str, ...], Values]] = {}
@@ -161,7 +154,8 @@ class ShiftCounts:
                 log.append(part.to_table())
                 touched.append((number, names, values))
         if log:
-            run = store.write_tables("batch", census.version + 1, [pa.concat_tables(log)])
+            # the driver writes the batch's line of history
+            run = store.write_tables("batch", census.version + 1, [BATCHES.empty_table(), pa.concat_tables(log)])
             for number, names, values in touched:
                 _open[census.path, number] = ((*names, run.name), values)
             yield say(SUMMARY, {"run": run.to_dict(), "changes": sum(len(table) for table in log)})
@@ -180,13 +174,7 @@ class Inclusions:
         self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
-        fixed = Store(self.path).manifest().get("fixed", {})
-        if fixed.get("kind") != KIND:
-            raise StateError(f"{path} holds no discovered inclusions", hint="make it with Inclusions.create")
-        self._options = Options.of(fixed["options"])
-        self._schemas = {
-            table: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for table, text in fixed["schemas"].items()
-        }
+        self._options, self._schemas = told(manifest_of(self.path, "inclusions"))
         self._attributes = columns_of(self._schemas)
         self._comparable = comparisons(self._schemas, self._attributes, self._options.compare)
 
@@ -207,18 +195,11 @@ class Inclusions:
         runner = SparkRunner(spark)
         schemas = {name: runner.schema(frame) for name, frame in frames.items()}
         options = Options(compare="text" if as_text else "types", shards=shards)
-        fixed = {
-            "kind": KIND,
-            "options": options.to_dict(),
-            "schemas": {n: base64.b64encode(s.serialize().to_pybytes()).decode() for n, s in schemas.items()},
-        }
-        store = Store(path)
-        store.create()
         count = len(columns_of(schemas))
-        nothing = np.zeros((count, count), dtype=np.int64)
-        summary: Snapshot = {"loaded": np.ones(count, dtype=np.uint8), "shared": nothing}
-        base = {"summary": store.write_arrays("summary", 0, summary).to_dict()}
-        store.commit(0, {"fixed": fixed, "base": base, "shards": {}, "log": [], "logged": 0, "values": 0, "ids": []})
+        with Journal.create(path, "inclusions") as journal:
+            base = {"summary": journal.store.write_arrays("summary", 0, _summary(np.zeros((count, count), np.int64)))}
+            facts = {**about(options, schemas), "shards": {}, "values": 0}
+            journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), facts))
         made = cls(spark, path, tasks=tasks)
         made._run(frames, None, op_column=None, checkpoint=True)
         return made
@@ -238,8 +219,8 @@ class Inclusions:
 
     def rules(self, error: Proportion = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values."""
-        with Store(self.path) as store:
-            shared = _shared(store, store.manifest())
+        with Journal.open(self.path, "inclusions", read_only=True) as journal:
+            shared = _shared(journal)
         values = np.diagonal(shared)
         missing = values[:, None] - shared
         found = np.argwhere(self._comparable & (missing <= most_of(error, values)[:, None]))
@@ -251,16 +232,13 @@ class Inclusions:
     def _run(
         self, frames: Mapping[str, DataFrame], batch: str | None, *, op_column: str | None, checkpoint: bool | None
     ) -> Turnover:
-        with Store(self.path) as store:
-            store.lock()
-            manifest = store.manifest()
-            if batch is not None and batch in manifest["ids"]:
+        with Journal.open(self.path, "inclusions") as journal:
+            if batch is not None and journal.seen(batch):
                 return Turnover()
             if checkpoint is None:
-                limit = max(CHECKPOINT_FROM, manifest["values"] // CHECKPOINT_SHARE)
-                checkpoint = manifest["logged"] > limit or len(manifest["log"]) >= MOST_RUNS
+                checkpoint = journal.runs.due(0, journal.facts["values"])
             tasks = min(self._tasks or self._runner.tasks(), self._options.shards)
-            census = Census(self.path, manifest["version"], tasks, self._schemas, self._options, checkpoint)
+            census = Census(self.path, journal.version, tasks, self._schemas, self._options, checkpoint)
             sources: list[tuple[Any, Any]] = [
                 (frame, CountRows(census, name, op_column)) for name, frame in frames.items()
             ]
@@ -268,14 +246,12 @@ class Inclusions:
             sources += [(None, Wake())] if checkpoint else []
             messages = list(self._runner.run(sources, [ShiftCounts(census)], tasks))
             raised(messages)
-            return self._committed(store, manifest, messages, batch)
+            return self._committed(journal, messages, batch or f"#{journal.version + 1}")
 
-    def _committed(
-        self, store: Store, manifest: dict[str, Any], messages: Sequence[Message], batch: str | None
-    ) -> Turnover:
-        shared = _shared(store, manifest)
+    def _committed(self, journal: Journal, messages: Sequence[Message], batch: str) -> Turnover:
+        shared = _shared(journal)
         before = _included(shared) & self._comparable
-        shards, runs, changes, values = dict(manifest["shards"]), list(manifest["log"]), manifest["logged"], 0
+        shards, runs, values = dict(journal.facts["shards"]), journal.runs, 0
         fresh = False
         for message in messages:
             if message.name == "shared":
@@ -285,23 +261,20 @@ class Inclusions:
             elif message.kind == SUMMARY:
                 said = message.data()
                 if "run" in said:
-                    runs.append(said["run"])
-                    changes += said["changes"]
+                    runs = runs.appended(RunFile.of(said["run"]), said["changes"])
                 else:
                     fresh = True
                     shards[str(said["shard"])] = {"base": {"values": said["file"]}, "log": []}
                     values += said["values"]
-        version = manifest["version"] + 1
-        count = shared.shape[0]
-        summary: Snapshot = {"loaded": np.ones(count, dtype=np.uint8), "shared": shared}
-        file = store.write_arrays("summary", version, summary).to_dict()
-        base = {"summary": file} if fresh else {**manifest["base"], "now": file}
-        kept = {name: value for name, value in manifest.items() if name not in ("version", "format")}
-        ids = [*manifest["ids"], *([batch] if batch is not None else [])][-REMEMBERED:]
-        told_values = {"values": values, "log": [], "logged": 0} if fresh else {"log": runs, "logged": changes}
-        store.commit(version, kept | {"base": base, "shards": shards, "ids": ids} | told_values)
+        line, store, version = journal.line(batch), journal.store, journal.version + 1
+        file = store.write_arrays("summary", version, _summary(shared))
         if fresh:
-            store.collect()
+            written = journal.write_checkpoint({"summary": file}, line, {"shards": shards, "values": values})
+        else:
+            runs = Runs({**runs.base, "now": file}, runs.log, runs.log_rows)
+            runs = runs.appended(store.write_tables("batch", version, [line]), 0)
+            written = journal.written(runs, line, {"shards": shards})
+        journal.commit(written)
         after = _included(shared) & self._comparable
         return Turnover(
             tuple(Died(self._body(a, b)) for a, b in np.argwhere(before & ~after)),
@@ -331,8 +304,7 @@ def _net(rows: list[pa.Table], census: Census) -> Tally:
 
 def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Census) -> tuple[Values, tuple[str, ...]]:
     """A shard as the manifest has it, out of the pool if it is there."""
-    known = manifest["shards"].get(str(number))
-    log = [RunFile.of(data) for data in manifest["log"]]
+    known, log = manifest["shards"].get(str(number)), Runs.of(manifest).log
     base = [known["base"]["values"]["name"]] if known else []
     names = (*base, *(file.name for file in log))
     held, values = _open.pop((census.path, number), ((), None))
@@ -344,8 +316,9 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for file in log:
         if file.name not in held:
-            part = Tally.of(store.read_tables(file)[0]).split(census.options.shards)[number]
-            values.shift(values.number(part), part, change)
+            for counted in tallies_in(store, file):
+                part = counted.split(census.options.shards)[number]
+                values.shift(values.number(part), part, change)
     return values, names
 
 
@@ -354,10 +327,14 @@ def _included(shared: I64) -> Mask:
     return found
 
 
-def _shared(store: Store, manifest: Mapping[str, Any]) -> I64:
-    base = manifest["base"]
-    arrays = store.map_arrays(RunFile.of(base.get("now", base["summary"])))
-    store.verified()
+def _summary(shared: I64) -> Snapshot:
+    return {"loaded": np.ones(shared.shape[0], dtype=np.uint8), "shared": shared}
+
+
+def _shared(journal: Journal) -> I64:
+    base = journal.runs.base
+    arrays = journal.store.map_arrays(base.get("now", base["summary"]))
+    journal.store.verified()
     return np.array(arrays["shared"])
 
 

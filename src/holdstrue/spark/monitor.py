@@ -11,15 +11,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from holdstrue.detect.delta import Delta
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.monitor.sharded import LIMIT, Sharded
+from holdstrue.monitor.monitor import LIMIT
+from holdstrue.monitor.sharded import Sharded
 from holdstrue.plan.compile import IndexKind
 from holdstrue.rules.types import types_of_table
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in
-from holdstrue.shards.runner import HOT_FROM, Shape
+from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.store import RunFile, Store
@@ -33,7 +33,7 @@ VIOLATIONS = "_violations"
 PATHS = "path string"
 
 
-class Monitor(Sharded):
+class SparkMonitor(Sharded):
     """Keeps the violations of a rule set current while data frames of changes arrive.
 
     Parameters
@@ -73,10 +73,8 @@ class Monitor(Sharded):
     ) -> None:
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
-        shape = Shape(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, shape=shape)
-        self.notes: tuple[str, ...] = ()
-        """What there is to know about how the first rows were read."""
+        sizing = Sizing(shards, blocks, tasks, hot_from)
+        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing)
         if data is not None:
             if self.batches:
                 raise HoldstrueError(
@@ -84,22 +82,21 @@ class Monitor(Sharded):
                 )
             self.notes = self.apply(data, limit=0, feed="append").notes
 
-    def violations(self, rule: str | None = None) -> DataFrame:
+    def violations(self, rule: str | None = None) -> DataFrame:  # type: ignore[override]  # as Spark has lists
         """All violations there are now: rule, pair, t and s, read from the shards when the data frame is read."""
         return self._frame(self.listing(rule))
 
     def delta(self) -> DataFrame:
         """What the last batch added (change 1) and removed (-1), as far as it was listed."""
-        durable, state = self._opened(read_only=True)
-        durable.close()
-        found = self._reading() if state.schemas else None
-        if found is None:
+        with self._kept(read_only=True) as kept:
+            now = kept.current()
+            one_list = kept.some_moved
+        if now is None:
             return self.spark.createDataFrame([], violations_type(pa.string(), change=True))
-        _, ledger, job = found
-        stage = Lists(self.path, job.version, 1 if durable.some_moved else job.tasks)
+        job, layout = now.job, now.job.layout
+        stage = Lists(self.path, job.version, 1 if one_list else job.tasks)
         source = self._spark_runner.numbers(job.tasks)
-        checks = range(len(ledger.layout.plan.checks))
-        return violations_frame(source, stage, ledger.layout, checks, change=True)
+        return violations_frame(source, stage, layout, range(len(layout.plan.checks)), change=True)
 
     def _frame(self, listing: Listing | None) -> DataFrame:
         if listing is None:
@@ -114,15 +111,13 @@ class Monitor(Sharded):
 
         It tells what the monitor knows: rows are told by their key, and of a key that it does not have it knows none.
         """
-        durable, state = self._opened(read_only=True)
-        durable.close()
-        name = table or state.main
-        if name not in state.keys:
-            raise HoldstrueError(f"no table {name!r} in this monitor", hint=f"it watches {', '.join(state.keys)}")
-        key = state.keys[name]
-        declared = types_of_table(state.rules.types, name, state.main, state.keys)
-        if declared and name in state.schemas:
-            rows = self._spark_runner.declared(rows, declared, state.schemas[name])
+        with self._kept(read_only=True) as kept:
+            facts = kept.facts
+        name = facts.known_table(table or facts.main)
+        key = facts.keys[name]
+        declared = types_of_table(facts.rules.types, name, facts.main, facts.keys)
+        if declared and name in facts.schemas:
+            rows = self._spark_runner.declared(rows, declared, facts.schemas[name])
         for part in key:
             if part not in rows.columns:
                 raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
@@ -131,7 +126,7 @@ class Monitor(Sharded):
         several = len(key) > 1
         typed = listing is not None and key_type(listing.job.layout, listing.checks) is not None
         messages = self.spark.createDataFrame(
-            [(rule.name, rule.description or rule.text) for rule in self.rules], "rule string, message string"
+            [(rule.name, rule.description or rule.text) for rule in facts.rules], "rule string, message string"
         )
         pairs = found.filter("pair").select("rule", F.col("s").alias("t"), F.col("t").alias("s"))
         sides = found.select("rule", "t", "s").unionAll(pairs).join(F.broadcast(messages), "rule")
@@ -169,7 +164,7 @@ class Monitor(Sharded):
         feed: str = "auto",
         op_column: str | None = None,
         read: Mapping[str, Any] | None = None,
-        few: bool = False,
+        one_task: bool = False,
     ) -> StreamingQuery:
         """Apply every batch of a streaming data frame, once each, and hand what it did to the sinks.
 
@@ -193,59 +188,13 @@ class Monitor(Sharded):
             "feed": feed,
             "op_column": op_column,
             "read": read,
-            "few": few,
+            "one_task": one_task,
         }
         return start_stream(self, changes, sinks, table, name, checkpoint, trigger, options)
 
     def files(self, paths: Iterable[str | os.PathLike[str]]) -> DataFrame:
         """A data frame of change files for `apply(..., feed="files")`: each is read whole, as one process reads it."""
         return self.spark.createDataFrame([(os.fspath(path),) for path in paths], PATHS)
-
-    def apply(
-        self,
-        changes: DataFrame | Mapping[str, DataFrame],
-        batch_id: str | int | None = None,
-        *,
-        limit: int | None = LIMIT,
-        on_conflict: OnConflict = "error",
-        feed: str = "auto",
-        op_column: str | None = None,
-        types: Mapping[str, str] | None = None,
-        read: Mapping[str, Any] | None = None,
-        few: bool = False,
-    ) -> Delta:
-        """Apply one batch, whole or not at all, and say which violations it added and removed.
-
-        Parameters
-        ----------
-        changes
-            A data frame of rows or of a change feed; a mapping from table name to such for one
-            batch over several tables.
-        batch_id
-            Names the batch. A batch whose id was applied before changes nothing.
-        limit
-            How many added and removed violations are listed, by check and shard; None for all.
-        on_conflict
-            What to do about inserts of existing keys and updates or deletes of missing ones.
-        feed, op_column
-            How the changes are written: append, ops, debezium, delta, iceberg, files (paths of
-            change files), or auto: told by the names of the columns.
-        types
-            What columns hold, where the monitor does not know it yet, or how this batch writes them.
-        read
-            Options of `read_changes` for change files.
-        few
-            The changes are few and cheap to read: one task reads them and looks up their keys, which
-            saves one of two shuffles. Right for the batches of a change feed, wrong for changes that
-            Spark must first search a large table for. A batch that turns out large goes the long way.
-
-        Complexity: O(changes and violations they add or remove), times log of the rows in a group,
-        and what Spark takes for one job of two shuffles.
-        """
-        return super().apply(
-            changes, batch_id, limit=limit, on_conflict=on_conflict, feed=feed, op_column=op_column, types=types,
-            read=read, few=few,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
+from holdstrue.shards import scatter
 from holdstrue.shards.runner import Sources, Stage
-from holdstrue.shards.scatter import PARTITION
 from holdstrue.shards.wire import Message, receive
 
 # Spark would ask Java to parse these on every use if they were text
@@ -147,7 +147,7 @@ def sendable(stage: Stage) -> Any:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        PARTITION.set(0 if context is None else context.partitionId())
+        scatter.PARTITION.set(0 if context is None else context.partitionId())
         yield from stage(batches)
 
     return run

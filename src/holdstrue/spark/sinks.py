@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.delta import Delta
-from holdstrue.spark.monitor import Monitor
+from holdstrue.spark.monitor import SparkMonitor
 
 
 @dataclass(frozen=True)
-class Batch:
+class AppliedBatch:
     """One applied batch of a stream."""
 
-    monitor: Monitor
+    monitor: SparkMonitor
     delta: Delta
     files: tuple[str, ...] = ()
     """Where the changes were read from, if from files."""
@@ -32,10 +32,10 @@ class Batch:
         return self.monitor.delta().withColumn("batch", F.lit(self.delta.batch))
 
 
-Sink: TypeAlias = Callable[[Batch], None]
+Sink: TypeAlias = Callable[[AppliedBatch], None]
 
 
-def console(batch: Batch) -> None:
+def console(batch: AppliedBatch) -> None:
     """One line a batch: what is new, what is resolved, what is open."""
     print(line_of(batch.delta), flush=True)  # noqa: T201
 
@@ -63,7 +63,7 @@ class Parquet:
 
     path: str | os.PathLike[str]
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: AppliedBatch) -> None:
         """Write one batch over whatever an earlier attempt wrote of it."""
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in batch.delta.batch)
         # Spark writes it, so that a URL may be given; a path made of it would lose one of its slashes
@@ -77,7 +77,7 @@ class Call:
 
     function: Callable[[Delta], None]
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: AppliedBatch) -> None:
         """Hand over the delta."""
         self.function(batch.delta)
 
@@ -88,6 +88,6 @@ class Write:
 
     function: Callable[[DataFrame], None]
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: AppliedBatch) -> None:
         """Hand over the data frame."""
         self.function(batch.frame())

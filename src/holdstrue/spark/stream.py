@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
 from holdstrue.shards.scatter import PATH, SOMEWHERE
-from holdstrue.spark.monitor import Monitor
-from holdstrue.spark.sinks import Batch, Sink
+from holdstrue.spark.monitor import SparkMonitor
+from holdstrue.spark.sinks import AppliedBatch, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -42,7 +42,7 @@ class Batches:
 
         Of files each is a batch of its own, so that a bad one does not hold back those before it.
         """
-        monitor = Monitor(changes.sparkSession, self.path)
+        monitor = SparkMonitor(changes.sparkSession, self.path)
         name = f"{self.stream}-{number}"
         if self.options["feed"] != "files":
             self._applied(monitor, changes, name)
@@ -54,7 +54,7 @@ class Batches:
             except ChangeError as error:
                 raise in_file(error, path) from error
 
-    def _applied(self, monitor: Monitor, changes: DataFrame, name: str, *files: str) -> None:
+    def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
         delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
         if delta.duplicate:
             # it was committed, but nobody can say whether the sinks had it
@@ -63,7 +63,7 @@ class Batches:
                 return
             delta = last
         for sink in self.sinks:
-            sink(Batch(monitor, delta, files))
+            sink(AppliedBatch(monitor, delta, files))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""
@@ -90,7 +90,7 @@ def in_file(error: ChangeError, path: str) -> ChangeError:
 
 
 def start_stream(
-    monitor: Monitor,
+    monitor: SparkMonitor,
     changes: DataFrame,
     sinks: Sequence[Sink],
     table: str | None,

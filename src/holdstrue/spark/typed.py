@@ -33,7 +33,7 @@ def declared_frame(frame: DataFrame, types: Mapping[str, Declared], known: pa.Sc
     if not odd:
         return frame
     tasks = runner.tasks()
-    looking = Probe({name: replace(declared, tight=True) for name, declared in odd.items()}, known)
+    looking = TypeProbe({name: replace(declared, tight=True) for name, declared in odd.items()}, known)
     said = list(runner.run([(runner.select(frame, list(odd)), looking)], [], tasks))
     raised(said)
     found = joint_types([message.table().schema for message in said], odd, known)
@@ -93,7 +93,7 @@ def _widest(name: str, types: list[pa.DataType]) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class Probe:
+class TypeProbe:
     """The stage that says which types declared columns get, or what does not fit."""
 
     types: Mapping[str, Declared]

@@ -29,7 +29,9 @@ from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.location import local_path
 
-FORMAT = 2
+FORMAT = 3
+READ_FORMATS = (2, 3)
+"""Format 2 does not say whose state it is, which shows for monitors and discoveries."""
 KEPT_MANIFESTS = 2
 """The newest manifest and the one before it, for readers that opened just before a commit."""
 
@@ -103,14 +105,15 @@ class Store:
     # --- writers -------------------------------------------------------------------------------
 
     def vacant(self) -> None:
-        """Refuse a place where something is already."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        """Refuse a place where something is; a directory that was given up before its first commit counts as empty."""
+        there = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
+        if self.path.exists() and not (self.path.is_dir() and there <= {"lock", "runs"}):
             raise StateError(
                 f"{self.path} exists and is not an empty directory", hint="choose another place, or remove it"
             )
 
     def create(self) -> None:
-        """Make the directory, which must be absent or empty."""
+        """Make the directory, which must be vacant."""
         self.vacant()
         (self.path / "runs").mkdir(parents=True, exist_ok=True)
 
@@ -245,7 +248,8 @@ class Store:
             raise _damaged(path, "it cannot be read") from error
         if told != _sum(body):
             raise _damaged(path, "its checksum does not match")
-        if body["format"] != FORMAT:
+        known = body["format"] in READ_FORMATS and (body["format"] == FORMAT or not {"fixed", "site"} & body.keys())
+        if not known:
             raise StateError(
                 f"{path} has format {body['format']}, this version reads {FORMAT}",
                 hint="use the version of holdstrue that wrote it",

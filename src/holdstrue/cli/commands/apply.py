@@ -152,12 +152,12 @@ def _in_process(
 def _in_state(path: str) -> tuple[RuleSet, StateLookup]:
     """The rules of a state, and where text finds the rows of new violations."""
     from holdstrue.report.lookup import StateLookup
-    from holdstrue.shards.durable import State as Known
+    from holdstrue.shards.facts import Facts
     from holdstrue.state.store import Store
 
     store = Store(path)
     manifest = store.manifest()
-    return Known.of(manifest).rules, StateLookup(store, manifest)
+    return Facts.of(manifest).rules, StateLookup(store, manifest)
 
 
 def _batch(
@@ -171,12 +171,12 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.durable import State as Known
+    from holdstrue.shards.facts import Facts
     from holdstrue.shards.tables import kept_names, types_for_batch
     from holdstrue.sources.feeds import diff_tables
-    from holdstrue.state.store import Store
+    from holdstrue.state.journal import manifest_of
 
-    known = Known.of(Store(path).manifest())
+    known = Facts.of(manifest_of(path, "monitor"))
     require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:

@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.check import check as check_here
-from holdstrue.monitor.fresh import ROW, FreshListing, Source, from_scratch
 from holdstrue.monitor.report import Findings
-from holdstrue.monitor.sharded import violation_of
+from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, from_scratch
 from holdstrue.monitor.views import known_rule
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import IndexKind, main_table, table_of
@@ -24,11 +23,11 @@ from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
 from holdstrue.rules.types import with_types
 from holdstrue.shards.ledger import Ledger
-from holdstrue.shards.lists import by_table
+from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.routes import MOST
-from holdstrue.shards.runner import HOT_FROM, Shape
-from holdstrue.shards.standing import explain_layout
+from holdstrue.shards.runner import HOT_FROM, Sizing
+from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
@@ -46,7 +45,7 @@ def check(
     blocks: int | None = None,
     tasks: int | None = None,
     hot_from: int = HOT_FROM,
-) -> Report:
+) -> SparkReport:
     """Find every violation of the rules in a data frame, or in several by their names.
 
     Parameters
@@ -78,17 +77,19 @@ def check(
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
     most = MOST if limit is None else limit
-    found = from_scratch(runner, frames, ruleset, main, own, most, index, Shape(shards, blocks, tasks, hot_from))
-    return Report(found.results, found.rows, limit, found.lists, found.ledger, found.source, runner, notes=found.notes)
+    found = from_scratch(runner, frames, ruleset, main, own, most, index, Sizing(shards, blocks, tasks, hot_from))
+    return SparkReport(
+        found.results, found.rows, limit, found.lists, found.ledger, found.source, runner, notes=found.notes
+    )
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Findings):
+class SparkReport(Findings):
     """How data frames stand to their rules: counts and first violations here, all violations as a data frame."""
 
     lists: tuple[pa.Table, ...]
     ledger: Ledger
-    source: Source
+    source: CheckedFrames
     runner: SparkRunner
 
     def listed(self) -> Iterator[Violation]:

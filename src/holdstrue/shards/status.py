@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.durable import Durable
+from holdstrue.shards.facts import Facts
 from holdstrue.shards.job import Job
 from holdstrue.shards.layout import Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.reading import Violating
+from holdstrue.state.store import Store
 
 Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
 """Runs a stage over so many tasks and counts the distinct rows that it gives, by their first column."""
@@ -43,17 +44,13 @@ def standing_counts(path: str) -> dict[str, RuleCounts]:
 
     Complexity: O(shards); O(violating rows) for rules whose rows are scattered.
     """
-    durable, state = Durable.open(path, read_only=True)
-    try:
-        assert durable.sharding is not None
-        plan = state.plan()
-        layout = layout_of(durable.sharding, plan, state.keys)
-        ledger = Ledger(layout, durable.shards)
-        job = Job(layout, 1, 0, path, durable.version, "error")
-    finally:
-        durable.close()
+    manifest = Store(path).manifest()
+    facts = Facts.of(manifest)
+    layout = layout_of(manifest["sharding"], facts.plan(), facts.keys)
+    ledger = Ledger(layout, manifest["shards"])
+    job = Job(layout, 1, 0, path, manifest["version"], "error")
     distinct = told_apart(_counted_here, ledger, job)
-    return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(state.rules)}
+    return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(facts.rules)}
 
 
 def _counted_here(stage: Any, tasks: int) -> dict[int, int]:

@@ -28,7 +28,7 @@ from holdstrue.shards.layout import HOME, Columns, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.reading import Listing, Violating
 from holdstrue.shards.routes import Routes, loaded
-from holdstrue.shards.runner import Frame, Runner, Shape
+from holdstrue.shards.runner import Frame, Runner, Sizing
 from holdstrue.shards.tables import plain_field
 from holdstrue.shards.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 
@@ -44,7 +44,7 @@ class Checked:
     rows: Mapping[str, int]
     lists: tuple[pa.Table, ...]
     ledger: Ledger
-    source: Source
+    source: CheckedFrames
     notes: tuple[str, ...]
 
 
@@ -56,25 +56,25 @@ def from_scratch(
     key: Sequence[str],
     most: int,
     index: IndexKind,
-    shape: Shape,
+    sizing: Sizing,
 ) -> Checked:
     """Check the tables of a data base; the rows of `main` are named by `key`, all others by their numbers."""
     declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
     keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
     plan = compile_rules(rules, main, kept, index)
     notes = _order_notes(runner, plan, sources, declared)
-    probe = shape.blocks is None
-    layout, width = _layout(runner, plan, keys, sources, shape, counted=not probe)
+    probe = sizing.blocks is None
+    layout, width = _layout(runner, plan, keys, sources, sizing, counted=not probe)
     while True:
         job = Job(layout, width, most, probing=probe)
-        source = Source(runner, job, tuple((sources[name], Fresh(job, name)) for name in sources))
+        source = CheckedFrames(runner, job, tuple((sources[name], Fresh(job, name)) for name in sources))
         ledger = Ledger(layout)
         heard = ledger.heard(list(runner.run(source.work, [Routes(job)], width)))
         if not heard.crowded:
             break
         # counting and sampling first would cost every small check more than the work it saves
         probe = False
-        layout, width = _layout(runner, plan, keys, sources, shape, counted=True)
+        layout, width = _layout(runner, plan, keys, sources, sizing, counted=True)
     ledger = ledger.after(heard)
     rows = {name: heard.counted.get(name, 0) for name in kept}
     distinct = source.told_apart(ledger)
@@ -130,20 +130,20 @@ def _layout(
     plan: Plan,
     keys: Mapping[str, tuple[str, ...]],
     sources: Mapping[str, Frame],
-    shape: Shape,
+    sizing: Sizing,
     *,
     counted: bool,
 ) -> tuple[Layout, int]:
     """Shards, blocks and hot places for tables of this size, and the number of tasks."""
-    tasks = shape.tasks or runner.tasks()
+    tasks = sizing.tasks or runner.tasks()
     counts = {name: runner.count(frame) if counted else 0 for name, frame in sources.items()}
     rows = sum(counts.values())
     # shards are not kept, so one a task will do
-    layout = Layout.of(plan, keys, shape.shards or tasks, shape.blocks or blocks_for(tasks, rows))
+    layout = Layout.of(plan, keys, sizing.shards or tasks, sizing.blocks or blocks_for(tasks, rows))
     samples = {
         name: runner.sample(frame, SAMPLE, counts[name]).cast(plan.schemas[name])
         for name, frame in sources.items()
-        if counts[name] and counts[name] >= shape.hot_from and layout.blocks > 1
+        if counts[name] and counts[name] >= sizing.hot_from and layout.blocks > 1
     }
     return layout.with_hot(hot_places(layout, tasks, samples)), min(tasks, len(layout.spots))
 
@@ -179,7 +179,7 @@ class Fresh:
 
 
 @dataclass(frozen=True)
-class Source:
+class CheckedFrames:
     """The data frames of a check, from which everything can be found again."""
 
     runner: Runner
@@ -195,7 +195,7 @@ class Source:
         stage = FreshViolating(numbered.job, violating)
         return violating.counted(self.runner.distinct(stage, self.job.tasks, numbered.work))
 
-    def numbered(self) -> Source:
+    def numbered(self) -> CheckedFrames:
         """The same with rows named by their numbers: several rows may share a key, and each of them counts."""
         layout = self.job.layout
         schemas = dict(layout.plan.schemas)

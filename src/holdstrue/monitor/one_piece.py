@@ -1,0 +1,271 @@
+"""A monitor's state in one piece: one shard that is home and route at once, called directly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes
+from holdstrue.data.notes import Notes
+from holdstrue.detect.delta import Batched, Delta, RuleCounts
+from holdstrue.detect.engine import Incoming
+from holdstrue.detect.ordering import order_notes, ordered_text, text_note
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.views import Views
+from holdstrue.plan.explain import explain
+from holdstrue.rules.model import Rule
+from holdstrue.rules.types import Declared
+from holdstrue.shards.checkpoint import size_of, tables_of, write_checkpoint
+from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
+from holdstrue.shards.feeds import new_fields
+from holdstrue.shards.layout import Layout
+from holdstrue.shards.shard import Shard
+from holdstrue.shards.tables import kept_names, plain_field
+from holdstrue.sources.feeds import read_changes
+from holdstrue.sources.validity import validated
+from holdstrue.state.journal import Journal, Runs
+
+SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
+"""What only the manifest of a state in shards says."""
+
+
+class OnePiece:
+    """Holds all rows in this process, and where there is a journal makes every batch durable."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        """The monitor as it is now, but for its counts, which the shard has."""
+        self.shard: Shard | None = None
+        """None before any table is known."""
+        self.journal: Journal | None = None
+        self._stale = False
+        """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
+        self._broken = False
+        self._lines: list[Batched] = []
+        self._ids: set[str] = set()
+        self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
+
+    @staticmethod
+    def opened(path: str | os.PathLike[str], *, read_only: bool) -> OnePiece:
+        """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
+        journal = Journal.open(path, "monitor", HISTORY, read_only=read_only)
+        try:
+            piece = OnePiece(Facts.of(journal.facts))
+            piece.journal = journal
+            piece._restore(journal)
+            journal.store.verified()
+        except BaseException:
+            journal.close()
+            raise
+        return piece
+
+    def _restore(self, journal: Journal) -> None:
+        facts = self.facts
+        if "sharding" in journal.facts:
+            self.shard = _gathered(journal, facts)
+            self._stale = True
+        elif facts.schemas:
+            self.shard = Shard.open(journal.store, facts.plan(), facts.keys, journal.runs)
+        if "history" in journal.runs.base:
+            journal.store.verify(journal.runs.base["history"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keep everything in a new directory from now on. Complexity: O(table)."""
+        self.journal = Journal.create(path, "monitor", HISTORY)
+        self._checkpoint(self.journal, self._lines)
+        self._lines, self._ids = [], set()
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        if self.journal is not None:
+            self.journal.close()
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def seen(self, batch: str) -> bool:
+        """Whether a batch of this id was applied."""
+        return batch in self._ids if self.journal is None else self.journal.seen(batch)
+
+    def usable(self) -> None:
+        """Raise where no batch can be applied."""
+        if self._broken:
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="open the state again; nothing of the batch was committed",
+            )
+        if self.journal is not None and self.journal.read_only:
+            raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
+
+    def apply(self, facts: Facts, request: Request) -> Delta:
+        """Apply a batch, whole or not at all."""
+        parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
+        before = self.facts, self.shard
+        try:
+            self.facts = facts
+            shard = self._learn(parts, request.declared, request.notes)
+            known = {name: part for name, part in parts.items() if name in self.facts.schemas}
+            incoming = shard.resolve(known, request.on_conflict)
+            prepared = shard.engine.prepare(incoming)
+        except HoldstrueError:
+            # a batch that is refused teaches nothing about the types of columns either
+            self.facts, self.shard = before
+            raise
+        self._broken = True
+        outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
+        views = Views(shard.engine, shard.keys)
+        steps = views.steps(outcomes)
+        added, removed = views.listed(outcomes, request.limit)
+        self.facts = replace(self.facts, batches=facts.batches + 1, last_batch=request.batch)
+        self._keep(shard, incoming, history_lines(request.batch, steps))
+        self._broken = False
+        return Delta(request.batch, added, removed, steps)
+
+    def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
+        if isinstance(part, Changes):
+            return part
+        seen, feed = facts.schemas.get(table), request.feed
+        if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
+            # columns that no rule reads are not looked at
+            kept = self._known_shard().engine.tables[table].rows.schema.names
+            return Changes.append(validated(part, "the table", kept))
+        extra: Literal["ignore", "error"] = "ignore" if seen is None else "error"
+        return read_changes(
+            part,
+            key=facts.keys[table],
+            schema=seen,
+            feed=feed,
+            op_column=request.op_column,
+            extra=extra,
+            needed=kept_names(facts.rules, facts.main, facts.keys, table),
+            types=request.declared[table],
+            notes=request.notes,
+            **request.read,
+        )
+
+    def _learn(
+        self, parts: Mapping[str, Changes], declared: Mapping[str, Mapping[str, Declared]], notes: Notes
+    ) -> Shard:
+        """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
+        facts, seen = self.facts, self.facts.schemas
+        learned = dict(seen)
+        for name, part in parts.items():
+            schema, known = part.rows.schema, seen.get(name)
+            if known is None and not len(part) and all(pa.types.is_null(field.type) for field in schema):
+                # the header of a file without rows, or less: which columns there are, the first rows will say
+                continue
+            if known is None:
+                learned[name] = pa.schema([plain_field(field) for field in schema])
+            elif not schema.equals(known):
+                learned[name] = pa.schema([_typed(field, schema) for field in known])
+        if learned != seen:
+            self.facts = facts = replace(facts, schemas=learned)
+            plan = facts.plan()
+            if self.shard is None or plan.schemas != self.shard.plan.schemas:
+                self.shard = Shard(plan, facts.keys) if self.shard is None else self.shard.replanned(plan)
+            self._stale = True
+            told = {name: new_fields(learned[name], seen.get(name)) for name in parts if name in learned}
+            ordered = ordered_text(facts.rules, facts.main, told)
+            notes.add(*order_notes(ordered, lambda name, column: parts[name].rows.column(column), declared.__getitem__))
+        elif self._orders_text():
+            notes.add(*(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] in parts))
+        if self.shard is None:
+            self.shard = Shard(facts.plan(), facts.keys)
+        return self.shard
+
+    def _orders_text(self) -> dict[tuple[str, str], Rule]:
+        """The text columns that rules order; found once for the tables as they were seen."""
+        seen = self.facts.schemas
+        if self._text_order is None or self._text_order[0] is not seen:
+            self._text_order = seen, ordered_text(self.facts.rules, self.facts.main, seen)
+        return self._text_order[1]
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def _keep(self, shard: Shard, incoming: Mapping[str, Incoming], lines: list[Batched]) -> None:
+        """Make the batch durable: one run, or a checkpoint when it is due, and one commit."""
+        self._stale |= shard.compact()
+        journal = self.journal
+        if journal is None:
+            self._lines.extend(lines)
+            self._ids.update(line.batch for line in lines)
+        elif self._stale or journal.runs.due(size_of(incoming), sum(shard.living().values())):
+            self._checkpoint(journal, lines)
+        else:
+            written = tables_of(incoming), size_of(incoming), history_table(lines), self._counted().changing()
+            journal.commit(journal.write_batch(*written))
+
+    def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
+        """Write everything anew and commit it. Complexity: O(table)."""
+        base = {} if self.shard is None else write_checkpoint(journal.store, journal.version + 1, self.shard.engine)
+        facts = {**dict.fromkeys(SHARDED_FACTS), **self._counted().to_dict()}
+        journal.commit(journal.write_checkpoint(base, history_table(lines), facts))
+        self._stale = False
+
+    def _counted(self) -> Facts:
+        """The facts with what every batch changes, as it is now."""
+        return replace(self.facts, rows=self.rows(), counts=self.counts())
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def views(self) -> Views | None:
+        """What can be asked of the rows; None before there are any."""
+        return None if self.shard is None else Views(self.shard.engine, self.shard.keys)
+
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return dict.fromkeys(self.facts.keys, 0) if self.shard is None else self.shard.living()
+
+    def counts(self) -> dict[str, RuleCounts]:
+        """How each rule stands. Complexity: O(rules)."""
+        views = self.views
+        nothing = RuleCounts(0, 0, 0, 0)
+        return {rule.name: nothing if views is None else views.counts(i) for i, rule in enumerate(self.facts.rules)}
+
+    def open(self) -> dict[str, int]:
+        """How many violations each rule has. Complexity: O(rules)."""
+        return {rule: counts.open for rule, counts in self.counts().items()}
+
+    def history(self) -> list[Batched]:
+        """What each batch did to each rule, oldest first."""
+        return list(self._lines) if self.journal is None else history_of(self.journal.history())
+
+    def explain(self) -> str:
+        """Which checks, indexes and orders of predicates serve the rules, and why."""
+        if self.shard is None:
+            return "no data yet: the plan is made when the columns' types are known"
+        return explain(self.shard.plan, self.shard.engine.explain())
+
+    def _known_shard(self) -> Shard:
+        if self.shard is None:
+            raise RuntimeError("no table is known yet")
+        return self.shard
+
+
+def _gathered(journal: Journal, facts: Facts) -> Shard:
+    """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
+    plan = facts.plan()
+    layout = Layout.of(plan, facts.keys, journal.facts["sharding"]["shards"], 1)
+    found: dict[str, list[pa.Table]] = {name: [] for name in plan.schemas}
+    for number in range(layout.shards):
+        if str(number) in journal.facts["shards"]:
+            runs = Runs.of(journal.facts["shards"][str(number)])
+            home = Shard.open(journal.store, layout.home_plan, facts.keys, runs)
+            for name, table in home.engine.tables.items():
+                found[name].append(table.rows.take(table.rows.living_slots()))
+    shard = Shard(plan, facts.keys)
+    tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
+    shard.apply({name: shard.engine.first_rows(name, rows, facts.keys[name]) for name, rows in tables.items()}, 0)
+    return shard
+
+
+def _typed(field: pa.Field, seen: pa.Schema) -> pa.Field:
+    """A column that was all NULL takes the type it is now seen with."""
+    if pa.types.is_null(field.type) and field.name in seen.names:
+        return plain_field(seen.field(field.name))
+    return field
