@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from holdstrue.index.pair_chains import PairChains
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
+from holdstrue.papers.bitmaps import LTTreeIndex
 from holdstrue.papers.chains import ChainIndex
-from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
 from unit.papers.pair_reference import Table, pairs, probed
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags, numbers, plain
 from holdstrue.data.coding import float_codes
-from holdstrue.data.content import doubles, limbs, whole_numbers
+from holdstrue.data.digests import doubles, limbs, whole_numbers
 from holdstrue.data.values import CLOCKS, PER_SECOND, common_families, family_of
 from holdstrue.operators import ABOVE, BELOW, Op
 from holdstrue.typing import F64, U64, Mask

@@ -16,8 +16,8 @@ from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothi
 from holdstrue.detect.detector import Batches, PairByPair
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.lists import RowLists
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.row_lists import RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels

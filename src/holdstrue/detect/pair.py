@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.counting import MOST_UNEQUAL, count_partners
 from holdstrue.detect.detector import Batches, PairByPair
+from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.catalogue import index_type
 from holdstrue.index.grouping import Grouping

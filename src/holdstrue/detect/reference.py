@@ -13,8 +13,8 @@ from holdstrue.data.coding import key_digest
 from holdstrue.detect.batch import Batch, Outcome, nothing
 from holdstrue.detect.detector import Batches, RowByRow
 from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.lists import RowLists
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.row_lists import RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.filter import holds

@@ -1,8 +1,8 @@
 """The default index of two-row rules: equality groups, then sorted runs with chains and fenced blocks.
 
-Each rule has one side (both roles read the same columns) or two. A side is a list of immutable runs
+Each rule has one spine (both roles read the same columns) or two. A spine is a list of immutable runs
 of geometrically growing size, merged as new ones come in; a removed row is skipped by its `alive`
-flag and dropped when its run is merged. Memory: 20.5 bytes a row and side.
+flag and dropped when its run is merged. Memory: 20.5 bytes a row and spine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from holdstrue.index.numbering import Snapshot
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
-from holdstrue.index.run import Few, Run
+from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels
 from holdstrue.operators import ABOVE, Op
 from holdstrue.typing import I32, I64
@@ -23,7 +23,7 @@ from holdstrue.typing import I32, I64
 RATIO = 4
 """A run is merged with the one before it unless that is this many times larger. Chosen, not tuned."""
 
-MOST_FEW = 128
+MOST_UNSORTED = 128
 """Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
 
 _NOTHING = np.zeros(1, dtype=np.int64)
@@ -60,18 +60,18 @@ class Drive(Generic[Name]):
 
 
 @dataclass
-class Side:
+class Spine:
     """The rows of one role (or of both) in runs, largest first."""
 
     runs: list[Run] = field(default_factory=list)
-    few: Few | None = None
+    unsorted: UnsortedRun | None = None
     held: int = 0
     dead: int = 0
 
     @property
-    def parts(self) -> list[Run | Few]:
+    def parts(self) -> list[Run | UnsortedRun]:
         """Everything that must be probed."""
-        return [*self.runs] if self.few is None else [*self.runs, self.few]
+        return [*self.runs] if self.unsorted is None else [*self.runs, self.unsorted]
 
 
 class BlockIndex:
@@ -84,40 +84,40 @@ class BlockIndex:
     def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
         self._rows = rows
         self._drives = tuple(Drive.of(shape.terms) for shape in shapes)
-        self._sides: list[dict[int, Side]] = []
+        self._spines: list[dict[int, Spine]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
             one = all(term.left == term.right for term in shape.terms) and not rows.lopsided(check)
-            self._sides.append({T_ROLE | S_ROLE: Side()} if one else {T_ROLE: Side(), S_ROLE: Side()})
+            self._spines.append({T_ROLE | S_ROLE: Spine()} if one else {T_ROLE: Spine(), S_ROLE: Spine()})
 
     def insert(self, slots: Slots) -> None:
         """Add rows. Complexity: O(rows * log(rows held / rows)) amortised."""
         for check in range(len(self._drives)):
-            for role, side in self._sides[check].items():
-                self._add(check, role, side, slots)
+            for role, spine in self._spines[check].items():
+                self._add(check, role, spine, slots)
 
-    def _add(self, check: int, role: int, side: Side, slots: Slots) -> None:
+    def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
         members = slots[(self._rows.roles(check)[slots] & role) != 0]
         if not members.size:
             return
-        side.held += members.size
-        if members.size <= MOST_FEW:
-            waiting = members if side.few is None else np.concatenate((side.few.slots, members))
-            if waiting.size <= MOST_FEW:
-                side.few = Few(*self._attributes(check, role, waiting), waiting)
+        spine.held += members.size
+        if members.size <= MOST_UNSORTED:
+            waiting = members if spine.unsorted is None else np.concatenate((spine.unsorted.slots, members))
+            if waiting.size <= MOST_UNSORTED:
+                spine.unsorted = UnsortedRun(*self._attributes(check, role, waiting), waiting)
                 return
-            side.few = None
-            side.runs.append(self.run(check, role, waiting))
+            spine.unsorted = None
+            spine.runs.append(self.run(check, role, waiting))
         else:
-            side.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
+            spine.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
         merged: list[Run] = []
-        size = len(side.runs[-1])
-        while len(side.runs) > 1 and len(side.runs[-2]) < RATIO * size:
-            merged.append(side.runs.pop())
-            size += len(side.runs[-1])
+        size = len(spine.runs[-1])
+        while len(spine.runs) > 1 and len(spine.runs[-2]) < RATIO * size:
+            merged.append(spine.runs.pop())
+            size += len(spine.runs[-1])
         if merged:
-            merged.append(side.runs.pop())
-            self._merge(check, role, side, merged)
+            merged.append(spine.runs.pop())
+            self._merge(check, role, spine, merged)
 
     def _probed(self, check: int, role: int, slots: Slots) -> Run | None:
         """The run that `probe_among` built of the same rows just before."""
@@ -126,26 +126,26 @@ class BlockIndex:
             return None
         return replace(known[2], slots=slots[known[2].slots])
 
-    def _merge(self, check: int, role: int, side: Side, runs: list[Run]) -> None:
+    def _merge(self, check: int, role: int, spine: Spine, runs: list[Run]) -> None:
         slots = np.concatenate([run.slots for run in runs])
         living = slots[self._rows.alive[slots] != 0]
-        side.held -= slots.size - living.size
-        side.dead = max(0, side.dead - (slots.size - living.size))
+        spine.held -= slots.size - living.size
+        spine.dead = max(0, spine.dead - (slots.size - living.size))
         if living.size:
-            side.runs.append(self.run(check, role, living))
+            spine.runs.append(self.run(check, role, living))
 
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
         for check in range(len(self._drives)):
-            for role, side in self._sides[check].items():
-                side.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
-                if side.dead * 2 > side.held and side.held > 1024:
-                    self._merge(check, role, side, self._taken(check, role, side))
+            for role, spine in self._spines[check].items():
+                spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
+                if spine.dead * 2 > spine.held and spine.held > 1024:
+                    self._merge(check, role, spine, self._taken(check, role, spine))
 
-    def _taken(self, check: int, role: int, side: Side) -> list[Run]:
-        """All rows of a side as runs, taken out of it."""
-        runs, few, side.runs, side.few = side.runs, side.few, [], None
-        return runs if few is None else [*runs, self.run(check, role, few.slots)]
+    def _taken(self, check: int, role: int, spine: Spine) -> list[Run]:
+        """All rows of a spine as runs, taken out of it."""
+        runs, unsorted, spine.runs, spine.unsorted = spine.runs, spine.unsorted, [], None
+        return runs if unsorted is None else [*runs, self.run(check, role, unsorted.slots)]
 
     def run(self, check: int, role: int, slots: Slots, names: Slots | None = None) -> Run:
         """A run of the given rows as they are searched when they play `role`; `names` replace their slots."""
@@ -216,12 +216,12 @@ class BlockIndex:
 
         Complexity: O(runs * log n + answers) a row on clean data.
         """
-        sides = self._sides[check]
-        side = sides.get(T_ROLE | S_ROLE) or sides[S_ROLE if role == T_ROLE else T_ROLE]
-        if not side.parts:
+        spines = self._spines[check]
+        spine = spines.get(T_ROLE | S_ROLE) or spines[S_ROLE if role == T_ROLE else T_ROLE]
+        if not spine.parts:
             return
         group, box, position = self.queries(check, slots, role)
-        for part in side.parts:
+        for part in spine.parts:
             for query, partner in part.probe(group, box, self._rows.alive):
                 yield Hits(position[query], partner)
 
@@ -230,11 +230,11 @@ class BlockIndex:
         members = np.flatnonzero(self._rows.roles(check)[slots] & S_ROLE).astype(np.int32)
         if not members.size:
             return
-        sides = self._sides[check]
-        role = T_ROLE | S_ROLE if T_ROLE | S_ROLE in sides else S_ROLE
-        part: Run | Few
-        if members.size <= MOST_FEW:
-            part = Few(*self._attributes(check, role, slots[members]), members)
+        spines = self._spines[check]
+        role = T_ROLE | S_ROLE if T_ROLE | S_ROLE in spines else S_ROLE
+        part: Run | UnsortedRun
+        if members.size <= MOST_UNSORTED:
+            part = UnsortedRun(*self._attributes(check, role, slots[members]), members)
         else:
             part = self.run(check, role, slots[members], members)
             self._among[check] = (slots, role, part)
@@ -245,7 +245,7 @@ class BlockIndex:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return sum(run.size_bytes() for sides in self._sides for side in sides.values() for run in side.runs)
+        return sum(run.size_bytes() for spines in self._spines for spine in spines.values() for run in spine.runs)
 
     @staticmethod
     def outline(terms: Sequence[Term[str]]) -> list[str]:
@@ -267,8 +267,8 @@ class BlockIndex:
     def explain(self, check: int) -> list[str]:
         """What the index searches by and why, for people."""
         drive = self._drives[check]
-        sides = self._sides[check]
-        lines = [f"runs: {', '.join(str(len(part)) for side in sides.values() for part in side.parts) or 'none'}"]
+        spines = self._spines[check]
+        lines = [f"runs: {', '.join(str(len(part)) for spine in spines.values() for part in spine.parts) or 'none'}"]
         if drive.first is None:
             return [*lines, "groups only: every two rows of a group are candidates"]
         if drive.second is None:
@@ -280,25 +280,25 @@ class BlockIndex:
         ]
 
     def snapshot(self) -> Snapshot:
-        """All runs, merged into one a side, so that opening maps few arrays."""
+        """All runs, merged into one a spine, so that opening maps few arrays."""
         arrays: Snapshot = {}
-        for check, sides in enumerate(self._sides):
-            for role, side in sides.items():
-                if len(side.parts) > 1 or side.few is not None or side.dead:
-                    self._merge(check, role, side, self._taken(check, role, side))
-                    side.dead = 0
-                for run in side.runs:
+        for check, spines in enumerate(self._spines):
+            for role, spine in spines.items():
+                if len(spine.parts) > 1 or spine.unsorted is not None or spine.dead:
+                    self._merge(check, role, spine, self._taken(check, role, spine))
+                    spine.dead = 0
+                for run in spine.runs:
                     arrays |= {f"{check}.{role}.{name}": array for name, array in run.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the runs of a snapshot."""
-        for check, sides in enumerate(self._sides):
-            for role, side in sides.items():
+        for check, spines in enumerate(self._spines):
+            for role, spine in spines.items():
                 prefix = f"{check}.{role}."
                 own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-                side.runs = [Run.restore(own)] if own else []
-                side.held, side.dead = sum(len(run) for run in side.runs), 0
+                spine.runs = [Run.restore(own)] if own else []
+                spine.held, spine.dead = sum(len(run) for run in spine.runs), 0
 
 
 def _listed(terms: Sequence[Term[str]]) -> str:

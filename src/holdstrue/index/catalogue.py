@@ -12,7 +12,7 @@ IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
 
 INDEXES: dict[str, tuple[str, str]] = {
     "blocks": ("holdstrue.index.blocks", "BlockIndex"),
-    "lt_tree": ("holdstrue.papers.weever", "LTTreeIndex"),
+    "lt_tree": ("holdstrue.papers.bitmaps", "LTTreeIndex"),
     "chains": ("holdstrue.papers.chains", "ChainIndex"),
 }
 """By name the module and the class of an index."""

@@ -149,7 +149,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Few:
+class UnsortedRun:
     """Some rows in no order, for so few that building a run is not worth it."""
 
     group: I32
@@ -167,7 +167,7 @@ class Few:
         while cursor[0] < query_group.size:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
-            found = kernels.probe_few(
+            found = kernels.probe_unsorted(
                 self.group, self.a, self.b, self.slots, query_group, query, alive, cursor, out_query, out_slot
             )
             if found:

@@ -333,7 +333,7 @@ def probe_run(
 
 
 @kernel
-def probe_few(
+def probe_unsorted(
     group: I32,
     a: I64,
     b: I64,

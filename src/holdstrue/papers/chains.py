@@ -33,7 +33,7 @@ CLEAR_CORRELATION = 0.1
 CHOOSE_AGAIN = 4
 """Growth after which the pair and its direction are chosen anew; rebuilding stays O(1) a row."""
 
-Key: TypeAlias = tuple[int, ...]
+EqualCodes: TypeAlias = tuple[int, ...]
 Group: TypeAlias = PairChains | SortedRows
 
 
@@ -64,13 +64,13 @@ class RoleGroups:
         self.searched = tuple(searched)
         # The weak operators make the fewest chains, and a chain serves all operators.
         self._second = Op.GE if rising else Op.LE
-        self._groups: dict[Key, Group] = {}
+        self._groups: dict[EqualCodes, Group] = {}
 
     def __len__(self) -> int:
         """The number of rows."""
         return sum(len(group) for group in self._groups.values())
 
-    def get(self, key: Key) -> Group | None:
+    def get(self, key: EqualCodes) -> Group | None:
         """The group of rows with these codes on the equalities' columns."""
         return self._groups.get(key)
 
@@ -110,7 +110,7 @@ class RoleGroups:
         first, second = self.searched
         return f"{len(self._groups)} groups of Index({first}>=, {second}{self._second}), rank up to {rank}"
 
-    def _by_key(self, slots: Slots) -> Iterator[tuple[Key, Slots]]:
+    def _by_key(self, slots: Slots) -> Iterator[tuple[EqualCodes, Slots]]:
         if not len(slots) or not self._equal:
             if len(slots):
                 yield (), slots
@@ -287,7 +287,7 @@ class _Check:
 
         values = codes(chosen.searched)
         keys = codes(chosen.equal)
-        by_key: dict[Key, list[int]] = {}
+        by_key: dict[EqualCodes, list[int]] = {}
         for i, key in enumerate(zip(*(k.tolist() for k in keys), strict=True) if keys else [()] * len(mine)):
             by_key.setdefault(key, []).append(i)
         for key, members in by_key.items():

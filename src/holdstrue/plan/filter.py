@@ -16,7 +16,7 @@ from holdstrue.plan.constants import constant_for
 from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
 from holdstrue.typing import Mask
 
-Columns = Callable[[str], pa.Array]
+ColumnOf = Callable[[str], pa.Array]
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Truth:
     false: Mask
 
 
-def holds(condition: Condition | None, columns: Columns, rows: int) -> Mask:
+def holds(condition: Condition | None, columns: ColumnOf, rows: int) -> Mask:
     """Where the condition is known to hold; everywhere when there is none."""
     if condition is None:
         return np.ones(rows, dtype=np.bool_)
     return evaluate(condition, columns).true
 
 
-def evaluate(condition: Condition, columns: Columns) -> Truth:
+def evaluate(condition: Condition, columns: ColumnOf) -> Truth:
     """Evaluate over columns: comparisons with NULL are unknown, `and`, `or` and `not` as in SQL."""
     match condition:
         case Comparison(column, op, Constant() as constant):

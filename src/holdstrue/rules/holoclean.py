@@ -7,7 +7,7 @@ import re
 from holdstrue.errors import RuleError
 from holdstrue.operators import HOLOCLEAN
 from holdstrue.rules.cursor import DENIAL
-from holdstrue.rules.denial import Comparison, Operand, Parsed, assemble
+from holdstrue.rules.denial import Parsed, WrittenColumn, WrittenComparison, assemble
 from holdstrue.rules.model import Constant, number_as_written
 
 _NAME = r"[^\W\d]\w*"
@@ -37,7 +37,7 @@ def parse_holoclean(text: str) -> Parsed:
     opening = _START.match(text)
     assert opening is not None
     declared = re.findall(_NAME, opening.group(1))
-    comparisons: list[Comparison] = []
+    comparisons: list[WrittenComparison] = []
     start = opening.end(1)
     # An & separates where another call follows; any other belongs to a name.
     for cut in [*re.finditer(rf"&\s*(?={_CALL})", text[start:]), None]:
@@ -47,7 +47,7 @@ def parse_holoclean(text: str) -> Parsed:
     return assemble(text, comparisons, tuple(declared))
 
 
-def _comparison(text: str, start: int, part: str, variables: list[str]) -> Comparison:
+def _comparison(text: str, start: int, part: str, variables: list[str]) -> WrittenComparison:
     end = start + len(part.rstrip())
     match = _PART.match(part)
     if match is None:
@@ -69,10 +69,10 @@ def _comparison(text: str, start: int, part: str, variables: list[str]) -> Compa
     origin = start + match.start(2)
     left = _operand(text, origin, inside[: comma.start()], variables)
     right = _operand(text, origin + comma.end(), inside[comma.end() :], variables)
-    return Comparison(left, HOLOCLEAN[match.group(1).upper()], right, start, end)
+    return WrittenComparison(left, HOLOCLEAN[match.group(1).upper()], right, start, end)
 
 
-def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand | Constant:
+def _operand(text: str, start: int, side: str, variables: list[str]) -> WrittenColumn | Constant:
     start += len(side) - len(side.lstrip())
     side = side.strip()
     if len(side) >= 2 and side[0] in "'\"" and side[-1] == side[0]:
@@ -90,4 +90,4 @@ def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand 
             end=start + max(1, len(side)),
             hint=_HINT,
         )
-    return Operand(variable.strip(), name.strip(), start, start + len(side))
+    return WrittenColumn(variable.strip(), name.strip(), start, start + len(side))

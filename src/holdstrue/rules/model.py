@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from holdstrue.operators import Op
-from holdstrue.rules.kinds import CFD, DC, FD, Body, Inclusion, Key, Kind, NotNull
+from holdstrue.rules.bodies import CFD, DC, FD, Body, Inclusion, Key, Kind, NotNull
 from holdstrue.rules.terms import (
     All,
     Any,

@@ -14,7 +14,7 @@ from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Source
 from holdstrue.rules.text import constant_text, pattern_text, predicate_text
 
 if TYPE_CHECKING:
-    from holdstrue.rules.kinds import Body
+    from holdstrue.rules.bodies import Body
     from holdstrue.rules.model import Rule
 
 Names: TypeAlias = tuple[str, ...]

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from holdstrue.operators import ABOVE, BELOW, EQUAL, Op
 from holdstrue.rules.terms import Column, Constant, Predicate, Scalar
 
-Term: TypeAlias = Column | Constant
+Comparand: TypeAlias = Column | Constant
 
 _AT_MOST, _BELOW = 1, 2
 
@@ -67,7 +67,7 @@ def family(value: Scalar) -> str:
             return "date"
 
 
-def identity(term: Term) -> Hashable:
+def identity(term: Comparand) -> Hashable:
     """What two terms share when they are one: a NaN is itself, 1 and 1.0 are one number."""
     if isinstance(term, Column):
         return term
@@ -145,7 +145,7 @@ class Order:
 
     # --- the graph -----------------------------------------------------------------------------
 
-    def _node(self, term: Term) -> int:
+    def _node(self, term: Comparand) -> int:
         new = len(self._nodes)
         node = self._nodes.setdefault(identity(term), new)
         if node == new and isinstance(term, Constant):

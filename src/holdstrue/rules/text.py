@@ -23,7 +23,7 @@ from holdstrue.rules.terms import (
 from holdstrue.rules.tokens import name_text, quote
 
 if TYPE_CHECKING:
-    from holdstrue.rules.kinds import Body
+    from holdstrue.rules.bodies import Body
 
 
 def text_of(body: Body) -> str:

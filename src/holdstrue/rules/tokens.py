@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from holdstrue import operators
 from holdstrue.errors import RuleError
 
-Kind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
+TokenKind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
 
 # Words that mean something in some position; a name that is one of them is printed in backticks.
 KEYWORDS = frozenset(("_", "and", "between", "false", "forall", "in", "is", "key", "not", "null", "or", "true", "with"))
@@ -47,7 +47,7 @@ class Token:
     is what was meant: the name as written, or a quoted text without its quotes.
     """
 
-    kind: Kind
+    kind: TokenKind
     word: str
     value: str
     start: int

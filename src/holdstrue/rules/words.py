@@ -10,7 +10,7 @@ from holdstrue.rules.terms import Column, Constant, Pattern, Predicate
 from holdstrue.rules.text import constant_text
 
 if TYPE_CHECKING:
-    from holdstrue.rules.kinds import Body
+    from holdstrue.rules.bodies import Body
 
 
 def in_words(body: Body) -> str:

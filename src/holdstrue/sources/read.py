@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.data.changes import Places, Source
+from holdstrue.data.changes import Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import NUMBERS, common_families, family_of
 from holdstrue.errors import DataError
@@ -180,7 +180,7 @@ def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
     lake = lake_table(source)
     table, kind = _table_of(source, options) if lake is None else _table_of_lake(lake, options)
     name = name or kind
-    places = Places((Source(name, table.num_rows),))
+    places = Places((Origin(name, table.num_rows),))
     require_text(table.schema, name)
     names = options.selected(table.column_names, name)
     wanted = table if options.columns is None else table.select(names)
@@ -285,7 +285,7 @@ def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
 
 def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
     tables = [_read_file(path, options, format_) for path in paths]
-    places = Places(tuple(Source(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
+    places = Places(tuple(Origin(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
     if len(tables) == 1:
         return Loaded(tables[0], places)
     if format_ in _WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
@@ -326,7 +326,7 @@ def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
         from holdstrue.sources.delimited import read_csv
 
         return read_csv(path, _delimited(options.untyped(), format_))
-    return _fitted(plain_table(validated(table, str(path))), options, Places((Source(str(path), table.num_rows),)))
+    return _fitted(plain_table(validated(table, str(path))), options, Places((Origin(str(path), table.num_rows),)))
 
 
 def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:
