@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.detector import Batches, PairByPair
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.catalogue import index_type
@@ -159,8 +159,10 @@ class Candidates:
         return (own, partners) if self.role == T_ROLE else (partners, own)
 
 
-class PairDetector(PairByPair):
+class PairDetector(Detector):
     """Counts of violating pairs, in all and by row, of one two-row check."""
+
+    check: PairCheck
 
     def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows, columns: Sequence[str]) -> None:
         self.check = check
@@ -195,10 +197,6 @@ class PairDetector(PairByPair):
     def group_by_slot(self) -> I32:
         """By slot: the group of rows with equal equality columns, seen as t."""
         return self._set.groups(self._number)[0]
-
-    def violating_groups(self) -> I32:
-        """Groups with a violating pair. Complexity: O(slots), vectorised."""
-        return np.unique(self.group_by_slot[self.violating()]).astype(np.int32)
 
     def conflicting(self, group: int) -> list[I32]:
         """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""

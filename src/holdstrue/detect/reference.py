@@ -11,7 +11,7 @@ import numpy as np
 
 from holdstrue.data.coding import key_digest
 from holdstrue.detect.batch import Batch, Outcome, nothing
-from holdstrue.detect.detector import Batches, RowByRow
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
 from holdstrue.index.row_lists import RowLists
@@ -21,8 +21,11 @@ from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
 
 
-class ReferenceDetector(RowByRow):
+class ReferenceDetector(Detector):
     """Which rows refer to a value that no row of the other table provides."""
+
+    check: ReferenceCheck
+    rows = 0
 
     def __init__(self, check: ReferenceCheck, rows: Rows, ref_rows: Rows) -> None:
         self.check = check
@@ -34,7 +37,6 @@ class ReferenceDetector(RowByRow):
         self._provides = np.full(64, -1, dtype=np.int32)
         self._referring = np.zeros(64, dtype=np.int32)
         self._providers = np.zeros(64, dtype=np.int32)
-        self.rows = 0
 
     def apply(self, batches: Batches, limit: int) -> Outcome:
         """Take in changes of either table, or of both at once. Complexity: O(batch), plus the rows that flip."""

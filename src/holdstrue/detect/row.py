@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.detect.batch import Outcome, nothing
-from holdstrue.detect.detector import Batches, RowByRow
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.index.numbering import Snapshot
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import RowCheck
@@ -16,15 +16,17 @@ from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
 
 
-class RowDetector(RowByRow):
+class RowDetector(Detector):
     """The slots of violating rows, ascending; slots of rows removed since are skipped when read."""
+
+    check: RowCheck
+    rows = 0
 
     def __init__(self, check: RowCheck, rows: Rows) -> None:
         self.check = check
         self._rows = rows
         self._found: list[I32] = []
         self._sorted = np.empty(0, dtype=np.int32)
-        self.rows = 0
 
     def apply(self, batches: Batches, limit: int) -> Outcome:
         """Judge the new rows, forget the old ones. Complexity: O(batch * log violations)."""

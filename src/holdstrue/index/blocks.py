@@ -13,7 +13,7 @@ from typing import ClassVar, Generic
 
 import numpy as np
 
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels
@@ -92,9 +92,8 @@ class BlockIndex:
 
     def insert(self, slots: Slots) -> None:
         """Add rows. Complexity: O(rows * log(rows held / rows)) amortised."""
-        for check in range(len(self._drives)):
-            for role, spine in self._spines[check].items():
-                self._add(check, role, spine, slots)
+        for check, role, spine in self._each():
+            self._add(check, role, spine, slots)
 
     def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
         members = slots[(self._rows.roles(check)[slots] & role) != 0]
@@ -136,11 +135,14 @@ class BlockIndex:
 
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
-        for check in range(len(self._drives)):
-            for role, spine in self._spines[check].items():
-                spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
-                if spine.dead * 2 > spine.held and spine.held > 1024:
-                    self._merge(check, role, spine, self._taken(check, role, spine))
+        for check, role, spine in self._each():
+            spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
+            if spine.dead * 2 > spine.held and spine.held > 1024:
+                self._merge(check, role, spine, self._taken(check, role, spine))
+
+    def _each(self) -> Iterator[tuple[int, int, Spine]]:
+        """Every spine with its check and role."""
+        return ((check, role, spine) for check, own in enumerate(self._spines) for role, spine in own.items())
 
     def _taken(self, check: int, role: int, spine: Spine) -> list[Run]:
         """All rows of a spine as runs, taken out of it."""
@@ -170,8 +172,8 @@ class BlockIndex:
     def queries(self, check: int, slots: Slots, role: int) -> tuple[I32, I64, I64]:
         """Groups, interval pairs and probed positions of a search for the partners of rows in `role`."""
         drive = self._drives[check]
-        t_groups, s_groups = self._rows.groups(check)
-        as_t = role == T_ROLE
+        roles, groups_by_role, as_t = self._rows.roles(check), self._rows.groups(check), role == T_ROLE
+        own_groups = groups_by_role[0 if as_t else 1]
         ops = [self._seen_from_partner(term, as_t) for term in (drive.first, drive.second)]
         columns = [
             _NOTHING if term is None else self._rows.codes(term.left if as_t else term.right)
@@ -182,18 +184,7 @@ class BlockIndex:
         # a != is two searches: below and above
         for op in (Op.LT.code, Op.GT.code) if ops[0] == Op.NE.code else (ops[0],):
             group, box = np.empty(slots.size, dtype=np.int32), np.empty((slots.size, 4), dtype=np.int64)
-            kernels.boxes(
-                slots,
-                self._rows.roles(check),
-                role,
-                t_groups if as_t else s_groups,
-                columns[0],
-                op,
-                columns[1],
-                ops[1],
-                group,
-                box,
-            )
+            kernels.boxes(slots, roles, role, own_groups, columns[0], op, columns[1], ops[1], group, box)
             groups.append(group)
             found.append(box)
         if len(found) == 1:
@@ -245,7 +236,7 @@ class BlockIndex:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return sum(run.size_bytes() for spines in self._spines for spine in spines.values() for run in spine.runs)
+        return sum(run.size_bytes() for _, _, spine in self._each() for run in spine.runs)
 
     @staticmethod
     def outline(terms: Sequence[Term[str]]) -> list[str]:
@@ -282,23 +273,20 @@ class BlockIndex:
     def snapshot(self) -> Snapshot:
         """All runs, merged into one a spine, so that opening maps few arrays."""
         arrays: Snapshot = {}
-        for check, spines in enumerate(self._spines):
-            for role, spine in spines.items():
-                if len(spine.parts) > 1 or spine.unsorted is not None or spine.dead:
-                    self._merge(check, role, spine, self._taken(check, role, spine))
-                    spine.dead = 0
-                for run in spine.runs:
-                    arrays |= {f"{check}.{role}.{name}": array for name, array in run.snapshot().items()}
+        for check, role, spine in self._each():
+            if len(spine.parts) > 1 or spine.unsorted is not None or spine.dead:
+                self._merge(check, role, spine, self._taken(check, role, spine))
+                spine.dead = 0
+            for run in spine.runs:
+                arrays |= nested(f"{check}.{role}", run.snapshot())
         return arrays
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the runs of a snapshot."""
-        for check, spines in enumerate(self._spines):
-            for role, spine in spines.items():
-                prefix = f"{check}.{role}."
-                own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-                spine.runs = [Run.restore(own)] if own else []
-                spine.held, spine.dead = sum(len(run) for run in spine.runs), 0
+        for check, role, spine in self._each():
+            own = unnested(f"{check}.{role}", arrays)
+            spine.runs = [Run.restore(own)] if own else []
+            spine.held, spine.dead = sum(len(run) for run in spine.runs), 0
 
 
 def _listed(terms: Sequence[Term[str]]) -> str:

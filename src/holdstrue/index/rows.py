@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdstrue.data.buffers import python_value, python_values
 from holdstrue.index.arrays import all_true, room, with_slack
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.typing import I32, I64, U8, U64, Mask
+from holdstrue.typing import I32, I64, U8, U64
 
 MOST_PARTS = 64
 """Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""
@@ -176,6 +176,3 @@ class Rows:
 def no_rows() -> I32:
     """An empty array of slots."""
     return np.empty(0, dtype=np.int32)
-
-
-__all__ = ["Mask", "Rows", "no_rows"]

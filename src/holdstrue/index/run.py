@@ -6,12 +6,12 @@ Memory: 20 bytes a row, 0.5 for fences and 12 a distinct group of the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdstrue.index.numbering import Snapshot
 from holdstrue.kernels import runs as kernels
 from holdstrue.kernels.sorting import SMALL, argsort
 from holdstrue.typing import I32, I64, U8
@@ -38,6 +38,11 @@ class Run:
 
     def __len__(self) -> int:
         return self.slots.size
+
+    @cached_property
+    def arrays(self) -> Snapshot:
+        """All arrays by name, in the order in which kernels take them."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rising"}
 
     @staticmethod
     def build(group: I32, a: I64, b: I64, slots: I32, *, rising: bool, chains: bool = True) -> Run:
@@ -85,23 +90,7 @@ class Run:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
             found = kernels.probe_run(
-                self.groups,
-                self.starts,
-                self.splits,
-                self.a,
-                self.b,
-                self.slots,
-                self.fence_low,
-                self.fence_high,
-                self.wall_low,
-                self.wall_high,
-                self.rising,
-                query_group,
-                query,
-                alive,
-                cursor,
-                out_query,
-                out_slot,
+                *self.arrays.values(), self.rising, query_group, query, alive, cursor, out_query, out_slot
             )
             if found:
                 yield out_query[:found], out_slot[:found]
@@ -109,40 +98,14 @@ class Run:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        arrays = (
-            self.groups,
-            self.starts,
-            self.splits,
-            self.a,
-            self.b,
-            self.slots,
-            self.fence_low,
-            self.fence_high,
-            self.wall_low,
-            self.wall_high,
-        )
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.arrays.values())
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """The arrays that make up the run."""
-        names = (
-            "groups",
-            "starts",
-            "splits",
-            "a",
-            "b",
-            "slots",
-            "fence_low",
-            "fence_high",
-            "wall_low",
-            "wall_high",
-        )
-        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
-        arrays["rising"] = np.array([self.rising], dtype=np.int64)
-        return arrays
+        return {**self.arrays, "rising": np.array([self.rising], dtype=np.int64)}
 
     @staticmethod
-    def restore(arrays: dict[str, NDArray[Any]]) -> Run:
+    def restore(arrays: Snapshot) -> Run:
         """The run of a snapshot."""
         rising = bool(arrays["rising"][0])
         return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)

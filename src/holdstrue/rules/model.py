@@ -30,35 +30,10 @@ from holdstrue.rules.terms import (
 )
 
 __all__ = [
-    "CFD",
-    "DC",
-    "FD",
-    "All",
-    "Any",
-    "Body",
-    "Column",
-    "Comparison",
-    "Condition",
-    "Constant",
-    "Inclusion",
-    "IsNull",
-    "Key",
-    "Kind",
-    "Not",
-    "NotNull",
-    "Op",
-    "Pattern",
-    "Predicate",
-    "Rule",
-    "RuleSet",
-    "Scalar",
-    "Severity",
-    "Source",
-    "Tolerance",
-    "Var",
-    "columns_of",
-    "number_as_written",
-]
+    "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Inclusion", "IsNull",
+    "Key", "Kind", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule", "RuleSet", "Scalar", "Severity", "Source",
+    "Tolerance", "Var", "columns_of", "number_as_written",
+]  # fmt: skip
 
 Severity: TypeAlias = Literal["error", "warn"]
 
