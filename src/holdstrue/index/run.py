@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
 
 import numpy as np
 
@@ -39,10 +38,11 @@ class Run:
     def __len__(self) -> int:
         return self.slots.size
 
-    @cached_property
-    def arrays(self) -> Snapshot:
-        """All arrays by name, in the order in which kernels take them."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rising"}
+    @property
+    def arrays(self) -> tuple[I32, I32, I32, I64, I64, I32, I64, I64, I64, I64]:
+        """All arrays, in the order in which they are listed here and kernels take them."""
+        rows = (self.groups, self.starts, self.splits, self.a, self.b, self.slots)
+        return (*rows, self.fence_low, self.fence_high, self.wall_low, self.wall_high)
 
     @staticmethod
     def build(group: I32, a: I64, b: I64, slots: I32, *, rising: bool, chains: bool = True) -> Run:
@@ -89,20 +89,19 @@ class Run:
         while cursor[0] < query_group.size:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
-            found = kernels.probe_run(
-                *self.arrays.values(), self.rising, query_group, query, alive, cursor, out_query, out_slot
-            )
+            found = kernels.probe_run(*self.arrays, self.rising, query_group, query, alive, cursor, out_query, out_slot)
             if found:
                 yield out_query[:found], out_slot[:found]
             room = CHUNK
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return sum(array.nbytes for array in self.arrays.values())
+        return sum(array.nbytes for array in self.arrays)
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the run."""
-        return {**self.arrays, "rising": np.array([self.rising], dtype=np.int64)}
+        arrays = (*self.arrays, np.array([self.rising], dtype=np.int64))
+        return {field.name: array for field, array in zip(fields(self), arrays, strict=True)}
 
     @staticmethod
     def restore(arrays: Snapshot) -> Run:
