@@ -3,6 +3,18 @@
 Each rule has one spine (both roles read the same columns) or two. A spine is a list of immutable runs
 of geometrically growing size, merged as new ones come in; a removed row is skipped by its `alive`
 flag and dropped when its run is merged. Memory: 20.5 bytes a row and spine.
+
+Worked example: not(t.state = s.state and t.pay > s.pay and t.tax < s.tax) on five rows
+
+    slot   0    1    2    3    4
+    state  NY   NY   NJ   NY   NY      (groups 0, 0, 1, 0, 0)
+    pay    10   20   10   30   40
+    tax    1    2    1    3    1
+
+In group 0 pay and tax rise together from slot 0 over 1 to 3, which is the chain (of a group of 64 rows or more;
+smaller ones are scanned); slot 4 is the rest. Who completes a violation with slot 4 as t? A partner s of group 0 with
+pay <= 39 and tax >= 2: the first bound leaves positions 0 to 2 of the chain, the second 1 to 2, hence slots 1 and 3;
+of the rest nobody. So (4, 1) and (4, 3) are the violations.
 """
 
 from __future__ import annotations

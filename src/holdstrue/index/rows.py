@@ -39,6 +39,18 @@ class Rows:
         Whether rows are found by key; without it rows are only appended.
     code_columns
         How many columns of codes are kept by slot.
+
+    Examples
+    --------
+    An update of the row with key 1: its old version goes, the new one gets the next slot.
+
+    >>> rows = Rows(pa.schema([("id", pa.int64())]), keyed=True)
+    >>> word = lambda *keys: (np.zeros(len(keys), np.uint64), np.array(keys, np.uint64))
+    >>> rows.append(pa.table({"id": [1, 2]}), word(1, 2), []).tolist()
+    [0, 1]
+    >>> rows.remove(np.array([0], dtype=np.int32), word(1))
+    >>> rows.append(pa.table({"id": [1]}), word(1), []).tolist(), rows.find(*word(1, 2, 3)).tolist(), rows.living
+    ([2], [2, 1, -1], 2)
     """
 
     def __init__(self, schema: pa.Schema, *, keyed: bool, code_columns: int = 0) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdstrue.index.numbering import Snapshot
 from holdstrue.kernels import runs as kernels
@@ -21,7 +23,20 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of one side of a rule, by group and first attribute."""
+    """Rows of one spine, by group and first attribute.
+
+    Examples
+    --------
+    Five rows (a, b) in two groups; which of group 0 have a <= 2 and b >= 20?
+
+    >>> group, slots = np.array([0, 0, 1, 0, 1], dtype=np.int32), np.arange(5, dtype=np.int32)
+    >>> run = Run.build(group, np.array([3, 1, 1, 2, 2]), np.array([30, 10, 10, 20, 20]), slots, rising=True)
+    >>> run.slots.tolist(), run.starts.tolist()
+    ([1, 3, 0, 2, 4], [0, 3, 5])
+    >>> question = np.array([[-100, 2, 20, 100]])
+    >>> [found.tolist() for _, found in run.probe(np.zeros(1, np.int32), question, np.ones(5, np.uint8))]
+    [[3]]
+    """
 
     groups: I32
     starts: I32
@@ -100,7 +115,7 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the run."""
-        arrays = (*self.arrays, np.array([self.rising], dtype=np.int64))
+        arrays: list[NDArray[Any]] = [*self.arrays, np.array([self.rising], dtype=np.int64)]
         return {field.name: array for field, array in zip(fields(self), arrays, strict=True)}
 
     @staticmethod
@@ -112,7 +127,16 @@ class Run:
 
 @dataclass(frozen=True)
 class UnsortedRun:
-    """Some rows in no order, for so few that building a run is not worth it."""
+    """Some rows in no order, for so few that building a run is not worth it; probed as a `Run` is.
+
+    Examples
+    --------
+    >>> group, slots = np.zeros(3, np.int32), np.array([4, 5, 6], np.int32)
+    >>> rows = UnsortedRun(group, np.array([3, 1, 2]), np.array([7, 8, 9]), slots)
+    >>> question = np.array([[2, 9, 0, 99]])
+    >>> [found.tolist() for _, found in rows.probe(np.zeros(1, np.int32), question, np.ones(7, np.uint8))]
+    [[4, 6]]
+    """
 
     group: I32
     a: I64

@@ -23,6 +23,9 @@ def kernel(function: F) -> F:
     ...     for i in range(values.size):
     ...         found += values[i]
     ...     return found
+    >>> import numpy as np
+    >>> total(np.array([1, 2, 3, 4, 5]))
+    15
     """
     compiled: F
     try:

@@ -115,6 +115,9 @@ class LTTreeIndex(ComparedIndex):
 
     Notes
     -----
+    With rows 0 to 4 of pay 10, 20, 10, 30, 40 and state 1, 1, 2, 1, 1, not(t.state = s.state and t.pay < s.pay),
+    and row 0 as t: equal(state 1) = {0, 1, 3, 4}, less those of pay up to 10, {0, 2}, leaves {1, 3, 4}.
+
     Every inserted row is in the index of every column; who may be t or s of a check is a bitmap
     that restricts the last intermediate. `probe` evaluates all checks of a row at once and keeps
     the answers for the next calls with the same slots, until a row comes or goes.

@@ -150,6 +150,10 @@ class ChainIndex(ComparedIndex):
 
     Notes
     -----
+    Five rows with (pay, tax) = (10, 1), (20, 2), (10, 1), (30, 3), (40, 2), not(t.pay > s.pay and t.tax < s.tax):
+    rows 0, 1 and 3 make a chain that rises in both (2 equals 0), row 4 one of its own. For t = 4 the chain is
+    searched for pay < 40 (all of it) and tax > 2 (its end): the run that both share is row 3.
+
     Each check has its own groups; comparisons across columns need one structure per role (Fetch+).
     Which two inequalities are searched, and in which direction the chains run, is decided when
     rows first arrive and again when their number has grown fourfold.

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 
 class Operand:
-    """The rows that compare with one value of the probed row: equal, smaller, or either."""
+    """The rows that compare with one value of the probed row: equal, smaller, or either.
+
+    >>> from pyroaring import BitMap
+    >>> pay = LTTree()
+    >>> for row, value in enumerate([10, 20, 10, 30, 40]):
+    ...     pay.insert(value, BitMap([row]))
+    >>> operand = Operand(pay, 20, None)
+    >>> list(operand.equal()), list(operand.smaller()), list(operand.upto())
+    ([1], [0, 2], [0, 1, 2])
+    """
 
     __slots__ = ("_column", "_equal", "_running", "_smaller", "_upto", "_value")
 
