@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from holdstrue.fragments.draft import Draft, Ground, drafted
-from holdstrue.fragments.exact import exact_plan
-from holdstrue.fragments.optimise import chain_plan, opt_ver
+from holdstrue.fragments.exact_search import exact_plan
+from holdstrue.fragments.hev_plan import HevPlan, PlanningProblem, plan_with
+from holdstrue.fragments.opt_ver import chain_plan, opt_ver
 
 SITES = {"S1": "A", "S2": "B", "S3": "C", "S4": "D", "S5": "EF", "S6": "GH", "S7": "I", "S8": "JK"}
 CFDS = [("ABC", "E"), ("ACD", "F"), ("AG", "H"), ("AIJ", "K")]
 
 
-def ground(*, replica: bool) -> Ground:
-    return Ground.of(SITES | ({"S6": "GHI"} if replica else {}), CFDS)
+def problem(*, replica: bool) -> PlanningProblem:
+    return PlanningProblem.of(SITES | ({"S6": "GHI"} if replica else {}), CFDS)
 
 
-def shipped(draft: Draft) -> set[tuple[str, str, str]]:
-    own = draft.ground
-    return {("".join(own.names(a)), own.sites[s], own.sites[t]) for a, s, t in draft.shipped}
+def shipped(plan: HevPlan) -> set[tuple[str, str, str]]:
+    own = plan.problem
+    return {("".join(own.names(a)), own.sites[s], own.sites[t]) for a, s, t in plan.shipped}
 
 
 def test_without_sharing_9() -> None:
     """Fig. 6(a)."""
-    assert shipped(chain_plan(ground(replica=False))) == {
+    assert shipped(chain_plan(problem(replica=False))) == {
         ("A", "S1", "S2"), ("AB", "S2", "S3"), ("E", "S5", "S3"), ("A", "S1", "S3"), ("AC", "S3", "S4"),
         ("F", "S5", "S4"), ("A", "S1", "S6"), ("A", "S1", "S7"), ("AI", "S7", "S8"),
     }  # fmt: skip
@@ -31,16 +31,16 @@ def test_without_sharing_9() -> None:
 
 def test_with_the_replica_8() -> None:
     """Fig. 6(b): AI is put together at S6, where A goes anyway."""
-    draft = chain_plan(ground(replica=True))
-    assert draft.cost == 8 and ("AI", "S6", "S8") in shipped(draft)
+    plan = chain_plan(problem(replica=True))
+    assert plan.cost == 8 and ("AI", "S6", "S8") in shipped(plan)
 
 
 def test_sharing_ac_7() -> None:
     """Fig. 6(c): both indexes at S3."""
-    own = ground(replica=True)
+    own = problem(replica=True)
     bit = {name: 1 << i for i, name in enumerate(own.attrs)}
-    draft = drafted(own, [2, 2, 5, 7], frozenset({(bit["A"] | bit["I"], 5)}))
-    assert shipped(draft) == {
+    plan = plan_with(own, [2, 2, 5, 7], frozenset({(bit["A"] | bit["I"], 5)}))
+    assert shipped(plan) == {
         ("A", "S1", "S3"), ("B", "S2", "S3"), ("D", "S4", "S3"), ("E", "S5", "S3"), ("F", "S5", "S3"),
         ("A", "S1", "S6"), ("AI", "S6", "S8"),
     }  # fmt: skip
@@ -49,7 +49,7 @@ def test_sharing_ac_7() -> None:
 @pytest.mark.parametrize(("replica", "fewest"), [(False, 7), (True, 6)])
 def test_the_fewest(replica: bool, fewest: int) -> None:
     """Example 8 ends at 7 with the replica; indexes at the right-hand sides' sites make 6."""
-    own = ground(replica=replica)
+    own = problem(replica=replica)
     found = opt_ver(own)
     assert found.cost == fewest
     best = exact_plan(own, chain_plan(own))
@@ -59,11 +59,11 @@ def test_the_fewest(replica: bool, fewest: int) -> None:
 
 
 def test_the_plan_of_6() -> None:
-    assert shipped(opt_ver(ground(replica=True))) == {
+    assert shipped(opt_ver(problem(replica=True))) == {
         ("A", "S1", "S5"), ("B", "S2", "S5"), ("C", "S3", "S5"), ("D", "S4", "S5"), ("A", "S1", "S6"),
         ("AI", "S6", "S8"),
     }  # fmt: skip
 
 
 def test_beam_of_one_is_a_plan_too() -> None:
-    assert opt_ver(ground(replica=True), k=1).cost <= 7
+    assert opt_ver(problem(replica=True), k=1).cost <= 7

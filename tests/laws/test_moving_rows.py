@@ -23,7 +23,8 @@ from holdstrue.shards import routes as work
 from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Sizing
-from holdstrue.shards.status import standing_counts
+from holdstrue.shards.status import sharded_counts
+from holdstrue.state.store import Store
 from laws import moving
 from laws.moving import Truth, World
 from laws.shards import Loops
@@ -78,7 +79,7 @@ def assert_state(monitor: Sharded, one: Monitor, world: World) -> None:
     counts = monitor.counts()
     assert_counts(counts, truth)
     assert counts == one.counts()
-    assert standing_counts(monitor.path) == counts
+    assert sharded_counts(monitor.path, Store(monitor.path).manifest()) == counts
     assert found(listed(monitor)) == nonempty(truth)
     assert monitor.rows == {name: len(world.tables[name]) for name in world.used}
     assert lines(monitor) == lines(one)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.file import load_declaration
+from holdstrue.fragments.declaration import load_declaration
 from holdstrue.rules import load_rules
 from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.fingerprint import fingerprint

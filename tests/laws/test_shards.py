@@ -17,7 +17,8 @@ from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards import hot, pool
 from holdstrue.shards.lists import ADDED, violation_of
 from holdstrue.shards.runner import Sizing
-from holdstrue.shards.status import standing_counts
+from holdstrue.shards.status import sharded_counts
+from holdstrue.state.store import Store
 from laws import test_references as references
 from laws import worlds
 from laws.shards import Loops
@@ -102,7 +103,7 @@ def check(monitor: Sharded, delta: Any, truth: dict[str, set[Any]], after: dict[
     assert found(delta.removed) == nonempty({rule: truth[rule] - after[rule] for rule in after})
     assert found(listed(monitor)) == nonempty(after)
     assert_counts(monitor.counts(), after)
-    assert standing_counts(monitor.path) == monitor.counts()
+    assert sharded_counts(monitor.path, Store(monitor.path).manifest()) == monitor.counts()
 
 
 @SETTINGS

@@ -11,7 +11,7 @@ from holdstrue import check as check_here
 from holdstrue import load_rules
 from holdstrue.fragments import Site
 from holdstrue.spark import Monitor
-from holdstrue.spark.check import check
+from holdstrue.spark.checking import check
 from holdstrue.spark.fragments import relation
 from laws.test_detection import found, nonempty
 from spark.database import Postgres

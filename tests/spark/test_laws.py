@@ -19,7 +19,7 @@ from holdstrue import RuleSet, load_rules
 from holdstrue.shards import hot
 from holdstrue.shards.hot import SPREAD_FROM
 from holdstrue.spark import Monitor
-from holdstrue.spark.check import check
+from holdstrue.spark.checking import check
 from laws import test_references as references
 from laws import worlds
 from laws.test_detection import assert_counts, draw_rules, found, nonempty

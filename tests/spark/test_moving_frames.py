@@ -22,7 +22,7 @@ import holdstrue
 from holdstrue import RuleSet, load_rules
 from holdstrue.shards import hot
 from holdstrue.spark import Monitor
-from holdstrue.spark.check import check
+from holdstrue.spark.checking import check
 from laws import moving
 from laws.moving import World
 from laws.test_detection import assert_counts, found, nonempty

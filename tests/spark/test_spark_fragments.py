@@ -12,7 +12,7 @@ import pytest
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments import Relation, Site
 from holdstrue.spark.fragments import SparkHost, relation
-from unit.fragments.test_fragments_durable import FIRST, RULES, split, state_of, wanted
+from unit.fragments.test_fragments_site_state import FIRST, RULES, split, state_of, wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 from holdstrue import HoldstrueError
-from holdstrue.spark.check import check
+from holdstrue.spark.checking import check
 from laws.typed import KINDS, Column, Kind, compare, may_refuse_values
 
 if TYPE_CHECKING:

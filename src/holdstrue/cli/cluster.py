@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
-from holdstrue.cli.options import LOCAL, Engine, settings
+from holdstrue.cli.options import LOCAL, Conf, EngineKind, Master, settings
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdstrue.plan.compile import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.rules.types import Declared
+    from holdstrue.shards.facts import Facts
     from holdstrue.spark import Report
 
 Files = Mapping[str, Sequence[str]]
@@ -29,14 +30,22 @@ Files = Mapping[str, Sequence[str]]
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*][\d*,. ]*\])?|yarn|(spark|k8s|sc)://\S+")
 
 
-def cluster_of(engine: Engine, master: str | None, conf: list[str] | None) -> Cluster | None:
-    """Where Spark runs by the options of a command; None where the work is done in one process."""
-    if engine is Engine.spark:
-        return Cluster.of(master, conf)
-    if master is not None or conf:
-        option = "--conf" if master is None else "--master"
-        raise HoldstrueError(f"{option} is about Spark", hint="add --engine spark, or leave it out")
-    return None
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where the work of a command is done."""
+
+    engine: EngineKind = "process"
+    master: Master = None
+    conf: Conf = None
+
+    def cluster(self) -> Cluster | None:
+        """Where Spark runs; None where the work is done in one process."""
+        if self.engine == "spark":
+            return Cluster.of(self.master, self.conf)
+        if self.master is not None or self.conf:
+            option = "--conf" if self.master is None else "--master"
+            raise HoldstrueError(f"{option} is about Spark", hint="add --engine spark, or leave it out")
+        return None
 
 
 @dataclass(frozen=True)
@@ -174,6 +183,7 @@ class Cluster:
     def apply(
         self,
         state: str,
+        known: Facts,
         files: Files,
         batch_id: str | None,
         *,
@@ -185,7 +195,7 @@ class Cluster:
         """Apply change files as one batch; `read` are the options of `read_changes`."""
         from holdstrue.sources.read import paths_of
 
-        require_tables_known(state, tuple(files))
+        require_columns_known(known, tuple(files))
         for given in files.values():
             refuse_lake(given)
         paths = {name: paths_of(list(given)) for name, given in files.items()}
@@ -216,19 +226,10 @@ def refuse_lake(source: Sequence[str]) -> None:
         )
 
 
-def require_tables_known(state: str, tables: Sequence[str], *, columns: bool = True) -> None:
-    """Refuse tables (the main one if none is named) that a state does not have, or whose columns it does not know yet.
-
-    Without known columns, the tasks that read change files could not agree on their types.
-    """
-    from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.facts import Facts
-    from holdstrue.state.journal import manifest_of
-
-    known = Facts.of(manifest_of(state, "monitor"))
-    require_tables(tables, known.keys)
-    for name in tables or (known.main,):
-        if columns and name not in known.schemas:
+def require_columns_known(known: Facts, tables: Sequence[str]) -> None:
+    """Refuse tables whose columns a state does not know yet: the tasks that read files could not agree on types."""
+    for name in tables:
+        if name not in known.schemas:
             raise ChangeError(
                 f"the columns of table {name!r} are not known yet",
                 hint="give its first rows to init (--data, --table), or apply them without --engine spark",

@@ -7,25 +7,25 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import Any
 
 import typer
 
+from holdstrue.cli.bundles import unfolded
 from holdstrue.errors import ChangeError, HoldstrueError
 
 CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG = "HOLDSTRUE_DEBUG"
 
-P = ParamSpec("P")
 
-
-def guarded(command: Callable[P, int]) -> Callable[P, None]:
+def guarded(command: Callable[..., int]) -> Callable[..., None]:
     """A command that returns its exit code, with every failure turned into one too."""
+    shown = unfolded(command)
 
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    @functools.wraps(shown)
+    def run(**given: Any) -> None:
         try:
-            code = command(*args, **kwargs)
+            code = shown(**given)
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
             code = explained(error)
         raise typer.Exit(code)

@@ -4,87 +4,44 @@ from __future__ import annotations
 
 import csv
 import re
-from enum import StrEnum
-from typing import Annotated, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.report.forms import formats_of
+
+if TYPE_CHECKING:
+    from holdstrue.rules import RuleSet
 
 DEFAULT_LIMIT = 1000
 """Violations listed in json, jsonl and csv unless --limit says otherwise."""
 
 
-class ReportFormat(StrEnum):
-    """Forms of a check."""
+@dataclass(frozen=True)
+class FormatOf:
+    """In the type of a parameter: the option that chooses among the formats of an answer (see `unfolded`)."""
 
-    text = "text"
-    json = "json"
-    jsonl = "jsonl"
-    csv = "csv"
-    junit = "junit"
+    answer: str
+    said: str = "Form of the output."
 
-
-class ListFormat(StrEnum):
-    """Forms of everything else."""
-
-    text = "text"
-    json = "json"
-    jsonl = "jsonl"
-    csv = "csv"
+    def option(self) -> Any:
+        """As typer takes it."""
+        return Annotated[Literal[formats_of(self.answer)], typer.Option("--format", "-f", help=self.said)]
 
 
-class LineFormat(StrEnum):
-    """Forms of what goes on, a line at a time."""
+AsReport = Annotated[str, FormatOf("Findings")]
+AsDelta = Annotated[str, FormatOf("Delta")]
+AsList = Annotated[str, FormatOf("OpenViolations")]
+AsStatus = Annotated[str, FormatOf("Status")]
+AsLine = Annotated[str, FormatOf("BatchLine", "One line a batch: for people, or JSON.")]
+AsReview = Annotated[str, FormatOf("RulesReview")]
+AsFound = Annotated[str, FormatOf("Discovery")]
 
-    text = "text"
-    jsonl = "jsonl"
-
-
-class RulesFormat(StrEnum):
-    """Forms of a rule file."""
-
-    text = "text"
-    json = "json"
-    yaml = "yaml"
-
-
-class Index(StrEnum):
-    """How pairs of rows are found."""
-
-    blocks = "blocks"
-    lt_tree = "lt_tree"
-    chains = "chains"
-
-
-class Feed(StrEnum):
-    """How changes are written."""
-
-    auto = "auto"
-    append = "append"
-    ops = "ops"
-    debezium = "debezium"
-    delta = "delta"
-    iceberg = "iceberg"
-
-
-class Conflict(StrEnum):
-    """What to do about changes that do not fit."""
-
-    error = "error"
-    upsert = "upsert"
-    ignore = "ignore"
-
-
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    process = "process"
-    spark = "spark"
-
-
-_READING = "Reading files"
-_SPARK = "Spark"
+_reading = partial(typer.Option, rich_help_panel="Reading files")
+_spark = partial(typer.Option, rich_help_panel="Spark")
 
 LOCAL = "local[*]"
 """Spark inside this machine, with all its cores."""
@@ -117,61 +74,45 @@ OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears whole or not at all."),
 ]
-AsReport = Annotated[ReportFormat, typer.Option("--format", "-f", help="Form of the output.")]
-AsList = Annotated[ListFormat, typer.Option("--format", "-f", help="Form of the output.")]
-IndexKind = Annotated[Index, typer.Option("--index", help="How pairs of rows are found.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of CSV and JSON files.", rich_help_panel=_READING)]
+Index = Annotated[Literal["blocks", "lt_tree", "chains"], typer.Option("--index", help="How pairs of rows are found.")]
+Encoding = Annotated[str, _reading(help="Encoding of CSV and JSON files.")]
 Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.", rich_help_panel=_READING
-    ),
+    str | None, _reading(metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.")
 ]
 NullValues = Annotated[
     list[str] | None,
-    typer.Option(
-        "--null-value",
-        metavar="TEXT",
-        rich_help_panel=_READING,
-        help="A CSV cell that means NULL, beside the empty cell; may be repeated.",
+    _reading(
+        "--null-value", metavar="TEXT", help="A CSV cell that means NULL, beside the empty cell; may be repeated."
     ),
 ]
 ColumnTypes = Annotated[
     list[str] | None,
-    typer.Option(
+    _reading(
         "--type",
         metavar="COL=TYPE",
-        rich_help_panel=_READING,
         help="What a column holds: text, integer, number, decimal, decimal(comma), decimal(12,2), boolean, date, "
         "'date(%d.%m.%Y)', time, timestamp; TABLE.COL for a further table; may be repeated.",
     ),
 ]
 InputFormat = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORMAT",
-        rich_help_panel=_READING,
-        help="csv, tsv, parquet, arrow or json, where a file's name does not tell.",
-    ),
+    str | None, _reading(metavar="FORMAT", help="csv, tsv, parquet, arrow or json, where a file's name does not tell.")
 ]
 EngineKind = Annotated[
-    Engine,
-    typer.Option("--engine", help="Where the work is done: in this one process, or on Spark.", rich_help_panel=_SPARK),
+    Literal["process", "spark"], _spark("--engine", help="Where the work is done: in this one process, or on Spark.")
 ]
 Master = Annotated[
     str | None,
-    typer.Option(
+    _spark(
         "--master",
         metavar="URL",
-        rich_help_panel=_SPARK,
         help=f"Where Spark runs, {LOCAL} unless given: local[N], spark://HOST:PORT, yarn, k8s://..., sc://HOST:PORT.",
     ),
 ]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", rich_help_panel=_SPARK, help="A setting of Spark; may be repeated."),
+Conf = Annotated[list[str] | None, _spark("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")]
+FeedKind = Annotated[
+    Literal["auto", "append", "ops", "debezium", "delta", "iceberg"],
+    typer.Option("--feed", help="How the changes are written; auto tells it by their columns."),
 ]
-FeedKind = Annotated[Feed, typer.Option("--feed", help="How the changes are written; auto tells it by their columns.")]
 OpColumn = Annotated[
     str | None, typer.Option("--op-column", metavar="COL", help="The column that says insert, update or delete.")
 ]
@@ -185,7 +126,7 @@ Units = Annotated[
     ),
 ]
 OnConflict = Annotated[
-    Conflict,
+    Literal["error", "upsert", "ignore"],
     typer.Option(
         "--on-conflict",
         help="Inserts of rows that exist, updates and deletes of rows that do not: "
@@ -194,19 +135,64 @@ OnConflict = Annotated[
 ]
 
 
-def reading(
-    encoding: str, delimiter: str | None, null_values: list[str] | None, input_format: str | None
-) -> dict[str, Any]:
-    """The options of `read_table` that were given."""
-    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
-    options: dict[str, Any] = {"encoding": encoding}
-    if delimiter is not None:
-        options["delimiter"] = named.get(delimiter, delimiter)
-    if null_values:
-        options["null_values"] = tuple(null_values)
-    if input_format is not None:
-        options["format"] = input_format
-    return options
+@dataclass(frozen=True)
+class RuleOptions:
+    """Which rules there are."""
+
+    rules: Rules = None
+    rule: RuleTexts = None
+
+    def ruleset(self, data: list[str] | None, reading: TypedFileOptions) -> RuleSet:
+        """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
+        from holdstrue.cli.ruleset import rules_of
+        from holdstrue.rules.types import with_types
+
+        types = reading.types()
+        return with_types(rules_of(self.rules, self.rule, data or (), reading.options()), types)
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How files are read."""
+
+    encoding: Encoding = "utf8"
+    delimiter: Delimiter = None
+    null_value: NullValues = None
+    input_format: InputFormat = None
+
+    def options(self) -> dict[str, Any]:
+        """As options of `read_table`, those that were given."""
+        named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
+        options: dict[str, Any] = {"encoding": self.encoding}
+        if self.delimiter is not None:
+            options["delimiter"] = named.get(self.delimiter, self.delimiter)
+        if self.null_value:
+            options["null_values"] = tuple(self.null_value)
+        if self.input_format is not None:
+            options["format"] = self.input_format
+        return options
+
+
+@dataclass(frozen=True)
+class TypedFileOptions(FileOptions):
+    """How files are read, and what their columns hold."""
+
+    type_: ColumnTypes = None
+
+    def types(self) -> dict[str, str]:
+        """The declared types by column."""
+        return column_types(self.type_)
+
+
+def _pairs(entries: list[str] | None, what: str, hint: str, *, last: bool = False) -> list[tuple[str, str]]:
+    """NAME=VALUE entries; the name ends at the first equals sign, or at the last."""
+    found = []
+    for entry in entries or ():
+        name, equals, value = entry.rpartition("=") if last else entry.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise HoldstrueError(what.format(repr(entry)), hint=hint)
+        found.append((name.strip(), value))
+    return found
 
 
 def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
@@ -215,12 +201,7 @@ def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
     >>> units_of(["created=us"]), units_of(None)
     ({'units': {'created': 'us'}}, {})
     """
-    units = {}
-    for text in texts or ():
-        name, sign, unit = text.rpartition("=")
-        if not sign or not name:
-            raise HoldstrueError(f"--unit {text!r} names no column and unit", hint="write --unit created=us")
-        units[name] = unit
+    units = dict(_pairs(texts, "--unit {} names no column and unit", "write --unit created=us", last=True))
     return {"units": units} if units else {}
 
 
@@ -230,15 +211,8 @@ def column_types(entries: list[str] | None) -> dict[str, str]:
     >>> column_types(["born=date(%d.%m.%Y)", "orders.day=date"])
     {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
     """
-    pairs = []
-    for entry in entries or ():
-        name, equals, text = entry.partition("=")
-        if not (name.strip() and equals and text.strip()):
-            raise HoldstrueError(
-                f"--type {entry!r} does not say what a column holds",
-                hint="write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'",
-            )
-        pairs.append((name.strip(), text))
+    hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
+    pairs = _pairs(entries, "--type {} does not say what a column holds", hint)
     from holdstrue.rules.types import checked_types
 
     return dict(checked_types(pairs, "--type: "))
@@ -268,14 +242,9 @@ def named_paths(entries: list[str] | None, option: str = "--table") -> dict[str,
     {'customers': ['a.csv', 'b.csv']}
     """
     found: dict[str, list[str]] = {}
-    for entry in entries or ():
-        name, equals, value = entry.partition("=")
-        if not (name.strip() and equals and value):
-            raise HoldstrueError(
-                f"{option} {entry!r} does not name a table",
-                hint=f"write {option} NAME=VALUE, for example {option} customers=customers.csv",
-            )
-        found.setdefault(name.strip(), []).append(value)
+    hint = f"write {option} NAME=VALUE, for example {option} customers=customers.csv"
+    for name, value in _pairs(entries, f"{option} {{}} does not name a table", hint):
+        found.setdefault(name, []).append(value)
     return found
 
 

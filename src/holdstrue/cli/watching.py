@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
 from holdstrue.cli.cluster import refuse_lake
 from holdstrue.cli.failures import spark_says, with_option
-from holdstrue.cli.options import LineFormat
 from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.location import local_path
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 TABLE = "table:"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
-_ENDINGS = "{csv,tsv,tab,txt,parquet,pq,arrow,feather,ipc,arrows,jsonl,ndjson,json}"
 _NOT_BEING_WRITTEN = "{*[^p],*[^m]p,*[^t]mp,*[^.]tmp}"
 
 # an error in Python's report of it, which goes on with the next error or with what Spark adds
@@ -49,7 +47,7 @@ class Stopped(Exception):  # noqa: N818
     """Ends a stream after a batch; what is left is taken up by the next start."""
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """Where changes come from."""
 
     @property
@@ -77,9 +75,10 @@ class Folder:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Paths and ages of files; Spark itself passes over names that start with `.` or `_` or end in `._COPYING_`."""
+        from holdstrue.sources.datafiles import COMPRESSIONS, ENDINGS
         from holdstrue.spark.files import literal
 
-        known = f"*.{_ENDINGS}{{,.gz,.bz2,.zst,.lz4}}"
+        known = f"*{{{','.join(ENDINGS)}}}{{,{','.join(COMPRESSIONS)}}}"
         files = (
             spark.readStream.format("binaryFile")
             .schema(_FILE)
@@ -125,7 +124,7 @@ class ChangingTable:
         return {"feed": feed, "op_column": op_column}
 
 
-def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> Source:
+def source_of(text: str, since: str | None, read: Mapping[str, Any]) -> ChangeSource:
     """The source that a command names; `read` is how its files are read."""
     if text.startswith(TABLE) and text != TABLE:
         if "units" in read:
@@ -177,33 +176,24 @@ class Teller:
     """The sink that says what each batch did, and ends the stream after one if that was asked for."""
 
     out: Output
-    format: LineFormat
+    format: str
     told: Path
     """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
     stop: Stop
 
     def __call__(self, batch: AppliedBatch) -> None:
         """Say it, in one line."""
+        from holdstrue.report.answers import BatchLine
+        from holdstrue.report.forms import parts
+
         name = batch.delta.batch
         if not self.told.exists() or self.told.read_text(encoding="utf-8") != name:
             tell_notes(batch.delta.notes)
-            self.out.write([self._line(batch) + "\n"])
+            files = tuple(PurePosixPath(path).name for path in batch.files)
+            self.out.write(parts(BatchLine(batch.delta, files, dt.datetime.now(dt.UTC)), self.format))
             self.told.write_text(name, encoding="utf-8")
         if self.stop:
             raise Stopped
-
-    def _line(self, batch: AppliedBatch) -> str:
-        from holdstrue.report.words import json_text, printable
-        from holdstrue.spark.sinks import line_of
-
-        delta = batch.delta
-        files = [PurePosixPath(path).name for path in batch.files]
-        if self.format == LineFormat.text:
-            label = printable(", ".join(files) or delta.batch)
-            return f"{dt.datetime.now().isoformat(timespec='seconds')} {line_of(replace(delta, batch=label))}"
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        about = {name: value for name, value in delta.to_dict().items() if name in ("counts", "stopped_holding")}
-        return json_text({"time": now, "batch": delta.batch, "files": files, **about})
 
 
 def follow(query: StreamingQuery, stop: Stop) -> None:

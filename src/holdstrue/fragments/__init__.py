@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdstrue.fragments.channel import Channel, Traffic
-    from holdstrue.fragments.delta import Delta
-    from holdstrue.fragments.model import Fragment, Site
+    from holdstrue.fragments.fragment_layout import Fragment, Site
     from holdstrue.fragments.relation import Relation
+    from holdstrue.fragments.relation_delta import RelationDelta as Delta
 
 _HOMES = {
-    "Channel": "holdstrue.fragments.channel",
-    "Traffic": "holdstrue.fragments.channel",
-    "Fragment": "holdstrue.fragments.model",
-    "Site": "holdstrue.fragments.model",
-    "Delta": "holdstrue.fragments.delta",
-    "Relation": "holdstrue.fragments.relation",
+    "Channel": ("channel", "Channel"),
+    "Delta": ("relation_delta", "RelationDelta"),
+    "Fragment": ("fragment_layout", "Fragment"),
+    "Relation": ("relation", "Relation"),
+    "Site": ("fragment_layout", "Site"),
+    "Traffic": ("channel", "Traffic"),
 }
 
 __all__ = ["Channel", "Delta", "Fragment", "Relation", "Site", "Traffic"]
@@ -30,4 +30,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdstrue.fragments' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    module, inner = _HOMES[name]
+    return getattr(import_module(f"holdstrue.fragments.{module}"), inner)

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
 
-Arrays = dict[str, NDArray[np.generic]]
+MessageColumns = dict[str, NDArray[Any]]
 
 HEADER_BYTES = 48
 """What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
 
 _IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
-_STATES = (("atom", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
-_SIGNS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"))
-_PAIRS = (("atom", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
+_STATES = (("cfd", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
+_SIGNS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"))
+_PAIRS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
 FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "ids": _IDS,
     "rows": (("row", "u4"), ("flags", "u1")),
@@ -43,7 +45,7 @@ class ChannelError(HoldstrueError):
 
 
 @dataclass(frozen=True)
-class Message:
+class SiteMessage:
     """What one site tells another: columns of numbers, never rows.
 
     `about` is the number of a planned shipment, 0 for kinds that have none.
@@ -68,9 +70,9 @@ class Message:
         """Whether it is what was sent."""
         return self.checksum == _checksum(self)
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> MessageColumns:
         """The columns, as they were sent. Complexity: O(bytes)."""
-        found: Arrays = {}
+        found: MessageColumns = {}
         at = 0
         for name, code in FIELDS[self.kind]:
             dtype = np.dtype(code)
@@ -81,17 +83,25 @@ class Message:
         return found
 
 
+def message_schema(body: pa.DataType) -> pa.Schema:
+    """Messages as rows of a table; `body` is the type of their bytes."""
+    texts, numbers = ("source", "target", "batch", "kind"), ("number", "about", "entries")
+    types = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())
+    types |= {"body": body, "checksum": pa.binary()}
+    return pa.schema([(field.name, types[field.name]) for field in fields(SiteMessage)])
+
+
 def message(
-    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int
-) -> Message:
+    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[Any]], about: int
+) -> SiteMessage:
     """Pack columns of equal length; `flags` is rows x bytes."""
     parts = [np.ascontiguousarray(arrays[name], dtype=code) for name, code in FIELDS[kind]]
     entries = len(parts[0])
-    bare = Message(source, target, batch, number, kind, about, entries, b"".join(p.tobytes() for p in parts), b"")
-    return Message(**{**vars(bare), "checksum": _checksum(bare)})
+    bare = SiteMessage(source, target, batch, number, kind, about, entries, b"".join(p.tobytes() for p in parts), b"")
+    return SiteMessage(**{**vars(bare), "checksum": _checksum(bare)})
 
 
-def _checksum(sent: Message) -> bytes:
+def _checksum(sent: SiteMessage) -> bytes:
     head = f"{sent.source}\0{sent.target}\0{sent.batch}\0{sent.number}\0{sent.kind}\0{sent.about}\0{sent.entries}\0"
     return hashlib.blake2b(sent.body, digest_size=16, key=hashlib.sha256(head.encode()).digest()).digest()
 
@@ -107,11 +117,14 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.messages + other.messages, self.ids + other.ids, self.bytes + other.bytes)
 
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.messages - other.messages, self.ids - other.ids, self.bytes - other.bytes)
 
-Tally = dict[tuple[str, str], Traffic]
+
+TrafficByPair = dict[tuple[str, str], Traffic]
 
 
-def total(tally: Tally) -> Traffic:
+def total(tally: TrafficByPair) -> Traffic:
     """All of it together."""
     return sum(tally.values(), Traffic())
 
@@ -128,32 +141,27 @@ class Channel:
     (['S2'], 1)
     """
 
-    tally: Tally = field(default_factory=dict)
+    tally: TrafficByPair = field(default_factory=dict)
     """Everything since the channel was made."""
 
-    def carry(self, sent: Message) -> Iterable[Message]:
+    def carry(self, sent: SiteMessage) -> Iterable[SiteMessage]:
         """What arrives for a message that was sent: the message, once."""
         self.count(sent)
         return (sent,)
 
-    def count(self, sent: Message) -> None:
+    def count(self, sent: SiteMessage) -> None:
         """Note that a message went out."""
         pair = (sent.source, sent.target)
         self.tally[pair] = self.tally.get(pair, Traffic()) + Traffic(1, sent.entries, sent.size)
 
-    def snapshot(self) -> Tally:
+    def snapshot(self) -> TrafficByPair:
         """The counts as they are now."""
         return dict(self.tally)
 
 
-def since(before: Tally, after: Tally) -> Tally:
+def since(before: TrafficByPair, after: TrafficByPair) -> TrafficByPair:
     """What was counted between two snapshots."""
-    found = {}
-    for pair, now in after.items():
-        then = before.get(pair, Traffic())
-        if now != then:
-            found[pair] = Traffic(now.messages - then.messages, now.ids - then.ids, now.bytes - then.bytes)
-    return found
+    return {pair: now - before.get(pair, Traffic()) for pair, now in after.items() if now != before.get(pair)}
 
 
 class Mailbox:
@@ -163,10 +171,10 @@ class Mailbox:
         self._site, self._batch = site, batch
         self._sent: dict[str, int] = {}
         self._got: dict[str, list[bytes]] = {}
-        self.outbox: list[Message] = []
-        self.inbox: list[Message] = []
+        self.outbox: list[SiteMessage] = []
+        self.inbox: list[SiteMessage] = []
 
-    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[np.generic]], about: int = 0) -> Message:
+    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[Any]], about: int = 0) -> SiteMessage:
         """Number a message and keep a copy, from which a repeated batch is answered."""
         number = self._sent.get(target, 0)
         self._sent[target] = number + 1
@@ -174,7 +182,7 @@ class Mailbox:
         self.outbox.append(sent)
         return sent
 
-    def receive(self, got: Message) -> None:
+    def receive(self, got: SiteMessage) -> None:
         """Take a message in; a repeated one is dropped, anything else that does not fit is refused."""
         if got.target != self._site or got.batch != self._batch:
             raise ChannelError(
@@ -210,12 +218,12 @@ class Mailbox:
                     hint="apply the batch again",
                 )
 
-    def take(self, kind: str) -> list[Message]:
+    def take(self, kind: str) -> list[SiteMessage]:
         """What came of a kind since the last time, which is then forgotten."""
         found = self.of(kind)
         self.inbox = [got for got in self.inbox if got.kind != kind]
         return found
 
-    def of(self, *kinds: str) -> list[Message]:
+    def of(self, *kinds: str) -> list[SiteMessage]:
         """What came of some kinds."""
         return [got for got in self.inbox if got.kind in kinds]

@@ -10,7 +10,7 @@ probability about 2^-122, whoever chose them. An id is 16 bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,17 @@ from holdstrue.typing import U64, Mask
 
 @dataclass(frozen=True)
 class Ids:
-    """Ids by row, in two lanes of 64 bits."""
+    """Ids by row, in two lanes of 64 bits.
+
+    Examples
+    --------
+    >>> rows = pa.table({"zip": ["E1", "E1", "E2"], "CC": [44, 44, 44]})
+    >>> seed = Seed.new()
+    >>> def ids(c): return column_ids(rows[c], common_domain(c, [rows[c].type], seed), c, nulls_equal=False)
+    >>> both = ids("zip") + ids("CC")  # put together at any site, in any order
+    >>> both.equals(ids("CC") + ids("zip")).all(), both.take([0]).equals(both.take([1, 2])).tolist()
+    (np.True_, [True, False])
+    """
 
     hi: U64
     lo: U64
@@ -37,7 +47,7 @@ class Ids:
     def __sub__(self, other: Ids) -> Ids:
         return Ids(self.hi - other.hi, self.lo - other.lo)
 
-    def take(self, rows: NDArray[np.integer] | Mask) -> Ids:
+    def take(self, rows: NDArray[np.integer] | Mask | slice) -> Ids:
         """Some of them."""
         return Ids(self.hi[rows], self.lo[rows])
 
@@ -75,16 +85,16 @@ def common_domain(name: str, types: Iterable[pa.DataType], seed: Seed) -> Domain
     return found
 
 
-def column_ids(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str, *, nulls_equal: bool) -> tuple[Ids, Mask]:
-    """The ids of a column's values, and which have one. Complexity: O(values)."""
+def column_ids(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str, *, nulls_equal: bool) -> Ids:
+    """The ids of a column's values. Complexity: O(values)."""
     values = encode(column, domain, name=name)
     hi, lo = np.empty(len(column), dtype=np.uint64), np.empty(len(column), dtype=np.uint64)
     hi[:], lo[:] = _start(name)
     values.extend(hi, lo, nulls_equal=nulls_equal)
-    return Ids(hi, lo), np.ones(len(column), dtype=np.bool_) if nulls_equal else values.mask()
+    return Ids(hi, lo)
 
 
-def key_ids(rows: pa.Table, key: tuple[str, ...], domains: dict[str, Domain]) -> Ids:
+def key_ids(rows: pa.Table, key: tuple[str, ...], domains: Mapping[str, Domain]) -> Ids:
     """The ids of rows, by their key. Complexity: O(rows)."""
     columns = [encode(rows.column(name), domains[name], name=name) for name in key]
     hi, lo, _ = key_digest(columns, rows.num_rows, domains[key[0]].seed, nulls_equal=True)

@@ -7,44 +7,44 @@ the channel, and commits in two steps. It holds no rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.closing import Closing
+from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.atoms import atoms_of, condition_columns, needed
-from holdstrue.fragments.channel import Channel, since
-from holdstrue.fragments.delta import Delta, Keys
-from holdstrue.fragments.durable import SiteState, shared_seed
-from holdstrue.fragments.gate import completed, netted, routed
-from holdstrue.fragments.host import Host
-from holdstrue.fragments.ids import common_domain, key_ids
-from holdstrue.fragments.merge import Lists, merged
-from holdstrue.fragments.model import Layout, Site, layout_of
-from holdstrue.fragments.optimise import BEAM
-from holdstrue.fragments.plan import Plan
-from holdstrue.fragments.planning import How, plan_of
-from holdstrue.fragments.setup import Setup
-from holdstrue.fragments.site import SiteWork
-from holdstrue.fragments.whole import copy_plan
+from holdstrue.fragments.by_rule import changed_keys, listed_by_cfd
+from holdstrue.fragments.channel import Channel, TrafficByPair, since
+from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
+from holdstrue.fragments.ids import Ids, common_domain, key_ids
+from holdstrue.fragments.indexed_rows import ChangedKeys
+from holdstrue.fragments.netting import netted, routed
+from holdstrue.fragments.normal_cfds import needed, normal_cfds
+from holdstrue.fragments.opt_ver import BEAM
+from holdstrue.fragments.planning import How, copy_plan, plan_of
+from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, counted
+from holdstrue.fragments.shipping_plan import ShippingPlan
+from holdstrue.fragments.site_host import MakeHost, local_host
+from holdstrue.fragments.site_schemas import column_types, site_schema, widest
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import shared_seed
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
+from holdstrue.rules.terms import condition_columns
 from holdstrue.sources.feeds import read_changes
-from holdstrue.sources.read import read_table, schema_of
 from holdstrue.typing import Mask
-
-Sited = Callable[[Mapping[str, Setup], Mapping[str, Site]], Host]
 
 LOAD = "load"
 """The batch id of the first load."""
 
 
-class Relation:
+class Relation(Closing):
     """CFDs over a relation whose fragments live at different sites.
 
     Parameters
@@ -97,80 +97,72 @@ class Relation:
         recall: bool = False,
         schema: pa.Schema | Mapping[str, pa.Schema] | None = None,
         channel: Channel | None = None,
-        host: Sited | None = None,
+        host: MakeHost | None = None,
     ) -> None:
         self.rules = load_rules(rules)
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
-        schemas = self._schemas = {site.name: _schema(site, schema) for site in sites}
+        schemas = self._schemas = {site.name: site_schema(site, schema) for site in sites}
         told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-        self.layout: Layout = layout_of(told, names)
+        self.layout: FragmentLayout = layout_of(told, names)
         for site in self.layout.sites:
-            for column in () if site.condition is None else condition_columns(site.condition):
+            for column in condition_columns(site.condition):
                 if column not in self.layout.columns:
                     raise HoldstrueError(
                         f"the filter (where) of site {site.name!r} speaks of a column {column!r} that no site has",
                         hint=f"the columns are {', '.join(self.layout.columns)}",
                     )
-        self._atoms = atoms_of(self.rules, self.layout)
-        self._plan = plan_of(self.layout, self.rules, self._atoms, plan, k)
-        self._types = _types(self.layout, schemas)
-        wanted = needed(self._atoms) | set(names)
-        wanted |= {c for f in self.layout.fragments if f.where is not None for c in condition_columns(f.where)}
-        self.schema = pa.schema([(c, _widest(self._types[c])) for c in self.layout.columns if c in wanted])
+        self._cfds = normal_cfds(self.rules, self.layout)
+        self._plan = plan_of(self.layout, self.rules, self._cfds, plan, k)
+        self._types = column_types(self.layout, schemas)
+        wanted = needed(self._cfds) | set(names)
+        wanted |= {c for f in self.layout.fragments for c in condition_columns(f.where)}
+        self.schema = pa.schema([(c, widest(self._types[c])) for c in self.layout.columns if c in wanted])
         self._bind()
         self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
-        self._setups = {site.name: self._setup(site, self._plan, recall) for site in self.layout.sites}
+        self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
-        self._host = (host or local_host)(self._setups, {site.name: site for site in self.layout.sites})
+        self._host = (host or local_host)(self._specs, {site.name: site for site in self.layout.sites})
 
     def _bind(self) -> None:
         """Refuse rules and filters that compare what does not compare, before anything is loaded."""
-        everything = pa.schema([(name, _widest(self._types[name])) for name in self.layout.columns])
+        everything = pa.schema([(name, widest(self._types[name])) for name in self.layout.columns])
         for rule in self.rules:
             bind(rule, "relation", {"relation": everything})
         for fragment in self.layout.fragments:
             holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
 
-    def _setup(self, site: Site, plan: Plan, recall: bool) -> Setup:
+    def _spec(self, site: Site, plan: ShippingPlan, recall: bool) -> SiteSpec:
         number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
         kept = [field for field in self.schema if field.name in (site.columns or ())]
         domains = {field.name: common_domain(field.name, self._types[field.name], self._seed) for field in kept}
-        return Setup(
-            site.name, number, self.layout.key, pa.schema(kept), domains, self._atoms, plan,
+        return SiteSpec(
+            site.name, number, self.layout.key, pa.schema(kept), domains, self._cfds, plan,
             self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
             tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
             self._seed,
         )  # fmt: skip
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let all sites go."""
         self._host.close()
 
-    def plan(self) -> Plan:
+    def plan(self) -> ShippingPlan:
         """Where indexes live and what is shipped."""
         return self._plan
 
     @property
     def loaded(self) -> bool:
         """Whether a batch was committed at every site."""
-        return all(last is not None for last in self._host.all("last").values())
+        return None not in self._host.all("last").values()
 
     # --- batches --------------------------------------------------------------------------------------
 
-    def load(self) -> Delta:
+    def load(self) -> RelationDelta:
         """Load every site from its own source; the first batch. Complexity: O(rows)."""
         return self._batch(LOAD, None)
 
-    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> Delta:
+    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> RelationDelta:
         """Apply one batch of changes, whole or not at all (incVer, incHor).
 
         Parameters
@@ -192,15 +184,20 @@ class Relation:
         found = read_changes(changes, key=self.layout.key, schema=self.schema, extra="ignore", **read)
         return self._batch(batch, found)
 
-    def _batch(self, batch: str, changes: Any) -> Delta:
+    def _batch(self, batch: str, changes: Any) -> RelationDelta:
         done = self._host.all("done", batch)
         if all(done.values()):
-            return Delta(batch, repeated=True)
+            return RelationDelta(batch, repeated=True)
         self._refuse_half(batch, done)
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._rounds(loading=changes is None)
+            self._ship(self._plan, loading=changes is None)
+            if changes is None:
+                self._judge(every_row=False)
+            elif any(self._plan.participants):
+                for verb in ("announce", "reply", "verdict"):
+                    self._host.round(self.channel, verb)
             found = self._host.all("finish")
             self._compare()
             self._host.all("prepare")
@@ -208,25 +205,26 @@ class Relation:
             self._abort()
             raise
         self._commit(batch)
-        added, removed = self._merged(found)
+        return self._delta(batch, *self._changed(found), before, started)
+
+    def _delta(
+        self, batch: str, added: KeysByRule, removed: KeysByRule, before: TrafficByPair, started: float
+    ) -> RelationDelta:
+        """What a batch did, with what was shipped and spent since it started."""
         shipped = since(before, self.channel.snapshot())
-        return Delta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
+        return RelationDelta(batch, added, removed, shipped, elapsed=self._host.elapsed - started)
 
     def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
         """A batch that only some sites committed must be finished before another one starts."""
-        last = self._host.all("last")
-        if len(set(last.values())) > 1:
+        last = {*self._host.all("last").values()}
+        if len(last) > 1:
             self._refuse_lost()
         if any(done.values()):
             return
-        if len(set(last.values())) > 1:
-            ahead = [
-                name
-                for name in set(last.values())
-                if name is not None and not all(self._host.all("done", name).values())
-            ]
-            raise StateError(f"batch {ahead[0]!r} was committed at some sites only", hint="apply it again; then go on")
-        if batch != LOAD and None in last.values() and any(site.source is not None for site in self.layout.sites):
+        if len(last) > 1:
+            ahead = next(name for name in last if name is not None and not all(self._host.all("done", name).values()))
+            raise StateError(f"batch {ahead!r} was committed at some sites only", hint="apply it again; then go on")
+        if batch != LOAD and None in last and any(site.source is not None for site in self.layout.sites):
             raise HoldstrueError("the relation is not loaded", hint="call load() first")
 
     def _refuse_lost(self) -> None:
@@ -243,34 +241,37 @@ class Relation:
     def _begin(self, batch: str, changes: Any) -> None:
         prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
         for fragment in self.layout.fragments:
-            first = prints[fragment.sites[0].name]
+            first = fragment.sites[0].name
             for site in fragment.sites[1:]:
-                if prints[site.name][0] != first[0]:
+                if prints[site.name] != prints[first]:
                     raise HoldstrueError(
-                        f"sites {fragment.sites[0].name!r} and {site.name!r} do not hold the same rows",
+                        f"sites {first!r} and {site.name!r} do not hold the same rows",
                         hint="sites of one fragment hold columns of the same rows: compare their keys",
                     )
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
         """Every site gets its columns of the rows that concern its fragment."""
-        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
-        firsts = [fragment.sites[0].name for fragment in self.layout.fragments]
-
-        def presence(keys: pa.Table) -> Mask:
-            found = self._host.all("presence", batch, keys, sites=firsts)
-            return np.logical_or.reduce([*found.values()])
-
-        net = netted(changes, self.layout.key, key_ids(changes.rows, self.layout.key, domains), presence)
-        net = replace(net, rows=completed(net.rows, self.schema, net.now))
+        presence = partial(self._any, "presence", batch, sites=[f.sites[0].name for f in self.layout.fragments])
+        rows = fitted(changes, self.schema, self.layout.key)
+        net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
         handed = {
-            site.name: (batch, net.rows.select(self._setups[site.name].schema.names), now)
+            site.name: (batch, net.rows.select(self._specs[site.name].schema.names), now)
             for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
             for site in fragment.sites
         }
         return self._host.each("begin", handed)
 
-    def _rounds(self, *, loading: bool) -> None:
-        for level in range(max(part.levels for part in self._plan.fragments)):
+    def _key_ids(self, rows: pa.Table) -> Ids:
+        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
+        return key_ids(rows, self.layout.key, domains)
+
+    def _any(self, verb: str, *args: Any, sites: Iterable[str]) -> Mask:
+        """Where one of some sites says yes."""
+        return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
+
+    def _ship(self, plan: ShippingPlan, *, loading: bool) -> None:
+        """The rounds inside fragments, after which every index has what it needs."""
+        for level in range(max(part.levels for part in plan.fragments)):
             self._host.round(self.channel, "ship", level)
         try:
             self._host.all("settle", loading)
@@ -278,19 +279,14 @@ class Relation:
             # ids that do not fit the index may be those of a lost message, and then say so
             self._compare()
             raise
-        if loading:
-            self._judged(every_row=False)
-        elif any(self._plan.participants):
-            for verb in ("announce", "reply", "verdict"):
-                self._host.round(self.channel, verb)
 
-    def _judged(self, *, every_row: bool) -> None:
+    def _judge(self, *, every_row: bool) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
-        for atom, taking in enumerate(self._plan.participants):
+        for cfd, taking in enumerate(self._plan.participants):
             if taking:
-                self._host.round(self.channel, "gather", atom, every_row)
-                self._host.round(self.channel, "judge", atom, every_row)
-                self._host.all("take_verdicts", atom)
+                self._host.round(self.channel, "gather", cfd, every_row)
+                self._host.round(self.channel, "judge", cfd, every_row)
+                self._host.all("take_verdicts", cfd)
 
     def _compare(self) -> None:
         """No site goes on when a message to it was lost."""
@@ -319,45 +315,37 @@ class Relation:
 
     # --- violations -----------------------------------------------------------------------------------
 
-    def _merged(self, found: Mapping[str, Mapping[int, tuple[pa.Table, pa.Table]]]) -> tuple[Keys, Keys]:
-        """The sites' findings by rule: a row violates a rule when it violates one of its atoms."""
-        lists: dict[int, Lists] = {}
-        for by_atom in found.values():
-            for number, (added, removed) in by_atom.items():
-                own = lists.setdefault(number, Lists())
-                own.added.append(added)
-                own.removed.append(removed)
-        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
-        result: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
+    def _changed(self, found: Mapping[str, Mapping[int, ChangedKeys]]) -> tuple[KeysByRule, KeysByRule]:
+        """By rule the keys of rows that began and ceased to violate it, out of what the sites found of CFDs."""
+        lists = listed_by_cfd(found.values())
+        added: dict[str, pa.Table] = {}
+        removed: dict[str, pa.Table] = {}
         for number, rule in enumerate(self.rules):
-            atoms = [atom.number for atom in self._atoms if atom.rule == number]
-            if any(atom in lists for atom in atoms):
-                tables = merged(atoms, lists, self.layout.key, domains, self._standing)
-                for side, table in zip(result, tables, strict=True):
-                    if table.num_rows:
-                        side[rule.name] = table
-        return result
+            cfds = [cfd.number for cfd in self._cfds if cfd.rule == number]
+            if any(cfd in lists for cfd in cfds):
+                keys = changed_keys(cfds, lists, self._key_ids, self._violates)
+                added |= {rule.name: keys.added} if keys.added.num_rows else {}
+                removed |= {rule.name: keys.removed} if keys.removed.num_rows else {}
+        return added, removed
 
-    def _standing(self, atom: int, keys: pa.Table) -> Mask:
-        homes = {part.home(atom).site for part in self._plan.fragments}
-        found = self._host.all("standing", atom, keys, sites=homes)
-        return np.logical_or.reduce([*found.values()])
+    def _violates(self, cfd: int, keys: pa.Table) -> Mask:
+        return self._any("violates", cfd, keys, sites={part.home(cfd).site for part in self._plan.fragments})
 
-    def violations(self) -> Keys:
+    def violations(self) -> KeysByRule:
         """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
         return self._by_rule(self._host.all("violations").values())
 
-    def share(self, site: str) -> Keys:
+    def share(self, site: str) -> KeysByRule:
         """What one site knows: the violations of the CFDs whose index it keeps."""
         if site not in self._host.sites:
             raise HoldstrueError(f"no site is called {site!r}", hint=f"the sites are {', '.join(self._host.sites)}")
         return self._by_rule([self._host.ask(site, "violations")])
 
-    def _by_rule(self, parts: Any) -> dict[str, pa.Table]:
+    def _by_rule(self, parts: Iterable[Mapping[int, pa.Table]]) -> dict[str, pa.Table]:
         found: dict[str, list[pa.Table]] = {}
-        for by_atom in parts:
-            for number, keys in by_atom.items():
-                found.setdefault(self.rules.rules[self._atoms[number].rule].name, []).append(keys)
+        for by_cfd in parts:
+            for number, keys in by_cfd.items():
+                found.setdefault(self.rules.rules[self._cfds[number].rule].name, []).append(keys)
         names = list(self.layout.key)
         return {
             rule: tables[0]
@@ -368,10 +356,9 @@ class Relation:
 
     def counts(self) -> dict[str, int]:
         """By rule how many rows violate it, rules without violations included."""
-        found = self.violations()
-        return {rule.name: found[rule.name].num_rows if rule.name in found else 0 for rule in self.rules}
+        return counted(self.rules, self.violations())
 
-    def check(self) -> Delta:
+    def check(self) -> RelationDelta:
         """Everything from scratch (batVer, batHor); `added` holds all violations. Complexity: O(rows).
 
         Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
@@ -379,78 +366,19 @@ class Relation:
         if len(set(self._host.all("last").values())) > 1:
             self._refuse_lost()
             raise StateError("the last batch was committed at some sites only", hint="apply it again first")
-        plan = copy_plan(self.layout, self._atoms, self._plan)
+        plan = copy_plan(self.layout, self._cfds, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
-        self._host.each("open_check", {site.name: (self._setup(site, plan, True),) for site in self.layout.sites})
+        self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
         try:
-            for level in range(max(part.levels for part in plan.fragments)):
-                self._host.round(self.channel, "ship", level)
-            self._host.all("settle", True)
-            self._judged(every_row=True)
+            self._ship(plan, loading=True)
+            self._judge(every_row=True)
             self._compare()
-            found = self._by_rule(self._host.all("keys_found").values())
+            found = self._host.all("finish").values()
         finally:
             self._host.all("close_check")
-        shipped = since(before, self.channel.snapshot())
-        return Delta("check", found, {}, shipped, elapsed=self._host.elapsed - started)
+        violating = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in found)
+        return self._delta("check", violating, {}, before, started)
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """By site its rows, and the bytes of its indexes."""
         return self._host.all("size")
-
-
-def local_host(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
-    """All sites in this process."""
-    return Host({name: site_work(setup, sites[name]) for name, setup in setups.items()})
-
-
-def site_work(setup: Setup, site: Site) -> SiteWork:
-    """A site with its source and, where it has one, its state directory."""
-    read = None
-    if site.source is not None:
-        source, names, types, options = site.source, setup.schema.names, setup.schema, dict(site.read)
-
-        def read() -> pa.Table:
-            return read_table(source, columns=names, schema=types, **options)
-
-    state = None
-    if site.state is not None:
-        known = SiteState.exists(site.state)
-        state = SiteState.open(site.state, setup) if known else SiteState.create(site.state, setup)
-    return SiteWork(setup, read, state)
-
-
-def _schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:
-    if isinstance(given, Mapping):
-        return given[site.name]
-    if site.state is not None and SiteState.exists(site.state):
-        return SiteState.declared(site.state)
-    if site.source is not None:
-        return schema_of(site.source, **{name: value for name, value in site.read.items() if name != "null_values"})
-    if given is not None:
-        return given
-    raise HoldstrueError(
-        f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
-    )
-
-
-def _widest(types: Sequence[pa.DataType]) -> pa.DataType:
-    """A type that holds the values of all sites, which are known to compare."""
-    try:
-        schemas = [pa.schema([("column", data_type)]) for data_type in types]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowException:
-        return types[0]
-
-
-def _types(layout: Layout, schemas: Mapping[str, pa.Schema]) -> dict[str, list[pa.DataType]]:
-    found: dict[str, list[pa.DataType]] = {}
-    for site in layout.sites:
-        for name in site.columns or ():
-            if name not in schemas[site.name].names:
-                raise HoldstrueError(
-                    f"site {site.name!r} has no column {name!r}",
-                    hint=f"its columns are {', '.join(schemas[site.name].names)}",
-                )
-            found.setdefault(name, []).append(schemas[site.name].field(name).type)
-    return found

@@ -2,6 +2,28 @@
 
 A kind is an id of X and B together; `first[group]` starts the list of a group's kinds, `following[kind]` goes
 on; `head[kind]` starts the list of a kind's rows, `after[row]` goes on.
+
+Five rows with (X, B) = (x, 1), (x, 2), (x, 1), (y, 3), (z, 4) are of the kinds 0, 1, 0, 2, 3 in the groups 0, 0, 1, 2
+by kind. All come, the last one goes again: group 0 has two kinds, so its rows violate X -> B; group 2 is empty.
+
+>>> import numpy as np
+>>> def ints(*values): return np.array(values, dtype=np.int32)
+>>> group, first, following = ints(0, 0, 1, 2), ints(-1, -1, -1), ints(-1, -1, -1, -1)
+>>> link_kinds(group, first, following, 0, 4)
+>>> first.tolist(), following.tolist()
+([1, 2, 3], [-1, 0, -1, -1])
+>>> count, sides, place = ints(0, 0, 0, 1), ints(0, 0, 1), ints(-1, -1, -1, -1)
+>>> kinds, groups = np.empty((2, 5), np.int32), np.empty((4, 5), np.int32)
+>>> shift_counts(ints(3), ints(0, 1, 0, 2), group, count, sides, place, kinds, groups)
+(4, 3)
+>>> count.tolist(), sides.tolist(), groups[0, :3].tolist(), groups[3, :3].tolist()
+([2, 1, 1, 0], [2, 1, 0], [2, 0, 1], [1, 0, 0])
+>>> sole = ints(0, 0, 0); sole_kinds(ints(0, 1, 2), first, following, count, sole); sole.tolist()
+[-2, 2, -1]
+>>> head, after, alive = ints(2, 1, 3, 4), ints(-1, -1, 0, -1, -1), np.array([1, 1, 1, 1, 0], np.uint8)
+>>> rows = ints(0, 0, 0, 0, 0); size = list_rows(ints(0), first, following, head, after, alive, rows)
+>>> rows[:size].tolist()
+[1, 2, 0]
 """
 
 from __future__ import annotations

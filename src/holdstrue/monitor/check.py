@@ -17,9 +17,9 @@ from holdstrue.monitor.report import Report
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.types import Declared, types_of_table, with_types
+from holdstrue.rules.types import types_of_table, with_types
 from holdstrue.sources.fit import plain_table
-from holdstrue.sources.read import read_table, schema_of
+from holdstrue.sources.read import TableSource, read_table, schema_of
 from holdstrue.sources.validity import validated
 
 
@@ -75,9 +75,10 @@ def check(
         main = main_table(ruleset, tuple(others))
     needed = needed_columns(ruleset, main)
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
-    sources = {name: source for name, source in {main: data, **others}.items() if name in needed}
+    form = read.get("format")
+    sources = {name: TableSource.of(source, form) for name, source in {main: data, **others}.items() if name in needed}
     declared = {name: types_of_table(ruleset.types, name, main, (main, *others)) for name in sources}
-    schemas = {name: _schema(source, read, declared[name]) for name, source in sources.items()}
+    schemas = {name: schema_of(source, types=declared[name], **read) for name, source in sources.items()}
     require_columns(ruleset, main, schemas)
     for column in own:
         if column not in schemas[main].names:
@@ -88,8 +89,8 @@ def check(
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
         types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
-            plain_table(validated(source.select(columns), "the table"))
-            if isinstance(source, pa.Table) and not types_read
+            plain_table(validated(source.given.select(columns), "the table"))
+            if isinstance(source.given, pa.Table) and not types_read
             else read_table(source, columns=columns, types=types_read, notes=notes, **read)
         )
     found = {name: table.schema for name, table in loaded.items()}
@@ -113,7 +114,3 @@ def _are_tables(data: Any) -> bool:
         isinstance(part, str | PathLike) or hasattr(part, "column_names") or hasattr(part, "columns")
         for part in data.values()
     )
-
-
-def _schema(source: Any, read: Mapping[str, Any], declared: Mapping[str, Declared]) -> pa.Schema:
-    return schema_of(source, types=declared, **read)

@@ -15,7 +15,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
-from holdstrue.shards.feeds import Feed, FirstSeen, feed_of, new_fields
+from holdstrue.shards.feeds import Feed, FirstSeen, feed_of
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.job import Job
@@ -27,7 +27,8 @@ from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
 from holdstrue.shards.scatter import PATH, Scatter, types_in
 from holdstrue.shards.status import explain_layout, layout_of, sharding, told_apart
-from holdstrue.sources.feeds.reading import FEEDS
+from holdstrue.shards.tables import new_fields
+from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
 from holdstrue.state.store import RunFile

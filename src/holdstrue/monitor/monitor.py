@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError, StateError
@@ -33,7 +33,7 @@ LIMIT = 100_000
 Keys = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
-class Monitor:
+class Monitor(Closing):
     """Keeps the violations of a rule set current while tables change.
 
     Parameters
@@ -115,14 +115,6 @@ class Monitor:
         if piece.journal is not None:
             piece.close()
             self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:
         """The rows as they are now, which nobody else changes meanwhile unless they are only read."""
@@ -212,6 +204,12 @@ class Monitor:
         """The rules, with the types that are declared of columns."""
         with self._kept(read_only=True) as kept:
             return kept.facts.rules
+
+    @property
+    def facts(self) -> Facts:
+        """What the monitor says of itself: rules, keys, types of the tables, rows and batches."""
+        with self._kept(read_only=True) as kept:
+            return kept.facts
 
     @property
     def batches(self) -> int:

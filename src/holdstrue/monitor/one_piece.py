@@ -22,10 +22,9 @@ from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
 from holdstrue.shards.checkpoint import size_of, tables_of, write_checkpoint
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
-from holdstrue.shards.feeds import new_fields
 from holdstrue.shards.layout import Layout
 from holdstrue.shards.shard import Shard
-from holdstrue.shards.tables import kept_names, plain_field
+from holdstrue.shards.tables import kept_names, new_fields, plain_field, typed
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.journal import Journal, Runs
@@ -161,7 +160,7 @@ class OnePiece:
             if known is None:
                 learned[name] = pa.schema([plain_field(field) for field in schema])
             elif not schema.equals(known):
-                learned[name] = pa.schema([_typed(field, schema) for field in known])
+                learned[name] = typed(known, schema)
         if learned != seen:
             self.facts = facts = replace(facts, schemas=learned)
             plan = facts.plan()
@@ -262,10 +261,3 @@ def _gathered(journal: Journal, facts: Facts) -> Shard:
     tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
     shard.apply({name: shard.engine.first_rows(name, rows, facts.keys[name]) for name, rows in tables.items()}, 0)
     return shard
-
-
-def _typed(field: pa.Field, seen: pa.Schema) -> pa.Field:
-    """A column that was all NULL takes the type it is now seen with."""
-    if pa.types.is_null(field.type) and field.name in seen.names:
-        return plain_field(seen.field(field.name))
-    return field

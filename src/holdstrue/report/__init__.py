@@ -6,17 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdstrue.report.answers import Groups, Listing, Standing, Worst
+    from holdstrue.report.answers import Groups, OpenViolations, Status, Worst
     from holdstrue.report.forms import FORMATS, render
     from holdstrue.report.notebook import discovery_html, html_of
 
 _HOMES = {
-    **dict.fromkeys(("Groups", "Listing", "Standing", "Worst"), "holdstrue.report.answers"),
+    **dict.fromkeys(("Groups", "OpenViolations", "Status", "Worst"), "holdstrue.report.answers"),
     **dict.fromkeys(("FORMATS", "render"), "holdstrue.report.forms"),
     **dict.fromkeys(("discovery_html", "html_of"), "holdstrue.report.notebook"),
 }
 
-__all__ = ["FORMATS", "Groups", "Listing", "Standing", "Worst", "discovery_html", "html_of", "render"]
+__all__ = ["FORMATS", "Groups", "OpenViolations", "Status", "Worst", "discovery_html", "html_of", "render"]
 
 
 def __getattr__(name: str) -> Any:

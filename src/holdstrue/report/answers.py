@@ -1,18 +1,19 @@
-"""What a state directory answers: violations, groups, worst rows and how everything stands."""
+"""Answers that are more than what an engine gives back: what a state directory says, a line of a stream, a plan."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdstrue.detect.delta import Batched, Offender, RuleResult, Violation, plain
+from holdstrue.detect.delta import Batched, Delta, Offender, RuleResult, Violation, plain
 from holdstrue.monitor.report import Report
-from holdstrue.report.lookup import Group, groups_of
+from holdstrue.report.lookup import ConflictingGroup, groups_of
 
 
 @dataclass(frozen=True)
-class Listing:
+class OpenViolations:
     """The violations there are now, of one rule or of all, up to a limit; `report` is None before any data."""
 
     report: Report | None
@@ -48,7 +49,7 @@ class Groups:
         results = () if self.report is None else self.report.results
         return tuple(result for result in results if self.rule in (None, result.rule.name))
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[ConflictingGroup]:
         left = self.limit
         for result in self.results:
             if self.report is None or (left is not None and left <= 0):
@@ -78,7 +79,7 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Status:
     """How a state directory stands: its rules, tables and batches."""
 
     path: str
@@ -111,6 +112,33 @@ class Standing:
     def rules(self) -> list[dict[str, Any]]:
         """The rules with their counts, as plain JSON data."""
         return [result.to_dict() | {"open": result.counts.open} for result in self.results]
+
+
+@dataclass(frozen=True)
+class BatchLine:
+    """What one batch of a stream did, in a line."""
+
+    delta: Delta
+    files: tuple[str, ...]
+    """The names of the files that it was read from, if any."""
+    time: dt.datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; the time is in UTC."""
+        about = {name: value for name, value in self.delta.to_dict().items() if name in ("counts", "stopped_holding")}
+        now = self.time.astimezone(dt.UTC).isoformat(timespec="milliseconds")
+        return {"time": now, "batch": self.delta.batch, "files": list(self.files), **about}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How rules are checked: passes, groups, indexes and the order of predicates."""
+
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"plan": self.text.splitlines()}
 
 
 def offender_dict(offender: Offender) -> dict[str, Any]:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from holdstrue.detect.delta import Delta, Violation
-from holdstrue.report.layout import Cell, Ink, Tone, aligned, heads
-from holdstrue.report.lookup import Lookup
-from holdstrue.report.rule_text import DENIAL, EXAMPLES, Example, example_lines, more_line
-from holdstrue.report.words import key_word, plural, printable, shorten
+from holdstrue.monitor.report import Report
+from holdstrue.report.answers import BatchLine
+from holdstrue.report.lookup import Lookup, ReportLookup
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.violation_text import DENIAL, EXAMPLES, Example, example_lines, more_line
+from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC, Rule
 
 NAME_WIDTH = 72
 
 
-def delta_text(
-    delta: Delta, *, limit: int | None = None, ink: Ink | None = None, lookup: Lookup | None = None
-) -> Iterator[str]:
-    """What a batch did, rule by rule; `lookup`, in the state after it, lets the new violations show their rows."""
-    ink = ink or Ink()
+def delta_text(delta: Delta, style: Style) -> Iterator[str]:
+    """What a batch did, rule by rule; where the style finds the rows after it, new violations show theirs."""
+    ink = style.ink
+    lookup = ReportLookup(style.rows) if isinstance(style.rows, Report) else style.rows
     steps = delta.counts
     added, removed = (sum(getattr(step, side) for step in steps.values()) for side in ("added", "removed"))
-    standing = sum(step.open for step in steps.values())
+    still = sum(step.open for step in steps.values())
     batch = printable(delta.batch)
     if delta.duplicate:
-        yield f"batch {batch} was applied before, nothing was done; {standing:,} open\n"
+        yield f"batch {batch} was applied before, nothing was done; {still:,} open\n"
         return
-    yield f"batch {batch}: +{added:,} new, -{removed:,} resolved, {standing:,} open\n"
+    yield f"batch {batch}: +{added:,} new, -{removed:,} resolved, {still:,} open\n"
     table = [heads("rule", "new", "resolved", "open", right=("new", "resolved", "open"))]
     for name, step in steps.items():
         table.append(
@@ -40,7 +42,7 @@ def delta_text(
     yield "\n"
     yield from aligned(table, ink)
     rules = {} if lookup is None else {rule.name: rule for rule in lookup.rules}
-    most = EXAMPLES if limit is None else limit
+    most = EXAMPLES if style.limit is None else style.limit
     told = False
     for name, step in steps.items():
         rule = rules.get(name)
@@ -58,6 +60,30 @@ def delta_text(
             gone = _of(delta.removed, name)
             yield from _keys(gone[:most], names, ink)
             yield from more_line(step.removed - len(gone[:most]), ink)
+
+
+def batch_text(line: BatchLine, _: Style) -> Iterator[str]:
+    """What a batch of a stream did, in one line that begins with the local time."""
+    label = printable(", ".join(line.files) or line.delta.batch)
+    time = line.time.astimezone().replace(tzinfo=None).isoformat(timespec="seconds")
+    yield f"{time} {line_of(replace(line.delta, batch=label))}\n"
+
+
+def line_of(delta: Delta) -> str:
+    """A batch in one line; it ends with the rules that held so far.
+
+    >>> from holdstrue.detect.delta import Step
+    >>> line_of(Delta("7", (), (), {"a": Step(2, 1, 14)}))
+    '7: +2 new, -1 resolved, 14 open'
+    >>> line_of(Delta("8", (), (), {"zip -> city": Step(2, 0, 2)}))
+    "8: +2 new, -0 resolved, 2 open; no longer holds: 'zip -> city'"
+    """
+    added, removed, still = (
+        sum(getattr(step, side) for step in delta.counts.values()) for side in ("added", "removed", "open")
+    )
+    stopped = ", ".join(repr(rule) for rule in delta.stopped_holding)
+    ended = f"; no longer holds: {stopped}" if stopped else ""
+    return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open{ended}"
 
 
 def _of(violations: Sequence[Violation], rule: str) -> list[Violation]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
-from holdstrue.discovery.found import Ended, Found, NearMiss, NearMisses, RuleChanges
-from holdstrue.report.layout import Cell, Ink, aligned, heads
-from holdstrue.report.words import key_word, plural, printable, shorten, word
+from holdstrue.discovery.found import Ended, Found, NearMiss, RuleChanges
+from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads
+from holdstrue.report.wording import key_word, plural, printable, shorten, word
+from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
 from holdstrue.rules.words import in_words
 
@@ -21,11 +22,21 @@ RULE_WIDTH = 100
 STOPPED = "stopped for want of time or room, there may be more: --budget, --max-predicates, --columns"
 
 
-def discovery_text(
-    found: Discovery, misses: NearMisses, *, top: int | None = None, ink: Ink | None = None
-) -> Iterator[str]:
+def discovery_data(found: Discovery, style: Style) -> dict[str, Any]:
+    """The rules and the near misses as plain JSON data."""
+    misses = found.near_misses()
+    near = [miss.to_dict() for miss in misses]
+    return found.to_dict(style.limit) | {"near_misses": near, "near_misses_not_looked_for": list(misses.unlooked)}
+
+
+def rule_file(found: Discovery, style: Style) -> Iterator[str]:
+    """The rules that no others imply, as `check` and `init` read them."""
+    yield dump_rules(found.ruleset(style.limit))
+
+
+def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     """The rules, best first, each with its words; then the near misses."""
-    ink = ink or Ink()
+    ink, misses = style.ink, found.near_misses()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
     rules = found.telling
     kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
@@ -33,7 +44,7 @@ def discovery_text(
     kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else f" ({STOPPED})"
     yield f"{counts}: {kinds}{partly}\n"
-    most = TOP if top is None else top
+    most = TOP if style.limit is None else style.limit
     if rules:
         yield "\n"
         table = [heads("score", "kind", "rule", right=("score",))]
@@ -72,9 +83,9 @@ def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:
     yield f"    broken by {plural(miss.violations, noun)}: {shown}{', …' if miss.violations > EXAMPLES else ''}\n"
 
 
-def rule_changes_text(changes: RuleChanges, *, ink: Ink | None = None) -> Iterator[str]:
+def rule_changes_text(changes: RuleChanges, style: Style) -> Iterator[str]:
     """What a batch did to the rules."""
-    ink = ink or Ink()
+    ink = style.ink
     batch = printable(changes.batch)
     if changes.duplicate:
         yield f"batch {batch} was applied before, nothing was done; {plural(changes.rules, 'rule')}\n"

@@ -1,25 +1,130 @@
-"""One door to every form: `render(answer, format)`."""
+"""One door to every form: a table of answers, a table of formats, and `render(answer, format)`.
+
+A new answer is a class with `to_dict` and a line in `ANSWERS`; a new format is a function and a line in `FORMATS`, and
+the command line offers it at once. What writes them is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from holdstrue.detect.delta import Delta
 from holdstrue.errors import HoldstrueError
-from holdstrue.monitor.report import Findings, Report
-from holdstrue.report.answers import Groups, Listing, Standing, Worst
-from holdstrue.report.delta_text import delta_text
-from holdstrue.report.junit import junit_text
-from holdstrue.report.layout import Ink
-from holdstrue.report.lookup import Lookup, ReportLookup
-from holdstrue.report.records import csv_parts, jsonl_parts, records_of
-from holdstrue.report.text import groups_text, report_text, standing_text, worst_text
-from holdstrue.report.words import json_text
 
-Answer: TypeAlias = Findings | Delta | Listing | Groups | Worst | Standing
+if TYPE_CHECKING:
+    from holdstrue.monitor.report import Report
+    from holdstrue.report.lookup import Lookup
+    from holdstrue.report.typeset import Style
 
-FORMATS = ("text", "json", "jsonl", "csv", "junit")
+
+Write: TypeAlias = "Callable[[Any, Style], Iterator[str]]"
+"""Writes an answer in a style, piece by piece."""
+
+
+class Answer(Protocol):
+    """What a command or a question has found out; its class, or one that it derives from, is in `ANSWERS`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+
+
+@dataclass(frozen=True)
+class Writers:
+    """What writes a class of answers: `module.function` of this package, called with the answer and a style."""
+
+    text: str
+    records: str | None = None
+    """Makes the list at the heart of the answer, for the formats that are lists."""
+    data: str | None = None
+    """Makes the plain data of JSON, where it is more than the answer's own `to_dict`."""
+    drawing: str | None = None
+    """Draws it as SVG."""
+
+
+ANSWERS: Mapping[str, Writers] = {
+    "Findings": Writers("answer_text.report_text", "records.violation_records"),
+    "Delta": Writers("delta_text.delta_text", "records.delta_records"),
+    "BatchLine": Writers("delta_text.batch_text", "records.line_records"),
+    "OpenViolations": Writers("answer_text.open_text", "records.violation_records"),
+    "Groups": Writers("answer_text.groups_text", "records.group_records"),
+    "Worst": Writers("answer_text.worst_text", "records.worst_records"),
+    "Status": Writers("answer_text.status_text", "records.status_records"),
+    "Explanation": Writers("answer_text.explanation_text"),
+    "RulesReview": Writers("ruleset_text.review_text"),
+    "Discovery": Writers(
+        "discovery_text.discovery_text", data="discovery_text.discovery_data", drawing="relationships.discovery_svg"
+    ),
+    "RuleChanges": Writers("discovery_text.rule_changes_text"),
+    "ShippingPlan": Writers("fragments_text.plan_text", drawing="plan_svg.plan_svg"),
+    "RelationDelta": Writers("fragments_text.relation_delta_text"),
+}
+
+
+def _text(answer: Any, style: Style) -> Iterator[str]:
+    yield from _function(_writers(answer).text)(answer, style)
+
+
+def _json(answer: Any, style: Style) -> Iterator[str]:
+    from holdstrue.report.wording import json_text
+
+    data = _writers(answer).data
+    yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"
+
+
+def _svg(answer: Any, _: Style) -> Iterator[str]:
+    drawn: str = _function(_writers(answer).drawing or "")(answer)
+    yield drawn.rstrip("\n") + "\n"
+
+
+def _list(written: str) -> Write:
+    """A form of records, written by this function."""
+    return lambda answer, _: _function(written)(_function(_writers(answer).records or "")(answer))
+
+
+def _own(written: str) -> Write:
+    """A form that only some answers have, written by this function."""
+
+    def write(answer: Any, style: Style) -> Iterator[str]:
+        yield from _function(written)(answer, style)
+
+    return write
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form of answers: what writes it, piece by piece, and which answers it is for."""
+
+    write: Write
+    answers: tuple[str, ...]
+
+
+_LISTS = tuple(name for name, writers in ANSWERS.items() if writers.records)
+
+FORMATS: Mapping[str, Format] = {
+    "text": Format(_text, tuple(ANSWERS)),
+    "json": Format(_json, tuple(name for name in ANSWERS if name != "BatchLine")),
+    "jsonl": Format(_list("records.jsonl_parts"), _LISTS),
+    "csv": Format(_list("records.csv_parts"), tuple(name for name in _LISTS if name != "BatchLine")),
+    "junit": Format(_own("junit.junit_text"), ("Findings",)),
+    "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
+    "yaml": Format(_own("ruleset_text.review_yaml"), ("RulesReview",)),
+    "svg": Format(_svg, tuple(name for name, writers in ANSWERS.items() if writers.drawing)),
+}
+
+
+def formats_of(answer: str) -> tuple[str, ...]:
+    """The formats that a class of answers has.
+
+    >>> formats_of("Status"), formats_of("Discovery")
+    (('text', 'json', 'jsonl', 'csv'), ('text', 'json', 'rules', 'svg'))
+    """
+    return tuple(name for name, format_ in FORMATS.items() if answer in format_.answers)
+
+
+Rows: TypeAlias = "Report | Lookup | None"
+"""Where the rows behind new violations are looked up."""
 
 
 def render(
@@ -28,19 +133,19 @@ def render(
     *,
     limit: int | None = None,
     color: bool = False,
-    report: Report | Lookup | None = None,
+    report: Rows = None,
 ) -> str:
-    """An answer as text, JSON, JSON lines, CSV or (reports only) JUnit XML.
+    """An answer as text, JSON, JSON lines, CSV or in one of the forms that only some answers have (see `FORMATS`).
 
     Parameters
     ----------
     answer
-        What `check`, `Monitor.apply` or a question to a state directory returned.
+        What `check`, `discover`, `Monitor.apply` or a question to a state directory returned.
     format
-        text, json, jsonl, csv or junit.
+        text, json, jsonl, csv; junit for reports; rules and svg for discoveries.
     limit
-        How many violations (or groups) of each rule are shown in text and JUnit, 5 unless given. The lists
-        of the other forms have the limit of the answer itself.
+        How many violations (or groups) of each rule are shown in text and JUnit, 5 unless given, and how many rules
+        of a discovery. The lists of the other forms have the limit of the answer itself.
     color
         Whether text has the colours of a terminal.
     report
@@ -64,40 +169,30 @@ def parts(
     *,
     limit: int | None = None,
     color: bool = False,
-    report: Report | Lookup | None = None,
+    report: Rows = None,
 ) -> Iterator[str]:
     """The same piece by piece, so that a long list is never held as a whole."""
-    match format:
-        case "text":
-            yield from _text(answer, limit, Ink(color), report)
-        case "json":
-            yield json_text(answer.to_dict(), indent=2) + "\n"
-        case "jsonl":
-            yield from jsonl_parts(records_of(answer))
-        case "csv":
-            yield from csv_parts(records_of(answer))
-        case "junit" if isinstance(answer, Findings):
-            yield junit_text(answer, limit=limit)
-        case _:
-            known = FORMATS if isinstance(answer, Findings) else FORMATS[:-1]
-            raise HoldstrueError(f"no format {format!r} for this answer", hint=f"one of {', '.join(known)}")
+    from holdstrue.report.typeset import Ink, Style
+
+    known = formats_of(_name(answer))
+    if format not in known:
+        raise HoldstrueError(f"no format {format!r} for this answer", hint=f"one of {', '.join(known)}")
+    yield from FORMATS[format].write(answer, Style(limit, Ink(color), report))
 
 
-def _text(answer: Answer, limit: int | None, ink: Ink, report: Report | Lookup | None) -> Iterator[str]:
-    match answer:
-        case Findings():
-            yield from report_text(answer, limit=limit, ink=ink)
-        case Delta():
-            lookup = ReportLookup(report) if isinstance(report, Report) else report
-            yield from delta_text(answer, limit=limit, ink=ink, lookup=lookup)
-        case Listing():
-            if answer.report is None:
-                yield "no data yet, no violations\n"
-            else:
-                yield from report_text(answer.report, limit=limit, ink=ink, rule=answer.rule)
-        case Groups():
-            yield from groups_text(answer, ink=ink)
-        case Worst():
-            yield from worst_text(answer, ink=ink)
-        case Standing():
-            yield from standing_text(answer, ink=ink)
+def _name(answer: Any) -> str:
+    """The class of answers that an answer is of."""
+    for kind in type(answer).__mro__:
+        if kind.__name__ in ANSWERS:
+            return kind.__name__
+    raise HoldstrueError(f"{type(answer).__name__} is no answer", hint=f"there are {', '.join(ANSWERS)}")
+
+
+def _writers(answer: Any) -> Writers:
+    return ANSWERS[_name(answer)]
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(".")
+    found: Callable[..., Any] = getattr(import_module(f"holdstrue.report.{module}"), function)
+    return found

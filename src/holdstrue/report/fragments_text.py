@@ -1,53 +1,26 @@
-"""What there is to say of a relation over sites: its plan, what a batch did, what was shipped; as text and as data."""
+"""What there is to say of a relation over sites, as text: its plan, what a batch did, what was shipped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from holdstrue.fragments.channel import Tally, total
-from holdstrue.fragments.delta import Delta, key_values, shipment_rows
-from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.channel import TrafficByPair, total
+from holdstrue.fragments.relation_delta import RelationDelta, key_values
+from holdstrue.fragments.shipping_plan import ShippingPlan
 
 SHOWN = 10
 """Keys listed for a rule before the rest is counted."""
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """A plan as plain data with names, for JSON."""
-    return {
-        "ids": plan.ids,
-        "fragments": [
-            {
-                "fragment": part.fragment,
-                "how": part.how,
-                "ids": part.ids,
-                "indexes": [
-                    {
-                        "cfd": plan.names[home.atom],
-                        "site": home.site,
-                        "agrees_with": [site for _, site in plan.peers(number, home.atom)],
-                    }
-                    for home in part.homes
-                ],
-                "shipments": [
-                    {
-                        "source": s.source,
-                        "target": s.target,
-                        "attributes": [*s.attrs],
-                        "round": s.level + 1,
-                        "cfds": [plan.names[atom] for atom in s.atoms],
-                    }
-                    for s in part.shipments
-                ],
-            }
-            for number, part in enumerate(plan.fragments)
-        ],
-    }
+def plan_text(plan: ShippingPlan, _: object = None) -> Iterator[str]:
+    """A plan as text, line by line."""
+    yield from (f"{line}\n" for line in plan.lines())
 
 
-def delta_text(delta: Delta, counts: Mapping[str, int] | None = None) -> Iterator[str]:
+def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]:
     """A batch as text, line by line."""
+    counts = delta.violations
     if delta.repeated:
         yield f"batch {delta.batch} was applied before; nothing was done\n"
         return
@@ -66,28 +39,19 @@ def delta_text(delta: Delta, counts: Mapping[str, int] | None = None) -> Iterato
     yield from shipments_text(delta.shipped)
 
 
-def shipments_text(tally: Tally) -> Iterator[str]:
+def shipments_text(tally: TrafficByPair) -> Iterator[str]:
     """The shipment table."""
     if not tally:
         yield "nothing was shipped\n"
         return
     rows = [("source", "target", "messages", "ids", "bytes")]
-    rows += [
-        (r["source"], r["target"], f"{r['messages']:,}", f"{r['ids']:,}", f"{r['bytes']:,}")
-        for r in shipment_rows(tally)
-    ]
-    everything = total(tally)
-    rows.append(("all", "", f"{everything.messages:,}", f"{everything.ids:,}", f"{everything.bytes:,}"))
+    for (source, target), t in (*sorted(tally.items()), (("all", ""), total(tally))):
+        rows.append((source, target, f"{t.messages:,}", f"{t.ids:,}", f"{t.bytes:,}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     for row in rows:
         names = (row[i].ljust(widths[i]) for i in (0, 1))
         numbers = (row[i].rjust(widths[i]) for i in (2, 3, 4))
         yield "  ".join((*names, *numbers)).rstrip() + "\n"
-
-
-def delta_data(delta: Delta, counts: Mapping[str, int]) -> dict[str, Any]:
-    """A batch as plain data, for JSON."""
-    return {**delta.to_dict(), "violations": dict(counts)}
 
 
 def _size(table: Any) -> int:

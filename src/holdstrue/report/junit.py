@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 
 from holdstrue.detect.delta import RuleResult
 from holdstrue.monitor.report import Findings
-from holdstrue.report.layout import Ink
-from holdstrue.report.rule_text import DENIAL, rule_lines
-from holdstrue.report.words import plural
+from holdstrue.report.typeset import Ink, Style
+from holdstrue.report.violation_text import DENIAL, rule_lines
+from holdstrue.report.wording import plural
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_text(report: Findings, *, limit: int | None = None) -> str:
+def junit_text(report: Findings, style: Style) -> Iterator[str]:
     """The report as a test suite; rules of severity error that are violated are its failures.
 
     Warnings and tolerated violations pass, with what was found as their output, so that the suite
@@ -32,7 +33,7 @@ def junit_text(report: Findings, *, limit: int | None = None) -> str:
             continue
         said = f"{plural(result.counts.open, 'violation')} in {plural(result.counts.rows, 'row')}"
         note = f"({DENIAL})\n" if result.rule.kind == "dc" else ""
-        body = xml_safe(f"{result.text}\n{note}{''.join(rule_lines(report, result, limit, Ink()))}")
+        body = xml_safe(f"{result.text}\n{note}{''.join(rule_lines(report, result, style.limit, Ink()))}")
         if _fails(result):
             failure = ET.SubElement(case, "failure", {"type": "violated", "message": said})
             failure.text = body
@@ -40,7 +41,7 @@ def junit_text(report: Findings, *, limit: int | None = None) -> str:
             output = ET.SubElement(case, "system-out")
             output.text = f"{'tolerated' if result.status == 'tolerated' else 'warning'}: {said}\n{body}"
     ET.indent(suites)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+    yield '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
 def _fails(result: RuleResult) -> bool:

@@ -18,7 +18,6 @@ from holdstrue.monitor.report import Report
 from holdstrue.monitor.views import Views
 from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import table_of
-from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
@@ -28,7 +27,7 @@ from holdstrue.state.store import Store
 
 
 @dataclass(frozen=True)
-class Side:
+class Variant:
     """The rows of a group that say the same on the right: their values, their number and the first keys."""
 
     values: dict[str, Any]
@@ -37,13 +36,13 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Group:
+class ConflictingGroup:
     """Rows that agree on a rule's left side and do not agree on its right (for a key: more than one row)."""
 
     rule: str
     values: dict[str, Any]
     rows: int
-    sides: tuple[Side, ...]
+    sides: tuple[Variant, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -58,7 +57,7 @@ class Group:
         }
 
 
-def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: int | None) -> Iterator[Group]:
+def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: int | None) -> Iterator[ConflictingGroup]:
     """Violating groups of a key, FD or CFD, the most frequent right side first, each with its first keys.
 
     Complexity: O(rows of the groups read); only the keys asked for are looked up.
@@ -79,11 +78,11 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
             slots.sort(key=lambda side: -side.size)
             first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
             sides = tuple(
-                Side({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
+                Variant({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
                 for row, side in zip(first, slots, strict=True)
             )
             values = {name: first[0][name] for name in check.lhs}
-            yield Group(result.rule.name, values, sum(side.rows for side in sides), sides)
+            yield ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
             if left is not None:
                 left -= 1
 
@@ -132,6 +131,12 @@ class StateLookup:
 
     store: Store
     manifest: Mapping[str, Any]
+
+    @staticmethod
+    def of(path: str) -> StateLookup:
+        """The rows as they are now in the state of a monitor."""
+        store = Store(path)
+        return StateLookup(store, store.manifest())
 
     @cached_property
     def _state(self) -> Facts:
@@ -188,12 +193,6 @@ def _key_table(schema: pa.Schema, names: Sequence[str], keys: Sequence[Key]) -> 
     parts = [key if isinstance(key, tuple) else (key,) for key in keys]
     columns = [pa.array([part[at] for part in parts], schema.field(name).type) for at, name in enumerate(names)]
     return pa.table(columns, names=list(names))
-
-
-def plan_text(report: Report) -> str:
-    """How the rules were checked: the plan, and what the indexes say now that they hold the data."""
-    engine = report._engine
-    return explain(engine.plan, engine.explain())
 
 
 def _plain_values(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from itertools import islice
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.monitor.report import Findings
-from holdstrue.report.words import key_word, plural, shorten
+from holdstrue.report.wording import key_word, plural, shorten
 from holdstrue.rules.words import in_words
 
 SHOWN = 10
@@ -40,7 +40,6 @@ def html_of(report: Findings) -> str:
         )
         for result in report.results
     )
-    rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in report.rows.items())
     shown = list(islice(report.listed(), SHOWN))
     listed = "".join(
         _row(
@@ -53,13 +52,9 @@ def html_of(report: Findings) -> str:
         for v in shown
     )
     more = report.total - len(shown)
-    return (
-        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(report.total, "violation")}</p>'
-        + _table(("status", "rule", "violations", "rows", "groups"), rules)
-        + (_table(("rule", "t", "s"), listed) if listed else "")
-        + (f"<p>… {more:,} more</p>" if more > 0 and shown else "")
-        + "</div>"
-    )
+    tables = _table(("status", "rule", "violations", "rows", "groups"), rules)
+    tables += _table(("rule", "t", "s"), listed) if listed else ""
+    return _page(report.rows, plural(report.total, "violation"), tables, more if shown else 0)
 
 
 def discovery_html(found: Discovery) -> str:
@@ -77,15 +72,15 @@ def discovery_html(found: Discovery) -> str:
         )
         for rule in shown
     )
-    rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in found.counts().items())
-    more = len(telling) - len(shown)
-    return (
-        f'<div class="holdstrue">{_STYLE}<p>{rows}: {plural(len(telling), "rule")}'
-        f"{'' if found.complete else ', stopped before the end'}</p>"
-        + _table(("score", "kind", "rule", "in words"), rules)
-        + (f"<p>… {more:,} more</p>" if more > 0 else "")
-        + "</div>"
-    )
+    said = plural(len(telling), "rule") + ("" if found.complete else ", stopped before the end")
+    table = _table(("score", "kind", "rule", "in words"), rules)
+    return _page(found.counts(), said, table, len(telling) - len(shown))
+
+
+def _page(counts: Mapping[str, int], said: str, tables: str, more: int) -> str:
+    rows = ", ".join(f"{plural(count, 'row')} of {escape(name)}" for name, count in counts.items())
+    left = f"<p>… {more:,} more</p>" if more > 0 else ""
+    return f'<div class="holdstrue">{_STYLE}<p>{rows}: {said}</p>{tables}{left}</div>'
 
 
 def _row(cells: Iterable[str], tag: str = "td") -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from holdstrue.fragments.model import Layout
-from holdstrue.fragments.plan import FragmentPlan, Plan
+from holdstrue.fragments.shipping_plan import FragmentPlan, ShippingPlan
 
 WIDTH, LINE, GAP, MARGIN = 210, 16, 40, 24
 """Pixels: a site's box, a line of text, between boxes, around all."""
@@ -19,7 +18,7 @@ _STYLE = (
 )
 
 
-def plan_svg(plan: Plan, layout: Layout) -> str:
+def plan_svg(plan: ShippingPlan) -> str:
     """The drawing as one SVG document.
 
     A box is a site: its name, its columns, and in blue the CFDs whose index it keeps. An arrow is a shipment of
@@ -29,7 +28,7 @@ def plan_svg(plan: Plan, layout: Layout) -> str:
     parts: list[str] = []
     top, width = MARGIN, 0
     for number, part in enumerate(plan.fragments):
-        drawn = _Fragment(plan, layout, number, part, top)
+        drawn = _Fragment(plan, number, part, top)
         parts += drawn.parts()
         top, width = drawn.bottom + GAP, max(width, drawn.width)
     size = f'width="{width}" height="{top}" viewBox="0 0 {width} {top}"'
@@ -44,31 +43,30 @@ def plan_svg(plan: Plan, layout: Layout) -> str:
 class _Fragment:
     """One fragment's part of the drawing."""
 
-    def __init__(self, plan: Plan, layout: Layout, number: int, part: FragmentPlan, top: int) -> None:
+    def __init__(self, plan: ShippingPlan, number: int, part: FragmentPlan, top: int) -> None:
         self._part = part
-        self._sites = layout.fragments[number].sites
-        self._left = {site.name: MARGIN + i * (WIDTH + GAP) for i, site in enumerate(self._sites)}
-        self._lines = {site.name: self._box_lines(plan, number, site.name, site.columns or ()) for site in self._sites}
+        self._left = {site: MARGIN + i * (WIDTH + GAP) for i, site in enumerate(part.columns)}
+        self._lines = {site: self._box_lines(plan, number, site, columns) for site, columns in part.columns.items()}
         self._title = f"{part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row"
         self._top = top
         self._boxes = top + LINE + 8
         self._arrows = self._boxes + LINE * (max(len(lines) for lines in self._lines.values()) + 1) + 8
         self.bottom = self._arrows + (LINE + 14) * len(part.shipments) + 8
-        self.width = 2 * MARGIN + len(self._sites) * (WIDTH + GAP) - GAP
+        self.width = 2 * MARGIN + len(self._left) * (WIDTH + GAP) - GAP
 
-    def _box_lines(self, plan: Plan, number: int, site: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
+    def _box_lines(self, plan: ShippingPlan, number: int, site: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
         lines = [("n", site), ("s", ", ".join(columns))]
         for home in self._part.homes:
             if home.site == site:
-                others = len(plan.peers(number, home.atom))
-                lines.append(("i", plan.names[home.atom] + (f" (+{others})" if others else "")))
+                others = len(plan.peers(number, home.cfd))
+                lines.append(("i", plan.names[home.cfd] + (f" (+{others})" if others else "")))
         return lines
 
     def parts(self) -> Iterator[str]:
         """Elements, back to front."""
         yield _text(MARGIN, self._top + LINE - 4, self._title, "n")
-        for site in self._sites:
-            left, lines = self._left[site.name], self._lines[site.name]
+        for site, left in self._left.items():
+            lines = self._lines[site]
             middle = left + WIDTH // 2
             yield f'<line class="l" x1="{middle}" y1="{self._boxes}" x2="{middle}" y2="{self.bottom}"/>'
             height = LINE * len(lines) + 10

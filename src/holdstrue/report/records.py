@@ -10,8 +10,8 @@ from typing import Any
 
 from holdstrue.detect.delta import Delta
 from holdstrue.monitor.report import Findings
-from holdstrue.report.answers import Groups, Listing, Standing, Worst, offender_dict
-from holdstrue.report.words import json_text
+from holdstrue.report.answers import BatchLine, Groups, OpenViolations, Status, Worst, offender_dict
+from holdstrue.report.wording import json_text
 
 CHUNK = 1000
 """Records written at once: few calls, and never more than some 100 KB in memory."""
@@ -25,30 +25,42 @@ class Records:
     rows: Iterable[Mapping[str, Any]]
 
 
-def records_of(answer: Findings | Delta | Listing | Groups | Worst | Standing) -> Records:
-    """The list at the heart of an answer, as records that are made while they are read."""
-    match answer:
-        case Delta():
-            changes = (("added", answer.added), ("removed", answer.removed))
-            return Records(
-                ("change", "rule", "t", "s"),
-                ({"change": change, **v.to_dict()} for change, violations in changes for v in violations),
-            )
-        case Groups():
-            return Records(("rule", "values", "rows", "sides"), (group.to_dict() for group in answer))
-        case Worst():
-            return Records(("key", "total", "by_rule"), (offender_dict(offender) for offender in answer))
-        case Standing():
-            if answer.history is not None:
-                return Records(
-                    ("batch", "time", "rule", "added", "removed", "open"), (vars(line) for line in answer.history)
-                )
-            return Records(
-                ("name", "kind", "text", "severity", "rows", "pairs", "groups", "status", "open"), answer.rules()
-            )
-        case _:
-            listed = answer.listed() if isinstance(answer, Findings) else answer
-            return Records(("rule", "t", "s"), (violation.to_dict() for violation in listed))
+def violation_records(answer: Findings | OpenViolations) -> Records:
+    """Violations, made while they are read."""
+    listed = answer.listed() if isinstance(answer, Findings) else answer
+    return Records(("rule", "t", "s"), (violation.to_dict() for violation in listed))
+
+
+def delta_records(delta: Delta) -> Records:
+    """What a batch added, then what it removed."""
+    changes = (("added", delta.added), ("removed", delta.removed))
+    return Records(
+        ("change", "rule", "t", "s"),
+        ({"change": change, **v.to_dict()} for change, violations in changes for v in violations),
+    )
+
+
+def line_records(line: BatchLine) -> Records:
+    """One batch of a stream."""
+    data = line.to_dict()
+    return Records(tuple(data), (data,))
+
+
+def group_records(groups: Groups) -> Records:
+    """Violating groups."""
+    return Records(("rule", "values", "rows", "sides"), (group.to_dict() for group in groups))
+
+
+def worst_records(worst: Worst) -> Records:
+    """Rows in most violations."""
+    return Records(("key", "total", "by_rule"), (offender_dict(offender) for offender in worst))
+
+
+def status_records(status: Status) -> Records:
+    """The rules with their counts, or the history where that was asked for."""
+    if status.history is not None:
+        return Records(("batch", "time", "rule", "added", "removed", "open"), (vars(line) for line in status.history))
+    return Records(("name", "kind", "text", "severity", "rows", "pairs", "groups", "status", "open"), status.rules())
 
 
 def jsonl_parts(records: Records) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -46,7 +47,7 @@ def review(rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"
     nulls
         How NULLs compare in FDs; by default what the rule set says.
 
-    Runtime complexity: O(r^2) comparisons of rules for r rules.
+    Runtime complexity: a rule is compared with those that have a rare column in common with it, at worst with all.
 
     Examples
     --------
@@ -66,13 +67,16 @@ def review(rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"
             message = f"{rule.name!r} says the same as {original.name!r}"
             findings[i] = Finding(rule.name, (original.name,), "duplicate", message)
     known = [_Known(rule, nulls) for rule in ordered]
+    near = _Near(known)
     # From the last to the first, and never arguing from a rule already pointed out: so the later of two
     # equivalent rules is named, and dropping all that are named loses nothing.
     for i in reversed(range(len(ordered))):
         if i in findings:
             continue
         premises = [
-            known[j] for j, other in enumerate(ordered) if j != i and j not in findings and _eligible(other, ordered[i])
+            known[j]
+            for j in (near.of(known[i]) if nulls == "unknown" else range(len(ordered)))
+            if j != i and j not in findings and _eligible(ordered[j], ordered[i])
         ]
         reasons = _reasons(known[i], premises, nulls)
         if reasons:
@@ -80,6 +84,35 @@ def review(rules: RuleSet | Iterable[Rule], *, nulls: Literal["unknown", "equal"
             message = f"{ordered[i].name!r} holds whenever {names} {'does' if len(reasons) == 1 else 'do'}"
             findings[i] = Finding(ordered[i].name, reasons, "implied", message)
     return tuple(findings[i] for i in sorted(findings))
+
+
+class _Near:
+    """For each rule those that may imply it, since a denial follows only from one whose columns it has.
+
+    Every denial is filed under the rarest of its columns, so that a rule finds all that matter under its own.
+    """
+
+    def __init__(self, known: list[_Known]) -> None:
+        names = [[_names(dc) for dc in rule.premises] for rule in known]
+        often = Counter(name for rule in names for denial in rule for name in denial)
+        self._filed: dict[str, list[int]] = {}
+        self._unfiled: list[int] = []
+        for at, rule in enumerate(names):
+            for denial in rule:
+                self._filed.setdefault(min(denial, key=lambda name: (often[name], name)), []).append(at)
+            if not rule:
+                self._unfiled.append(at)
+
+    def of(self, rule: _Known) -> list[int]:
+        """Positions, in the order of the rules."""
+        if not rule.conclusions:  # it is no denial, and neither is what implies it
+            return self._unfiled
+        return sorted({at for dc, _ in rule.conclusions for name in _names(dc) for at in self._filed.get(name, ())})
+
+
+def _names(denial: DC) -> set[str]:
+    """The columns that a denial compares."""
+    return {column.name for predicate in denial.predicates for column in predicate.columns}
 
 
 def _family(body: Body, nulls: str) -> str:
@@ -164,8 +197,7 @@ def _follows(general: DC, special: DC, order: Order) -> bool:
     """Whether every violation of `special` (with its closure `order`) is one of `general`."""
     if general.two_rows and not special.two_rows:
         return False
-    names = {column.name for predicate in special.predicates for column in predicate.columns}
-    if not {column.name for predicate in general.predicates for column in predicate.columns} <= names:
+    if not _names(general) <= _names(special):
         return False
     if all(order.entails(predicate) for predicate in general.predicates):
         return True

@@ -13,15 +13,12 @@ from holdstrue.data.notes import Notes
 from holdstrue.detect.ordering import SAMPLE
 from holdstrue.errors import ChangeError
 from holdstrue.shards.scatter import PATH, open_file
+from holdstrue.shards.tables import plain_field, typed
+from holdstrue.sources.feeds.batches import not_for_units, read_changes, recognise
+from holdstrue.sources.feeds.changelog import log_columns
 from holdstrue.sources.feeds.debezium import debezium_table
 from holdstrue.sources.feeds.ops import find_op_column
-from holdstrue.sources.feeds.reading import not_for_units, read_changes, recognise
 from holdstrue.sources.feeds.target import Target
-
-_ABOUT_CHANGES = {
-    "delta": ("_change_type", "_commit_version", "_commit_timestamp"),
-    "iceberg": ("_change_type", "_change_ordinal", "_commit_snapshot_id"),
-}
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Feed:
         """What is read of the data frame for these columns of the table."""
         if self.kind in ("debezium", "files"):
             return list(self.names)
-        about = (*_ABOUT_CHANGES.get(self.kind, ()), *((self.op_column,) if self.op_column else ()))
+        about = (*log_columns(self.kind), *((self.op_column,) if self.op_column else ()))
         return [name for name in self.names if name in needed or name in about]
 
 
@@ -68,7 +65,7 @@ def feed_of(
             raise ChangeError(
                 "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
             )
-        return Feed("files", pa.schema([_typed(field, frame) for field in seen]), (PATH,))
+        return Feed("files", typed(seen, frame), (PATH,))
     target = Target(tuple(key), seen, "error" if seen is not None else "ignore", units=dict(units or {}))
     target.check_units()
     table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
@@ -80,28 +77,21 @@ def feed_of(
         return Feed(feed, seen if seen is not None else _first_types(table, target), names)
     if target.units:
         raise not_for_units(feed)
-    about = {*_ABOUT_CHANGES.get(feed, ()), op_column}
+    about = {*log_columns(feed), op_column}
     own = [field for field in frame if field.name not in about or target.has(field.name)]
     if seen is None:
-        return Feed(feed, pa.schema([_plain(field) for field in own]), names, op_column)
+        return Feed(feed, pa.schema([plain_field(field) for field in own]), names, op_column)
     new = [field.name for field in own if field.name not in seen.names]
     if new and notes is not None:
         shown = ", ".join(map(repr, new))
         notes.add(f"the changes have columns that the table did not have: {shown}; left out, since no rule reads them")
-    return Feed(feed, pa.schema([_typed(field, frame) for field in seen]), names, op_column)
-
-
-def _typed(field: pa.Field, frame: pa.Schema) -> pa.Field:
-    """A column that was all NULL takes the type it is now seen with."""
-    if pa.types.is_null(field.type) and field.name in frame.names:
-        return _plain(frame.field(field.name))
-    return field
+    return Feed(feed, typed(seen, frame), names, op_column)
 
 
 def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
     """The columns of the rows inside Debezium's events, as the first of them tell."""
     places = Places((Origin("the changes", sample.num_rows),))
-    return pa.schema([_plain(field) for field in debezium_table(sample, places, target).rows.schema])
+    return pa.schema([plain_field(field) for field in debezium_table(sample, places, target).rows.schema])
 
 
 @dataclass(frozen=True)
@@ -126,13 +116,3 @@ class FirstSeen:
             rows = self.runner.sample(frame, SAMPLE, 0)
             return read_changes(rows, key=key, schema=feed.schema, feed="debezium", extra="ignore").rows.column(column)
         return self.runner.sample(self.runner.select(frame, [column]), SAMPLE, 0).column(0)
-
-
-def new_fields(schema: pa.Schema, seen: pa.Schema | None) -> pa.Schema:
-    """The columns of which nothing was known before."""
-    known = {} if seen is None else {field.name: field.type for field in seen}
-    return pa.schema([field for field in schema if pa.types.is_null(known.get(field.name, pa.null()))])
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, field.type)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.closing import Closing
 from holdstrue.data.changes import DELETE, Changes
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.engine import Incoming
@@ -50,7 +50,7 @@ MOST = 2**31 - 1
 """What detectors list at most: slots are numbers of 32 bits."""
 
 
-class Worker:
+class Worker(Closing):
     """What a task holds while it works on the shards it owns."""
 
     def __init__(self, job: Job) -> None:
@@ -63,12 +63,8 @@ class Worker:
         if self._store is not None and job.version >= 0:
             self._runs = self._store.manifest(job.version).get("shards", {})
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Make sure that what was written is on disk, and let go of the store."""
         if self._joint is not None:
             self._joint.close()
         if self._store is not None:

@@ -19,13 +19,11 @@ from holdstrue.shards.dispatch import first_rows
 from holdstrue.shards.job import Job
 from holdstrue.shards.layout import HOME, Columns
 from holdstrue.shards.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, say, send, to_tasks
+from holdstrue.sources.datafiles import ReadOptions
 from holdstrue.sources.feeds import read_changes
-from holdstrue.sources.feeds.changelog import read_log
-from holdstrue.sources.feeds.delta import DELTA
-from holdstrue.sources.feeds.iceberg import ICEBERG
-from holdstrue.sources.feeds.reading import Opened, open_changes
+from holdstrue.sources.feeds.batches import Opened, open_changes
+from holdstrue.sources.feeds.changelog import LOGS, read_log
 from holdstrue.sources.feeds.target import Target
-from holdstrue.sources.files import Options
 from holdstrue.typing import I64
 
 COMMIT = ":commit"
@@ -38,8 +36,6 @@ PARTITION: ContextVar[int] = ContextVar("partition", default=0)
 
 _PARTITION_ROWS = 1 << 40
 """Rows are in order inside a partition, and partitions in the order of their numbers."""
-
-_LOGS = {"delta": DELTA, "iceberg": ICEBERG}
 
 
 @dataclass(frozen=True)
@@ -93,13 +89,13 @@ class Scatter:
             whole = Target(target.key, self.seen, needed=kept, notes=notes)
             for path in rows.column(PATH).to_pylist():
                 opened = open_file(path, whole, {**self.read, "types": self.types})
-                if opened.feed in _LOGS:
+                if opened.feed in LOGS:
                     # a commit may lie in several files, so that only the rows' homes can settle it
                     yield _log(opened.table, opened.places, whole, opened.feed)
                 else:
                     yield opened.changes(), None
             return
-        if self.feed in _LOGS:
+        if self.feed in LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
             yield _log(rows, Places((Origin(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
@@ -134,7 +130,7 @@ def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
     target = replace(target, units=read.get("units", {}))
     if "null_values" in asked:
         asked["null_values"] = tuple(asked["null_values"])
-    return open_changes(local, target, options=Options(None, target.schema, notes=target.notes, **asked), **known)
+    return open_changes(local, target, options=ReadOptions(None, target.schema, notes=target.notes, **asked), **known)
 
 
 def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> pa.Schema:
@@ -148,5 +144,5 @@ def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> p
 
 
 def _log(rows: pa.Table, places: Places, target: Target, feed: str) -> tuple[Changes, I64]:
-    changes, roles, commits = read_log(rows, places, target, _LOGS[feed])
+    changes, roles, commits = read_log(rows, places, target, LOGS[feed])
     return Changes(changes.rows, roles, changes.places), commits

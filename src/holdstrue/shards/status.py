@@ -14,7 +14,6 @@ from holdstrue.shards.job import Job
 from holdstrue.shards.layout import Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.reading import Violating
-from holdstrue.state.store import Store
 
 Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
 """Runs a stage over so many tasks and counts the distinct rows that it gives, by their first column."""
@@ -39,12 +38,11 @@ def sharding(layout: Layout) -> dict[str, Any]:
     }
 
 
-def standing_counts(path: str) -> dict[str, RuleCounts]:
+def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCounts]:
     """How each rule of a sharded state stands, counted in this process.
 
     Complexity: O(shards); O(violating rows) for rules whose rows are scattered.
     """
-    manifest = Store(path).manifest()
     facts = Facts.of(manifest)
     layout = layout_of(manifest["sharding"], facts.plan(), facts.keys)
     ledger = Ledger(layout, manifest["shards"])

@@ -108,6 +108,22 @@ def batch_name(batch_id: str | int | None, applied: int) -> str:
     return batch
 
 
+def typed(known: pa.Schema, seen: pa.Schema) -> pa.Schema:
+    """The columns that are known; those that were all NULL so far take the type they are now seen with."""
+    return pa.schema(
+        [
+            plain_field(seen.field(field.name)) if pa.types.is_null(field.type) and field.name in seen.names else field
+            for field in known
+        ]
+    )
+
+
+def new_fields(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
+    """The columns of which nothing was known before."""
+    types = {} if known is None else {field.name: field.type for field in known}
+    return pa.schema([field for field in schema if pa.types.is_null(types.get(field.name, pa.null()))])
+
+
 def plain_field(field: pa.Field) -> pa.Field:
     """A column without its dictionary and metadata."""
     return pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)

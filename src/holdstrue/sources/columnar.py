@@ -4,83 +4,87 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.errors import DataError
-from holdstrue.sources.files import Options
+from holdstrue.sources.datafiles import DataFile, ReadOptions
 from holdstrue.sources.validity import require_text
 
 # Arrow's own message may hold a name that is no UTF-8, and then fails to be one
 _CORRUPT = (pa.ArrowException, OSError, EOFError, UnicodeError)
 
 
-def read_parquet(path: Path, options: Options) -> pa.Table:
+def read_parquet(file: DataFile, options: ReadOptions) -> pa.Table:
     """The wanted columns of a Parquet file.
 
     Runtime complexity: proportional to the wanted columns, not to the file.
     """
-    import pyarrow.parquet as pq
 
     def read() -> pa.Table:
-        with pq.ParquetFile(os.fspath(path)) as file:
-            require_text(file.schema_arrow, str(path))
-            names = options.selected(file.schema_arrow.names, str(path))
-            table = file.read(columns=names)
-            return table.select(names)
+        with _kept(file, _open_parquet) as opened:
+            require_text(opened.schema_arrow, str(file))
+            names = options.selected(opened.schema_arrow.names, str(file))
+            return opened.read(columns=names).select(names)
 
-    return _guarded(read, path, "Parquet")
-
-
-def parquet_schema(path: Path) -> pa.Schema:
-    """The schema of a Parquet file, from its footer."""
-    import pyarrow.parquet as pq
-
-    return _guarded(lambda: pq.read_schema(os.fspath(path)), path, "Parquet")
+    return _guarded(read, file, "Parquet")
 
 
-def read_arrow(path: Path, options: Options) -> pa.Table:
+def parquet_schema(file: DataFile, _: ReadOptions) -> pa.Schema:
+    """The schema of a Parquet file, from its footer; the file is kept open until it is read."""
+    file.kept = _guarded(lambda: _open_parquet(file), file, "Parquet")
+    return _guarded(lambda: file.kept.schema_arrow, file, "Parquet")
+
+
+def read_arrow(file: DataFile, options: ReadOptions) -> pa.Table:
     """The wanted columns of an Arrow IPC file, stream or Feather file."""
 
     def read() -> pa.Table:
-        # Not memory-mapped: a file replaced while its table is in use would end the process.
-        with pa.OSFile(os.fspath(path)) as file:
-            table = _open_ipc(file).read_all()
-        require_text(table.schema, str(path))
-        return table.select(options.selected(table.column_names, str(path)))
+        table = _kept(file, _open_ipc).read_all()
+        require_text(table.schema, str(file))
+        return table.select(options.selected(table.column_names, str(file)))
 
-    return _guarded(read, path, "Arrow")
+    return _guarded(read, file, "Arrow")
 
 
-def arrow_schema(path: Path) -> pa.Schema:
-    """The schema of an Arrow IPC file or stream, from its head."""
-
-    def read() -> pa.Schema:
-        with pa.OSFile(os.fspath(path)) as file:
-            return _open_ipc(file).schema
-
-    return _guarded(read, path, "Arrow")
+def arrow_schema(file: DataFile, _: ReadOptions) -> pa.Schema:
+    """The schema of an Arrow IPC file or stream, from its head; the file is kept open until it is read."""
+    file.kept = _guarded(lambda: _open_ipc(file), file, "Arrow")
+    return file.kept.schema
 
 
-def _open_ipc(file: Any) -> Any:
+def _kept(file: DataFile, opened: Callable[[DataFile], Any]) -> Any:
+    """The file as it was opened for its schema, or opened now."""
+    kept, file.kept = file.kept, None
+    return opened(file) if kept is None else kept
+
+
+def _open_parquet(file: DataFile) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(os.fspath(file.path))
+
+
+def _open_ipc(file: DataFile) -> Any:
+    # Not memory-mapped: a file replaced while its table is in use would end the process.
+    source = pa.OSFile(os.fspath(file.path))
     try:
-        return pa.ipc.open_file(file)
+        return pa.ipc.open_file(source)
     except pa.ArrowInvalid:
-        file.seek(0)
-        return pa.ipc.open_stream(file)
+        source.seek(0)
+        return pa.ipc.open_stream(source)
 
 
-def _guarded(read: Callable[[], Any], path: Path, what: str) -> Any:
+def _guarded(read: Callable[[], Any], file: DataFile, what: str) -> Any:
     try:
         return read()
     except PermissionError as error:
-        raise DataError(f"cannot open {path}: {error}", hint="check that the file may be read") from error
+        raise DataError(f"cannot open {file}: {error}", hint="check that the file may be read") from error
     except _CORRUPT as error:
-        size = path.stat().st_size if path.exists() else 0
+        size = file.path.stat().st_size if file.path.exists() else 0
         detail = "it is empty" if size == 0 else str(error).splitlines()[0]
         raise DataError(
-            f"{path} is damaged or not {what}: {detail}",
+            f"{file} is damaged or not {what}: {detail}",
             hint="write the file again, or give its format if its name misleads",
         ) from error

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.rules.types import MOST_DIGITS, Declared
-from holdstrue.sources.files import spelling_hint
-from holdstrue.sources.fit import fit_column, is_text, plain_column, require_digits
+from holdstrue.sources.datafiles import spelling_hint
+from holdstrue.sources.fit import first_failing, fit_column, is_text, plain_column, require_digits
 from holdstrue.sources.moments import parse_moments
 
 FAST_DIGITS = 18
@@ -245,16 +245,8 @@ def digits_of(text: pa.ChunkedArray) -> tuple[int, int]:
 
 
 def _first_failure(text: pa.ChunkedArray, declared: Declared, known: pa.DataType | None) -> int:
-    """The first row whose cell cannot be parsed: the shortest prefix that fails, by halving."""
-    low, high = 0, len(text)  # the prefix of `low` rows parses, that of `high` rows does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            _parsed(text.slice(low, middle - low), declared, known)
-            low = middle
-        except _FAILED:
-            high = middle
-    return low
+    """The first row whose cell cannot be parsed."""
+    return first_failing(len(text), lambda at, end: _parsed(text.slice(at, end - at), declared, known), _FAILED)
 
 
 def _hint(cell: str, declared: Declared, name: str, known: pa.DataType | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +13,10 @@ import pyarrow.csv as pacsv
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
+from holdstrue.sources.datafiles import DataFile, ReadOptions, undecodable, unknown_encoding
 from holdstrue.sources.dialect import refuse_wide_mark, resolved
-from holdstrue.sources.exact import exact_numbers, needs_second_look
-from holdstrue.sources.files import Options, open_bytes, open_text, undecodable, unknown_encoding
 from holdstrue.sources.fit import fit_column, is_text, misfit
+from holdstrue.sources.whole_numbers import exact_numbers, needs_second_look
 
 # Arrow names the place of a failed conversion only when one thread reads; the header is row 1.
 _PLACE = re.compile(r"In CSV column #(\d+): Row #(\d+):")
@@ -26,7 +25,7 @@ _PLACE = re.compile(r"In CSV column #(\d+): Row #(\d+):")
 _DIRECT = frozenset({"integer", "float", "bool", "text", "bytes", "date", "time", "timestamp", "zoned"})
 
 
-def read_csv(path: Path, options: Options) -> pa.Table:
+def read_csv(file: DataFile, options: ReadOptions) -> pa.Table:
     """The wanted columns of a CSV file.
 
     An empty cell without quotes is NULL, an empty quoted one is the empty text. Types are inferred
@@ -34,86 +33,92 @@ def read_csv(path: Path, options: Options) -> pa.Table:
     2^53 beside fractions, become decimals so that they stay exact, and timestamps are kept in
     microseconds, or nanoseconds where a value has them. Blank lines are skipped.
     """
-    refuse_wide_mark(path, options.encoding)
-    options = resolved(path, options)
-    header = read_header(path, options)
+    refuse_wide_mark(file, options.encoding)
+    options = resolved(file, options)
+    header = read_header(file, options)
     if len(header) == 1:
-        _refuse_other_delimiter(header[0], path, options)
-    names = options.selected(header, str(path))
+        _refuse_other_delimiter(header[0], file, options)
+    names = options.selected(header, str(file))
     types = {name: type_ for name in names if (type_ := options.type_of(name)) is not None}
-    table = _read(path, options, names, types)
-    _refuse_open_quote(path, options, table, header)
+    table = _read(file, options, names, types)
+    _refuse_open_quote(file, options, table, header)
     columns = []
     for name in names:
         column = table.column(name)
         if name in types:
-            column = fit_column(column, types[name], name=name, place=_placer(path))
+            column = fit_column(column, types[name], name=name, place=_placer(file))
         else:
-            column = _settle(column, name, path, options)
+            column = _settle(column, name, file, options)
         columns.append(column)
     return pa.table(columns, names=names)
 
 
-def csv_schema(path: Path, options: Options) -> pa.Schema:
+def csv_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Names and types guessed from the first megabyte of a CSV file; a later value may widen them."""
-    refuse_wide_mark(path, options.encoding)
-    options = resolved(path, options)
-    header = read_header(path, options)
-    options.selected(header, str(path))
+    refuse_wide_mark(file, options.encoding)
+    options = resolved(file, options)
+    header = read_header(file, options)
+    options.selected(header, str(file))
     try:
-        with pacsv.open_csv(open_bytes(path), **_arrow_options(path, options, header, {})) as reader:
+        with pacsv.open_csv(pa.BufferReader(file.start), **_arrow_options(options, header, {})) as reader:
             schema = reader.schema
     except (pa.ArrowException, UnicodeError):
-        return _read(path, options, header, {}).schema
+        return _read(file, options, header, {}).schema
     fields = [pa.field(f.name, options.type_of(f.name) or _settled_type(f.type)) for f in schema]
     return pa.schema(fields)
 
 
-def read_header(path: Path, options: Options) -> list[str]:
+def read_header(file: DataFile, options: ReadOptions) -> list[str]:
     """The names in the first line of a CSV file, whose delimiter is known."""
     try:
-        with open_text(path, options.encoding) as text:
-            lines = csv.reader(text, delimiter=options.delimiter or ",")
-            header = next((line for line in lines if line), None)
+        header = _first_line(file, options, start=True)
     except UnicodeError as error:
-        raise undecodable(path, options.encoding, str(error)) from error
+        raise undecodable(file, options.encoding, str(error)) from error
     except LookupError as error:
         raise unknown_encoding(options.encoding) from error
     except (OSError, pa.ArrowException, EOFError) as error:
-        raise DataError(f"cannot read {path}: {error}", hint="is it damaged? write it again") from error
+        raise DataError(f"cannot read {file}: {error}", hint="is it damaged? write it again") from error
     except csv.Error as error:
-        raise DataError(f"{path} is not CSV: {error}", hint="give its format if its name misleads") from error
+        raise DataError(f"{file} is not CSV: {error}", hint="give its format if its name misleads") from error
     if not header:
         raise DataError(
-            f"{path} is empty: it has no header line", hint="the first line of a CSV file names its columns"
+            f"{file} is empty: it has no header line", hint="the first line of a CSV file names its columns"
         )
     # a mark that the encoding leaves in the text, as utf-16-le does, is none of the name
     header[0] = header[0].removeprefix("\ufeff")
     if any("\0" in name for name in header):
         raise DataError(
-            f"{path} is not {options.encoding} text: its first line holds NUL bytes",
+            f"{file} is not {options.encoding} text: its first line holds NUL bytes",
             hint="give its format if its name misleads, or its encoding (utf-16?)",
         )
     for name in header:
         if not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name):
-            raise undecodable(path, options.encoding, f"the header holds {name!r}")
+            raise undecodable(file, options.encoding, f"the header holds {name!r}")
     return header
 
 
-def _read(path: Path, options: Options, names: list[str], types: Mapping[str, pa.DataType]) -> pa.Table:
-    arrow = _arrow_options(path, options, names, types)
+def _first_line(file: DataFile, options: ReadOptions, *, start: bool) -> list[str] | None:
+    """The first line that has cells; one that goes beyond the start of the file is read from the file."""
+    with file.text(options.encoding, start=start) as text:
+        header = next((line for line in csv.reader(text, delimiter=options.delimiter or ",") if line), None)
+        cut = start and not file.whole and not text.read(1)
+    return _first_line(file, options, start=False) if cut else header
+
+
+def _read(file: DataFile, options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> pa.Table:
+    arrow = _arrow_options(options, names, types)
     try:
-        return pacsv.read_csv(open_bytes(path), **arrow)
+        return pacsv.read_csv(file.stream(), **arrow)
     except UnicodeError as error:
-        raise undecodable(path, options.encoding, str(error)) from error
+        raise undecodable(file, options.encoding, str(error)) from error
     except (pa.ArrowException, OSError) as error:
         if "Empty CSV" in str(error):  # a header without a line end
             return pa.table({name: pa.nulls(0, types.get(name, pa.null())) for name in names})
-        raise _diagnosed(path, options, names, types, error) from error
+        raise _diagnosed(file, options, names, types, error) from error
 
 
 def _diagnosed(
-    path: Path, options: Options, names: list[str], types: Mapping[str, pa.DataType], cause: Exception
+    file: DataFile, options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType], cause: Exception
 ) -> DataError:
     """Read once more with one thread, in which Arrow says where it failed."""
     ragged: list[Any] = []
@@ -122,33 +127,33 @@ def _diagnosed(
         ragged.append(row)
         return "error"
 
-    arrow = _arrow_options(path, options, names, types)
+    arrow = _arrow_options(options, names, types)
     arrow["parse_options"].invalid_row_handler = note
     arrow["read_options"].use_threads = False
     try:
-        pacsv.read_csv(open_bytes(path), **arrow)
+        pacsv.read_csv(file.stream(), **arrow)
     except (pa.ArrowException, OSError) as error:
         cause = error
     if ragged:
         row = ragged[0]
         return DataError(
-            f"{_placer(path)(row.number - 2)} has {row.actual_columns} values, the header has "
+            f"{_placer(file)(row.number - 2)} has {row.actual_columns} values, the header has "
             f"{row.expected_columns}: {row.text[:80]}",
             hint="quote values that hold the delimiter or a line end, or give the right delimiter",
         )
     place = _PLACE.search(str(cause))
     if place is None:
-        return DataError(f"cannot read {path}: {cause}", hint="check that the file is CSV and not cut off")
-    name, row_index = read_header(path, options)[int(place[1])], int(place[2]) - 2
-    where = _placer(path)(row_index)
+        return DataError(f"cannot read {file}: {cause}", hint="check that the file is CSV and not cut off")
+    name, row_index = read_header(file, options)[int(place[1])], int(place[2]) - 2
+    where = _placer(file)(row_index)
     if "invalid UTF8" in str(cause):
-        return undecodable(path, options.encoding, f"{where}, column {name!r}")
-    raw = pacsv.read_csv(open_bytes(path), **_arrow_options(path, options, [name], {name: pa.binary()}))
+        return undecodable(file, options.encoding, f"{where}, column {name!r}")
+    raw = pacsv.read_csv(file.stream(), **_arrow_options(options, [name], {name: pa.binary()}))
     value = raw.column(0)[row_index].as_py()
     return DataError(misfit(where, name, value.decode("utf8", "replace"), types[name]))
 
 
-def _arrow_options(path: Path, options: Options, names: list[str], types: Mapping[str, pa.DataType]) -> dict[str, Any]:
+def _arrow_options(options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> dict[str, Any]:
     given = {name: type_ if _is_direct(type_) else pa.string() for name, type_ in types.items()}
     return {
         "read_options": pacsv.ReadOptions(encoding=options.encoding),
@@ -170,19 +175,19 @@ def _is_direct(type_: pa.DataType) -> bool:
     return family_of(type_) in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
 
 
-def _settle(column: Any, name: str, path: Path, options: Options) -> Any:
+def _settle(column: Any, name: str, file: DataFile, options: ReadOptions) -> Any:
     """An inferred column as the type it should have."""
     type_ = column.type
     if pa.types.is_binary(type_):  # what Arrow makes of bytes that are not text
-        raise undecodable(path, options.encoding, _bad_cell(column, name, path))
+        raise undecodable(file, options.encoding, _bad_cell(column, name, file))
     if pa.types.is_timestamp(type_):
         try:
             return pc.cast(column, _settled_type(type_))
         except pa.ArrowInvalid:
             return column
     if pa.types.is_floating(type_) and needs_second_look(column):
-        text = _read(path, options, [name], {name: pa.string()}).column(0)
-        return exact_numbers(column, text, name=name, place=_placer(path))
+        text = _read(file, options, [name], {name: pa.string()}).column(0)
+        return exact_numbers(column, text, name=name, place=_placer(file))
     return column
 
 
@@ -191,16 +196,16 @@ def _settled_type(type_: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
-def _bad_cell(column: Any, name: str, path: Path) -> str:
+def _bad_cell(column: Any, name: str, file: DataFile) -> str:
     for row, value in enumerate(column.to_pylist()):
         try:
             (value or b"").decode("utf8")
         except UnicodeDecodeError:
-            return f"{_placer(path)(row)}, column {name!r} holds {value!r}"
+            return f"{_placer(file)(row)}, column {name!r} holds {value!r}"
     return f"column {name!r}"
 
 
-def _refuse_open_quote(path: Path, options: Options, table: pa.Table, header: list[str]) -> None:
+def _refuse_open_quote(file: DataFile, options: ReadOptions, table: pa.Table, header: list[str]) -> None:
     """A quote that is never closed swallows the rest of the file; Arrow takes that for a long value."""
     if table.num_rows == 0 or header[-1] not in table.column_names:
         return
@@ -209,7 +214,7 @@ def _refuse_open_quote(path: Path, options: Options, table: pa.Table, header: li
     last = table.column(header[-1])[-1].as_py()
     if last is None or "\n" not in last:
         return
-    with open_text(path, options.encoding) as text:
+    with file.text(options.encoding) as text:
         reader = csv.reader(text, delimiter=options.delimiter or ",", strict=True)
         try:
             for _ in reader:
@@ -218,22 +223,22 @@ def _refuse_open_quote(path: Path, options: Options, table: pa.Table, header: li
             if "unexpected end" not in str(error):
                 return
             raise DataError(
-                f"{_placer(path)(table.num_rows - 1)} has a quote that is never closed: {last[:40]!r}",
+                f"{_placer(file)(table.num_rows - 1)} has a quote that is never closed: {last[:40]!r}",
                 hint='close it, or write a quote inside a quoted value as ""',
             ) from error
 
 
-def _refuse_other_delimiter(only: str, path: Path, options: Options) -> None:
+def _refuse_other_delimiter(only: str, file: DataFile, options: ReadOptions) -> None:
     """A file without the wanted columns but with one long name is mostly one with another delimiter."""
     if options.columns is None or only in options.columns:
         return
     for other, word in ((";", "';'"), ("\t", "a tab"), ("|", "'|'"), (",", "','")):
         if other in only:
             raise DataError(
-                f"{path} has one column {only!r}",
+                f"{file} has one column {only!r}",
                 hint=f"its delimiter seems to be {word}: give delimiter={other!r}",
             )
 
 
-def _placer(path: Path) -> Callable[[int], str]:
-    return lambda i: f"row {i + 1} of {path}"
+def _placer(file: DataFile) -> Callable[[int], str]:
+    return lambda i: f"row {i + 1} of {file}"

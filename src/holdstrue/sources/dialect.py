@@ -6,12 +6,11 @@ import csv
 import io
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 
 from holdstrue.errors import DataError
-from holdstrue.sources.files import Options, open_bytes, open_text
+from holdstrue.sources.datafiles import DataFile, ReadOptions, is_utf8
 
 LOOKED_AT = 100
 """Lines that must agree on a delimiter before it is believed."""
@@ -24,18 +23,18 @@ _MARKS = (
 _NAMES = {";": "semicolon", "\t": "tab", "|": "pipe", ",": "comma"}
 
 
-def resolved(path: Path, options: Options) -> Options:
+def resolved(file: DataFile, options: ReadOptions) -> ReadOptions:
     """The options with the delimiter of a file; one that was found rather than given is said in a note."""
     if options.delimiter is not None:
         require_delimiter(options.delimiter)
         return options
-    if any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes[-2:]):
+    if any(suffix.lower() in (".tsv", ".tab") for suffix in file.path.suffixes[-2:]):
         return replace(options, delimiter="\t")
-    found = _found(path, options)
+    found = _found(file, options)
     if found is None:
         return replace(options, delimiter=",")
     options.note(
-        f"{path}: cells are taken to be separated by {_OTHERS[found]}, as in all of its first lines "
+        f"{file}: cells are taken to be separated by {_OTHERS[found]}, as in all of its first lines "
         f"(--delimiter {_NAMES[found]} says so, --delimiter comma otherwise)"
     )
     return replace(options, delimiter=found)
@@ -47,13 +46,13 @@ def require_delimiter(given: str) -> None:
         raise DataError(f"delimiter {given!r}", hint="give one ASCII character, such as ';' or a tab")
 
 
-def _found(path: Path, options: Options) -> str | None:
+def _found(file: DataFile, options: ReadOptions) -> str | None:
     """The only delimiter other than a comma that cuts every one of the first lines into equally many cells.
 
     Where commas do so, or the one name that they make of the header is a column that is asked for, it is the comma.
     """
     try:
-        with open_text(path, options.encoding) as text:
+        with file.text(options.encoding, start=True) as text:
             start = text.read(_BYTES).removeprefix("\ufeff")
             whole = not text.read(1)
     except (OSError, LookupError, UnicodeError, EOFError, pa.ArrowException):
@@ -78,15 +77,14 @@ def _widths(start: str, delimiter: str, *, whole: bool) -> list[int]:
     return lines[:LOOKED_AT] if whole or len(lines) > LOOKED_AT else lines[:-1]
 
 
-def refuse_wide_mark(path: Path, encoding: str) -> None:
+def refuse_wide_mark(file: DataFile, encoding: str) -> None:
     """Refuse a file that is to be read as UTF-8 and starts with the byte order mark of UTF-16 or UTF-32."""
-    if encoding.lower().replace("-", "").replace("_", "") != "utf8":
+    if not is_utf8(encoding):
         return
     try:
-        with open_bytes(path) as stream:
-            start = stream.read(4)
+        start = file.start[:4]
     except (OSError, EOFError, pa.ArrowException):
         return  # reading the header says what is wrong
     for mark, name in _MARKS:
         if start.startswith(mark):
-            raise DataError(f"{path} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")
+            raise DataError(f"{file} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")

@@ -241,13 +241,22 @@ def _nanoseconds(text: str) -> int:
 
 
 def _first_failure(column: Any, type_: pa.DataType) -> int:
-    """The first row whose value cannot be converted: the shortest prefix that fails, by halving."""
-    low, high = 0, len(column)  # the prefix of `low` rows converts, that of `high` rows does not
+    """The first row whose value cannot be converted."""
+    return first_failing(len(column), lambda at, end: _convert(column.slice(at, end - at), type_), _FAILED)
+
+
+def first_failing(rows: int, attempt: Callable[[int, int], Any], failures: tuple[type[Exception], ...]) -> int:
+    """The first of some rows with which an attempt fails, by halving; it takes those from one row to before another.
+
+    >>> first_failing(10, lambda at, end: 1 / (end <= 7), (ZeroDivisionError,))
+    7
+    """
+    low, high = 0, rows  # the first `low` rows pass, the first `high` do not
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _convert(column.slice(low, middle - low), type_)
+            attempt(low, middle)
             low = middle
-        except _FAILED:
+        except failures:
             high = middle
     return low

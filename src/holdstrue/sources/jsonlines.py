@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ import pyarrow.json as pajson
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
 from holdstrue.kernels.lines import DEEP, PLAIN, shape_of_lines
+from holdstrue.sources.datafiles import DataFile, ReadOptions, undecodable, unknown_encoding
 from holdstrue.sources.declared import arrow_type
-from holdstrue.sources.exact import exact_numbers, needs_second_look
-from holdstrue.sources.files import Options, open_bytes, undecodable, unknown_encoding
+from holdstrue.sources.dicts import records_table
 from holdstrue.sources.fit import fit_column, parse_temporal
-from holdstrue.sources.records import records_table
+from holdstrue.sources.whole_numbers import exact_numbers, needs_second_look
 
 # Kinds that Arrow's JSON reader takes as they should be; dates it would take as numbers of days, and
 # of a timestamp it would drop the zone.
@@ -43,7 +42,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def read_json(path: Path, options: Options) -> pa.Table:
+def read_json(file: DataFile, options: ReadOptions) -> pa.Table:
     """The wanted columns of a JSON file.
 
     A name that an object lacks is NULL. Text that holds only dates or timestamps is read as such
@@ -53,29 +52,34 @@ def read_json(path: Path, options: Options) -> pa.Table:
     Arrow reads what is one object a line: of anything else it makes rows that are not there (`null`, two
     objects on a line), or it ends the process. What it refuses is read by Python, which names the line.
     """
-    raw = read_bytes(path, options.encoding)
-    data = as_lines(raw, path)
+    kept, file.kept = file.kept, None
+    if isinstance(kept, tuple) and replace(kept[0], columns=options.columns, watched=options.watched) == options:
+        return kept[1].select(options.selected(kept[1].column_names, str(file)))
+    raw = kept if isinstance(kept, bytes) else read_bytes(file, options.encoding)
+    data = as_lines(raw, file)
     if not data.strip():
-        return _nothing(path, options)
-    if _shape(data, str(path), unit_of(raw)) != PLAIN:
-        return _object_table(data, path, options, unit_of(raw))
+        return _nothing(file, options)
+    if _shape(data, str(file), unit_of(raw)) != PLAIN:
+        return _object_table(data, file, options, unit_of(raw))
     try:
-        table = _arrow_table(data, options, path, unit_of(raw))
+        table = _arrow_table(data, options, file, unit_of(raw))
     except pa.ArrowException:
-        table = _declared_numbers(data, options, path, unit_of(raw))
+        table = _declared_numbers(data, options, file, unit_of(raw))
     if table is None:
         # Arrow has one type a column and says little about where it fails: go object by object.
-        return _object_table(data, path, options, unit_of(raw))
-    names = options.selected(table.column_names, str(path))
+        return _object_table(data, file, options, unit_of(raw))
+    names = options.selected(table.column_names, str(file))
     return table.select(names)
 
 
-def json_schema(path: Path, options: Options) -> pa.Schema:
-    """Names and types of a JSON file; it is read whole."""
-    return read_json(path, options).schema
+def json_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
+    """Names and types of a JSON file; it is read whole, and kept until it is asked for."""
+    table = read_json(file, options)
+    file.kept = options, table
+    return table.schema
 
 
-class Token(str):
+class NumberText(str):
     """A number as it is written."""
 
     __slots__ = ()
@@ -145,7 +149,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-as_tokens = json.JSONDecoder(object_pairs_hook=once, parse_int=Token, parse_float=Token).decode
+as_tokens = json.JSONDecoder(object_pairs_hook=once, parse_int=NumberText, parse_float=NumberText).decode
 """Reads JSON with its numbers as they are written."""
 
 
@@ -161,18 +165,18 @@ def _finite(text: str) -> float:
     return value
 
 
-def read_bytes(path: Path, encoding: str = "utf8") -> bytes:
+def read_bytes(file: DataFile, encoding: str = "utf8") -> bytes:
     """The file's text as UTF-8 without a byte order mark."""
     try:
-        with open_bytes(path) as stream:
+        with file.stream() as stream:
             data = bytes(stream.read())
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot read {path}: {error}", hint="is it damaged? write it again") from error
+        raise DataError(f"cannot read {file}: {error}", hint="is it damaged? write it again") from error
     try:
         # one mark only, whatever the encoding: a second one is not white space
         return data.decode(encoding).removeprefix("\ufeff").encode()
     except UnicodeError as error:
-        raise undecodable(path, encoding, str(error)) from error
+        raise undecodable(file, encoding, str(error)) from error
     except LookupError as error:
         raise unknown_encoding(encoding) from error
 
@@ -182,7 +186,7 @@ def unit_of(data: bytes) -> str:
     return "record" if data.lstrip().startswith(b"[") else "line"
 
 
-def as_lines(data: bytes, path: Path | str) -> bytes:
+def as_lines(data: bytes, file: DataFile | str) -> bytes:
     """JSON lines of a text that may be one array of objects; every value stays as it is written.
 
     >>> as_lines(b'[{"id": 1.50}, {"id": 2}]', "a.json")
@@ -194,7 +198,7 @@ def as_lines(data: bytes, path: Path | str) -> bytes:
         return "\n".join(_elements(data.decode(), _decoder(data))).encode()
     except (ValueError, RecursionError) as error:
         hint = "write one array, or one object a line"
-        raise DataError(f"{path} is not JSON: {error}", hint=hint) from error
+        raise DataError(f"{file} is not JSON: {error}", hint=hint) from error
 
 
 def _elements(text: str, decoder: json.JSONDecoder) -> Iterator[str]:
@@ -215,7 +219,7 @@ def _elements(text: str, decoder: json.JSONDecoder) -> Iterator[str]:
         raise json.JSONDecodeError("the array should go on with a comma, or end here", text, at)
 
 
-def _declared_numbers(data: bytes, options: Options, path: Path, unit: str) -> pa.Table | None:
+def _declared_numbers(data: bytes, options: ReadOptions, file: DataFile, unit: str) -> pa.Table | None:
     """The table where declared columns hold numbers and booleans rather than text, as far as Arrow reads these."""
     direct = {
         name: type_
@@ -226,12 +230,12 @@ def _declared_numbers(data: bytes, options: Options, path: Path, unit: str) -> p
         return None
     fields = [pa.field(f.name, direct.get(f.name, f.type)) for f in options.schema]
     try:
-        return _arrow_table(data, replace(options, schema=pa.schema(fields)), path, unit)
+        return _arrow_table(data, replace(options, schema=pa.schema(fields)), file, unit)
     except pa.ArrowException:
         return None
 
 
-def _arrow_table(data: bytes, options: Options, path: Path, unit: str) -> pa.Table:
+def _arrow_table(data: bytes, options: ReadOptions, file: DataFile, unit: str) -> pa.Table:
     wanted = [] if options.schema is None else [
         (f.name, f.type) for f in options.schema if options.type_of(f.name) is not None
     ]  # fmt: skip
@@ -249,7 +253,7 @@ def _arrow_table(data: bytes, options: Options, path: Path, unit: str) -> pa.Tab
                 raise pa.ArrowInvalid(f"column {name!r} holds whole numbers that a float may not hold")
             column = _converted(column, types[name])
         else:
-            column = _settled(column, name, data, path, unit)
+            column = _settled(column, name, data, file, unit)
         names.append(name)
         columns.append(column)
     return pa.table(columns, names=names)
@@ -262,7 +266,7 @@ def _converted(column: Any, type_: pa.DataType) -> Any:
         raise pa.ArrowInvalid(error.message) from None
 
 
-def _settled(column: Any, name: str, data: bytes, path: Path, unit: str) -> Any:
+def _settled(column: Any, name: str, data: bytes, file: DataFile, unit: str) -> Any:
     """A column whose type Arrow inferred, read once more where the inference loses something."""
     if pa.types.is_timestamp(column.type):
         return parse_temporal(_parse(data, [(name, pa.string())], "ignore").column(name))
@@ -270,9 +274,9 @@ def _settled(column: Any, name: str, data: bytes, path: Path, unit: str) -> Any:
         try:
             return _parse(data, [(name, pa.decimal128(38, 0))], "ignore").column(name)
         except pa.ArrowException:
-            found = list(read_objects(data, str(path), unit, as_tokens))
+            found = list(read_objects(data, str(file), unit, as_tokens))
             text = pa.chunked_array([pa.array([value.get(name) for _, value in found], pa.string())])
-            return exact_numbers(column, text, name=name, place=lambda i: f"{unit} {found[i][0] + 1} of {path}")
+            return exact_numbers(column, text, name=name, place=lambda i: f"{unit} {found[i][0] + 1} of {file}")
     return column
 
 
@@ -293,23 +297,23 @@ def _parse(data: bytes, fields: list[tuple[str, pa.DataType]], unexpected: str =
     )
 
 
-def _object_table(data: bytes, path: Path, options: Options, unit: str) -> pa.Table:
+def _object_table(data: bytes, file: DataFile, options: ReadOptions, unit: str) -> pa.Table:
     numbers, records = [], []
-    for number, value in read_objects(data, str(path), unit, as_tokens if options.types else None):
+    for number, value in read_objects(data, str(file), unit, as_tokens if options.types else None):
         if not isinstance(value, dict):
             raise DataError(
-                f"{unit} {number + 1} of {path} is not an object: {json.dumps(value)[:60]}",
+                f"{unit} {number + 1} of {file} is not an object: {json.dumps(value)[:60]}",
                 hint='each must look like {"id": 1, "name": "x"}',
             )
         numbers.append(number)
         records.append(value if not options.types else _as_declared(value, options))
     names = list({name: None for record in records for name in record})
-    columns = options.selected(names, str(path))
-    place: Callable[[int], str] = lambda i: f"{unit} {numbers[i] + 1} of {path}"  # noqa: E731
+    columns = options.selected(names, str(file))
+    place: Callable[[int], str] = lambda i: f"{unit} {numbers[i] + 1} of {file}"  # noqa: E731
     return records_table(records, columns=columns, schema=options.schema, place=place, temporal=True)
 
 
-def _as_declared(record: dict[str, Any], options: Options) -> dict[str, Any]:
+def _as_declared(record: dict[str, Any], options: ReadOptions) -> dict[str, Any]:
     """Declared columns as they are written, the others as the values they stand for."""
     return {name: _written(value) if name in options.types else _valued(value) for name, value in record.items()}
 
@@ -317,20 +321,20 @@ def _as_declared(record: dict[str, Any], options: Options) -> dict[str, Any]:
 def _written(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, Token) else _valued(value)
+    return str(value) if isinstance(value, NumberText) else _valued(value)
 
 
 def _valued(value: Any) -> Any:
     """A value with its numbers in place of their tokens."""
-    if isinstance(value, Token):
+    if isinstance(value, NumberText):
         return float(value) if any(letter in value for letter in ".eE") else int(value)
     if isinstance(value, dict):
         return {name: _valued(part) for name, part in value.items()}
     return [_valued(part) for part in value] if isinstance(value, list) else value
 
 
-def _nothing(path: Path, options: Options) -> pa.Table:
+def _nothing(file: DataFile, options: ReadOptions) -> pa.Table:
     if options.schema is None or options.only_declared:
-        raise DataError(f"{path} is empty", hint="write at least one object, one a line")
+        raise DataError(f"{file} is empty", hint="write at least one object, one a line")
     table = pa.Table.from_batches([], schema=options.schema)
-    return table.select(options.selected(table.column_names, str(path)))
+    return table.select(options.selected(table.column_names, str(file)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,57 @@ from holdstrue.data.notes import Notes
 from holdstrue.data.values import NUMBERS, common_families, family_of
 from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
+from holdstrue.sources.datafiles import DataFile, ReadOptions, expand, one_format
 from holdstrue.sources.declared import arrow_type, declared_table, require_known
+from holdstrue.sources.dicts import records_table
 from holdstrue.sources.doubts import doubts
-from holdstrue.sources.exact import EXACT_BELOW
-from holdstrue.sources.files import Options, expand, format_of, one_format
 from holdstrue.sources.fit import fit_column, plain_table
 from holdstrue.sources.lakehouse import LakeTable, lake_table
-from holdstrue.sources.records import records_table
 from holdstrue.sources.validity import require_text, validated
+from holdstrue.sources.whole_numbers import EXACT_BELOW
 
 _UNTYPED = frozenset({"csv", "tsv"})
-_WRITTEN = _UNTYPED | {"json"}
+WRITTEN = _UNTYPED | {"json"}
+
+_READERS = {
+    "csv": ("delimited", "read_csv", "csv_schema"),
+    "tsv": ("delimited", "read_csv", "csv_schema"),
+    "parquet": ("columnar", "read_parquet", "parquet_schema"),
+    "arrow": ("columnar", "read_arrow", "arrow_schema"),
+    "json": ("jsonlines", "read_json", "json_schema"),
+}
+"""By format: the module that reads it, imported when a file of it is there, and what reads the rows and the schema."""
+
+
+class TableSource:
+    """What a source of rows names, found out once: files, a table of a lakehouse, or an object in memory.
+
+    Whatever takes a source takes this as well; files that are asked for their schema first are then read without
+    being opened again.
+    """
+
+    def __init__(self, source: Any, format: str | None = None) -> None:  # noqa: A002
+        _refuse_lazy(source)
+        self.given = source
+        self.lake = lake_table(source)
+        self.paths = [] if self.lake is not None else _expanded(source)
+        self.files = [DataFile(path) for path in self.paths]
+        self._format = format
+
+    @staticmethod
+    def of(source: Any, format: str | None = None) -> TableSource:  # noqa: A002
+        """The source, found out now unless it was before."""
+        return source if isinstance(source, TableSource) else TableSource(source, format)
+
+    @cached_property
+    def format(self) -> str | None:
+        """The format of all files; None where it names none."""
+        return one_format(self.paths, self._format) if self.paths else None
+
+    @property
+    def are_records(self) -> bool:
+        """Whether it is a list of dicts."""
+        return isinstance(self.given, list | tuple) and all(isinstance(value, Mapping | None) for value in self.given)
 
 
 @dataclass(frozen=True)
@@ -91,7 +133,7 @@ def read_table(
     """
     names = None if columns is None else tuple(columns)
     declared = declared_types(types)
-    options = Options(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
+    options = ReadOptions(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
     return load(source, options, format).table
 
 
@@ -119,17 +161,17 @@ def schema_of(
     >>> schema_of(pa.table({"id": [1]})).names
     ['id']
     """
-    _refuse_lazy(source)
-    declared = declared_types(types)
-    options = Options(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
+    known = TableSource.of(source, format)
+    source, declared = known.given, declared_types(types)
+    options = ReadOptions(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
-    elif lake := lake_table(source):
-        schema = lake.schema()
-    elif paths := paths_of(source):
-        schema = _file_schema(paths[0], options.untyped(), format_of(paths[0], format))
+    elif known.lake is not None:
+        schema = known.lake.schema()
+    elif known.format is not None:
+        schema = _reader(known.format, 2)(known.files[0], _delimited(options.untyped(), known.format))
     else:
-        schema = load(source, replace(options, types={}), format).table.schema
+        schema = load(known, replace(options, types={})).table.schema
     require_text(schema, _called(source))
     plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
     require_known(declared, plain.names, "the data")
@@ -141,26 +183,24 @@ def joint_schema(paths: Sequence[Path], schemas: Sequence[pa.Schema], format_: s
     """The schema of files, or of parts of files, when they are read as one table: a clash in CSV makes text."""
     tables = [schema.empty_table() for schema in schemas]
     if format_ != "json":
-        _require_same_columns(list(paths), tables)
+        _require_same_columns(paths, tables)
     while (clash := _clash(tables)) is not None:
         if format_ not in _UNTYPED:
-            raise _clash_error(list(paths), tables, clash)
+            raise _clash_error(paths, tables, clash)
         text = pa.nulls(0, pa.string())
         tables = [t.set_column(t.schema.get_field_index(clash), clash, text) for t in tables]
     return pa.concat_tables(tables, promote_options="permissive").schema
 
 
-def load(source: Any, options: Options, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
+def load(source: Any, options: ReadOptions, format: str | None = None, *, name: str | None = None) -> Loaded:  # noqa: A002
     """Read a table and keep where each row came from; `name` is what to call an object in memory."""
-    _refuse_lazy(source)
-    paths = paths_of(source)
-    if paths:
-        format_ = one_format(paths, format)
-        loaded = _load_files(paths, options, format_)
-        if options.notes is not None and format_ in _UNTYPED:
+    known = TableSource.of(source, format)
+    if known.format is not None:
+        loaded = _load_files(known.files, options, known.format)
+        if options.notes is not None and known.format in _UNTYPED:
             _note_doubts(loaded, options)
     else:
-        loaded = _load_object(source, options, name)
+        loaded = _load_object(known, options, name)
     if not options.types:
         return loaded
     if options.schema is None:
@@ -168,17 +208,17 @@ def load(source: Any, options: Options, format: str | None = None, *, name: str 
     return replace(loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema))
 
 
-def _note_doubts(loaded: Loaded, options: Options) -> None:
+def _note_doubts(loaded: Loaded, options: ReadOptions) -> None:
     table = loaded.table
     watched = [name for name in options.watched or table.column_names if options.type_of(name) is None]
     for doubt in doubts(table, watched, options.types):
         options.note(doubt.note(loaded.places.place))
 
 
-def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
+def _load_object(source: TableSource, options: ReadOptions, name: str | None) -> Loaded:
     """The table that an object in memory or a lakehouse holds; its declared columns are left as they are."""
-    lake = lake_table(source)
-    table, kind = _table_of(source, options) if lake is None else _table_of_lake(lake, options)
+    lake = source.lake
+    table, kind = _table_of(source.given, options) if lake is None else _table_of_lake(lake, options)
     name = name or kind
     places = Places((Origin(name, table.num_rows),))
     require_text(table.schema, name)
@@ -190,8 +230,10 @@ def _load_object(source: Any, options: Options, name: str | None) -> Loaded:
 
 def paths_of(source: Any) -> list[Path]:
     """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
-    if lake_table(source) is not None:
-        return []
+    return TableSource.of(source).paths
+
+
+def _expanded(source: Any) -> list[Path]:
     if isinstance(source, str | os.PathLike):
         return expand(source)
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
@@ -203,7 +245,7 @@ def _called(source: Any) -> str:
     return str(source) if isinstance(source, str | os.PathLike) else "the table"
 
 
-def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
+def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:
     """The table that an object in memory holds, and what to call it."""
     if isinstance(source, pa.Table):
         return source, "the table"
@@ -227,7 +269,7 @@ def _table_of(source: Any, options: Options) -> tuple[pa.Table, str]:
         raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
 
 
-def _table_of_lake(lake: LakeTable, options: Options) -> tuple[pa.Table, str]:
+def _table_of_lake(lake: LakeTable, options: ReadOptions) -> tuple[pa.Table, str]:
     if options.columns is not None:
         options.selected(lake.schema().names, str(lake))
     return lake.read(options.columns), str(lake)
@@ -272,7 +314,7 @@ def _refuse_lazy(source: Any) -> None:
         raise DataError("cannot read a table from a polars LazyFrame", hint="call its .collect() and give the result")
 
 
-def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
+def _fitted(table: pa.Table, options: ReadOptions, places: Places) -> pa.Table:
     if options.schema is None or table.schema.equals(options.schema):
         return table
     for i, name in enumerate(table.column_names):
@@ -283,25 +325,25 @@ def _fitted(table: pa.Table, options: Options, places: Places) -> pa.Table:
     return table
 
 
-def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
-    tables = [_read_file(path, options, format_) for path in paths]
-    places = Places(tuple(Origin(str(p), t.num_rows) for p, t in zip(paths, tables, strict=True)))
+def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Loaded:
+    tables = [_read_file(file, options, format_) for file in files]
+    places = Places(tuple(Origin(str(file), table.num_rows) for file, table in zip(files, tables, strict=True)))
     if len(tables) == 1:
         return Loaded(tables[0], places)
-    if format_ in _WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
+    if format_ in WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
         # What are doubles in one file are numbers in another that no double holds: all of it becomes decimals.
         exact = {name: Declared("decimal") for name in mixed}
-        return load(paths, replace(options, types={**options.types, **exact}), format_)
+        return load([file.path for file in files], replace(options, types={**options.types, **exact}), format_)
     if format_ != "json":  # in JSON a name that is not there means NULL
-        _require_same_columns(paths, tables)
+        _require_same_columns(files, tables)
     clash = _clash(tables)
     if clash is not None and format_ in _UNTYPED and clash not in _forced(options):
         # What one file shows as numbers another shows as text: in one file it would all be text.
         fields = [] if options.schema is None else list(options.schema)
         text = pa.schema([f for f in fields if f.name != clash] + [pa.field(clash, pa.string())])
-        return _load_files(paths, replace(options, schema=text), format_)
+        return _load_files(files, replace(options, schema=text), format_)
     if clash is not None:
-        raise _clash_error(paths, tables, clash)
+        raise _clash_error(files, tables, clash)
     try:
         return Loaded(pa.concat_tables(tables, promote_options="permissive"), places)
     except pa.ArrowException as error:
@@ -309,57 +351,34 @@ def _load_files(paths: list[Path], options: Options, format_: str) -> Loaded:
         raise DataError(f"the files do not go together: {error}", hint=hint) from error
 
 
-def _read_file(path: Path, options: Options, format_: str) -> pa.Table:
-    if format_ == "parquet":
-        from holdstrue.sources.columnar import read_parquet
-
-        table = read_parquet(path, options)
-    elif format_ == "arrow":
-        from holdstrue.sources.columnar import read_arrow
-
-        table = read_arrow(path, options)
-    elif format_ == "json":
-        from holdstrue.sources.jsonlines import read_json
-
-        return read_json(path, options.untyped())
-    else:
-        from holdstrue.sources.delimited import read_csv
-
-        return read_csv(path, _delimited(options.untyped(), format_))
-    return _fitted(plain_table(validated(table, str(path))), options, Places((Origin(str(path), table.num_rows),)))
+def _read_file(file: DataFile, options: ReadOptions, format_: str) -> pa.Table:
+    if format_ in WRITTEN:
+        return _reader(format_, 1)(file, _delimited(options.untyped(), format_))
+    table = _reader(format_, 1)(file, options)
+    return _fitted(plain_table(validated(table, str(file))), options, Places((Origin(str(file), table.num_rows),)))
 
 
-def _file_schema(path: Path, options: Options, format_: str) -> pa.Schema:
-    if format_ == "parquet":
-        from holdstrue.sources.columnar import parquet_schema
-
-        return parquet_schema(path)
-    if format_ == "arrow":
-        from holdstrue.sources.columnar import arrow_schema
-
-        return arrow_schema(path)
-    if format_ == "json":
-        from holdstrue.sources.jsonlines import json_schema
-
-        return json_schema(path, options)
-    from holdstrue.sources.delimited import csv_schema
-
-    return csv_schema(path, _delimited(options, format_))
+def _reader(format_: str, which: int) -> Callable[[DataFile, ReadOptions], Any]:
+    module, *functions = _READERS[format_]
+    found: Callable[[DataFile, ReadOptions], Any] = getattr(
+        import_module(f"holdstrue.sources.{module}"), functions[which - 1]
+    )
+    return found
 
 
-def _delimited(options: Options, format_: str) -> Options:
+def _delimited(options: ReadOptions, format_: str) -> ReadOptions:
     return replace(options, delimiter="\t") if format_ == "tsv" and options.delimiter is None else options
 
 
-def _forced(options: Options) -> set[str]:
+def _forced(options: ReadOptions) -> set[str]:
     return set() if options.schema is None else set(options.schema.names)
 
 
-def _require_same_columns(paths: list[Path], tables: list[pa.Table]) -> None:
+def _require_same_columns(files: Sequence[DataFile | Path], tables: list[pa.Table]) -> None:
     first = tables[0].column_names
-    for path, table in zip(paths, tables, strict=True):
+    for file, table in zip(files, tables, strict=True):
         for name in sorted(set(first) ^ set(table.column_names)):
-            has, lacks = (paths[0], path) if name in first else (path, paths[0])
+            has, lacks = (files[0], file) if name in first else (file, files[0])
             hint = "read files that have the same columns"
             raise DataError(f"{lacks} has no column {name!r}, {has} has", hint=hint)
 
@@ -408,10 +427,10 @@ def _clash(tables: list[pa.Table]) -> str | None:
     return None
 
 
-def _clash_error(paths: list[Path], tables: list[pa.Table], name: str) -> DataError:
-    found: dict[pa.DataType, Path] = {}
-    for path, table in zip(paths, tables, strict=True):
+def _clash_error(files: Sequence[DataFile | Path], tables: list[pa.Table], name: str) -> DataError:
+    found: dict[pa.DataType, DataFile | Path] = {}
+    for file, table in zip(files, tables, strict=True):
         if name in table.column_names and not pa.types.is_null(table.schema.field(name).type):
-            found.setdefault(table.schema.field(name).type, path)
-    shown = ", ".join(f"{type_} in {path}" for type_, path in found.items())
+            found.setdefault(table.schema.field(name).type, file)
+    shown = ", ".join(f"{type_} in {file}" for type_, file in found.items())
     return DataError(f"column {name!r} has several types: {shown}", hint="give the column one type")

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdstrue.spark.check import SparkReport as Report
-    from holdstrue.spark.check import check
+    from holdstrue.spark.checking import SparkReport as Report
+    from holdstrue.spark.checking import check
     from holdstrue.spark.finding import discover
     from holdstrue.spark.fragments import relation
     from holdstrue.spark.inclusions import Inclusions
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from holdstrue.spark.session import start
 
 _HOMES = {
-    "check": "holdstrue.spark.check",
-    "Report": "holdstrue.spark.check",
+    "check": "holdstrue.spark.checking",
+    "Report": "holdstrue.spark.checking",
     "Monitor": "holdstrue.spark.monitor",
     "Inclusions": "holdstrue.spark.inclusions",
     "discover": "holdstrue.spark.finding",

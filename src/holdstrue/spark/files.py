@@ -27,10 +27,10 @@ from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards.reading import tasks_in
 from holdstrue.shards.wire import SUMMARY, Message, failure, pack, raised, send
+from holdstrue.sources.datafiles import DataFile, ReadOptions, one_format
 from holdstrue.sources.declared import require_known
 from holdstrue.sources.dialect import resolved
 from holdstrue.sources.doubts import Doubt, doubts
-from holdstrue.sources.files import Options, one_format
 from holdstrue.sources.lakehouse import NAMES, LakeTable, lake_table
 from holdstrue.sources.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
 from holdstrue.spark.runner import SparkRunner, sendable
@@ -95,7 +95,7 @@ def _delimited(path: Path, format_: str, read: Mapping[str, Any], notes: Notes |
     if format_ != "csv":
         return parts
     asked = {name: read[name] for name in ("encoding", "delimiter") if name in read}
-    delimiter = resolved(path, Options(notes=notes, **asked)).delimiter
+    delimiter = resolved(DataFile(path), ReadOptions(notes=notes, **asked)).delimiter
     return [replace(part, delimiter=delimiter) for part in parts]
 
 

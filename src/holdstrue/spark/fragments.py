@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,23 +20,24 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.channel import Message
-from holdstrue.fragments.durable import SiteState
-from holdstrue.fragments.host import Host
-from holdstrue.fragments.model import Site
+from holdstrue.fragments.channel import SiteMessage
+from holdstrue.fragments.fragment_layout import Site
 from holdstrue.fragments.relation import Relation
-from holdstrue.fragments.setup import Setup
-from holdstrue.fragments.stage import (
+from holdstrue.fragments.site_host import SiteHost
+from holdstrue.fragments.site_job import (
     OWN_ROWS,
+    START,
     WIRE,
-    Call,
-    SiteStage,
+    SiteCall,
+    SiteJob,
     decoded,
     pack_batches,
     packed_rows,
     sent_rows,
-    start_row,
+    wire_row,
 )
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState
 from holdstrue.rules.file import RuleSource
 from holdstrue.spark.runner import SparkRunner, column, sendable
 
@@ -43,12 +45,12 @@ _TYPES = {pa.int64(): LongType(), pa.string(): StringType(), pa.binary(): Binary
 SENT = StructType([StructField(field.name, _TYPES[field.type]) for field in WIRE])
 
 _LATER = frozenset({"receive", "settle", "open_check", "take_verdicts", "compare"})
-"""Verbs that answer nothing: they are done with the next one that does, `prepare` and `keys_found` at the latest."""
+"""Verbs that answer nothing: they are done with the next one that does, `prepare` and `finish` at the latest."""
 
-_AHEAD: Mapping[str, Call] = {"done": ("last", ()), "begin": ("ship", (0,)), "finish": ("sent", ())}
+_AHEAD: Mapping[str, SiteCall] = {"done": ("last", ()), "begin": ("ship", (0,)), "finish": ("sent", ())}
 """What is asked next anyway, and is answered by the same job."""
 
-_READING = frozenset({"count", "done", "last", "presence", "violations", "standing", "size", "classes"})
+_READING = frozenset({"count", "done", "last", "presence", "violations", "violates", "size", "classes"})
 """Verbs that belong to no batch."""
 
 MOST_JOBS = 8
@@ -76,33 +78,29 @@ def relation(
             )
         schemas[site.name] = runner.schema(site.source)
     named = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-
-    def host(setups: Mapping[str, Setup], placed: Mapping[str, Site]) -> Host:
-        return SparkHost(spark, setups, placed)
-
-    return Relation(named, rules, key, schema=schemas, host=host, **options)
+    return Relation(named, rules, key, schema=schemas, host=partial(SparkHost, spark), **options)
 
 
-class SparkHost(Host):
+class SparkHost(SiteHost):
     """Sites as Spark jobs. Nothing of a batch stays in a worker: a job is told all that was said since its start."""
 
-    def __init__(self, spark: SparkSession, setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> None:
+    def __init__(self, spark: SparkSession, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
         super().__init__({})
         self._spark = spark
-        self._setups, self._placed = dict(setups), dict(sites)
-        self._scripts: dict[str, list[Call]] = {name: [] for name in setups}
-        self._arrived: dict[str, list[dict[str, Any]]] = {name: [] for name in setups}
-        self._rows: dict[str, pa.Table | None] = dict.fromkeys(setups)
+        self._specs, self._placed = dict(specs), dict(sites)
+        self._scripts: dict[str, list[SiteCall]] = {name: [] for name in specs}
+        self._arrived: dict[str, list[dict[str, Any]]] = {name: [] for name in specs}
+        self._rows: dict[str, pa.Table | None] = dict.fromkeys(specs)
         # by site, because jobs of several sites run at the same time
-        self._known: dict[str, dict[str, Any]] = {name: {} for name in setups}
+        self._known: dict[str, dict[str, Any]] = {name: {} for name in specs}
         self._packed: dict[str, DataFrame] = {}
-        self.inside: dict[str, int] = dict.fromkeys(setups, 0)
+        self.inside: dict[str, int] = dict.fromkeys(specs, 0)
         """By site the bytes of its own rows that Spark brought to its task."""
 
     @property
     def sites(self) -> tuple[str, ...]:
         """Names of the sites."""
-        return tuple(self._setups)
+        return tuple(self._specs)
 
     def each(self, verb: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         """Let sites do the same thing, their jobs at the same time."""
@@ -125,7 +123,7 @@ class SparkHost(Host):
             args = (args[0], OWN_ROWS, *args[2:]) if len(args) > 1 else args
         script = self._scripts[site]
         if verb == "receive":
-            message: Message = args[0]
+            message: SiteMessage = args[0]
             self._arrived[site].append(sent_rows(len(script), message))
             args = ()
         script.append((verb, args))
@@ -142,15 +140,15 @@ class SparkHost(Host):
             self._packed.pop(site).unpersist()
         self._known[site] = {}
 
-    def _run(self, site: str, script: Sequence[Call], arrived: Sequence[dict[str, Any]], verb: str) -> Any:
+    def _run(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]], verb: str) -> Any:
         ahead = _AHEAD.get(verb)
         if ahead is not None and ahead[0] == "ship":
             # the first round follows every begin, so its script goes on from here
-            ahead = ahead if self._setups[site].levels else None
+            ahead = ahead if self._specs[site].levels else None
         calls = [*script, ahead] if ahead is not None else [*script]
-        stage = SiteStage(self._setups[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
+        job = SiteJob(self._specs[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
         try:
-            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(stage), SENT).toArrow())
+            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(job), SENT).toArrow())
         except PySparkException as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise HoldstrueError(
@@ -163,10 +161,10 @@ class SparkHost(Host):
                 self._scripts[site].append(ahead)
         return answers[size - 1]
 
-    def _frame(self, site: str, script: Sequence[Call], arrived: Sequence[dict[str, Any]]) -> DataFrame:
+    def _frame(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]]) -> DataFrame:
         """What the channel hands over, and the site's own rows, in one partition."""
         own = self._rows[site]
-        told = [start_row(), *arrived, *([] if own is None else [packed_rows(own)])]
+        told = [wire_row(START), *arrived, *([] if own is None else [packed_rows(own)])]
         frame = self._spark.createDataFrame(pa.Table.from_pylist(told, schema=WIRE), SENT)
         starts = {verb for verb, _ in script} & {"begin", "open_check"}
         if starts and own is None and not SiteState.exists(str(self._placed[site].state)):
@@ -176,7 +174,7 @@ class SparkHost(Host):
     def _source(self, site: str) -> DataFrame:
         """The site's own rows, packed, and kept by Spark while its batch lasts."""
         if site not in self._packed:
-            source = self._placed[site].source.select(*(column(name) for name in self._setups[site].schema.names))
+            source = self._placed[site].source.select(*(column(name) for name in self._specs[site].schema.names))
             rows = source.mapInArrow(sendable(pack_batches), SENT).persist()
             self._packed[site] = rows
             self.inside[site] += int(rows.agg(F.sum(F.length("body"))).toArrow().column(0)[0].as_py() or 0)

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.delta import Delta
+from holdstrue.report.delta_text import line_of
 from holdstrue.spark.monitor import SparkMonitor
 
 
@@ -38,23 +39,6 @@ Sink: TypeAlias = Callable[[AppliedBatch], None]
 def console(batch: AppliedBatch) -> None:
     """One line a batch: what is new, what is resolved, what is open."""
     print(line_of(batch.delta), flush=True)  # noqa: T201
-
-
-def line_of(delta: Delta) -> str:
-    """A batch in one line; it ends with the rules that held so far.
-
-    >>> from holdstrue.detect.delta import Step
-    >>> line_of(Delta("7", (), (), {"a": Step(2, 1, 14)}))
-    '7: +2 new, -1 resolved, 14 open'
-    >>> line_of(Delta("8", (), (), {"zip -> city": Step(2, 0, 2)}))
-    "8: +2 new, -0 resolved, 2 open; no longer holds: 'zip -> city'"
-    """
-    added, removed, still = (
-        sum(getattr(step, side) for step in delta.counts.values()) for side in ("added", "removed", "open")
-    )
-    stopped = ", ".join(repr(rule) for rule in delta.stopped_holding)
-    ended = f"; no longer holds: {stopped}" if stopped else ""
-    return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open{ended}"
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ import base64
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.errors import StateError
 from holdstrue.state.store import RunFile, Store
 
@@ -101,7 +101,7 @@ class Written:
     """Whether files of earlier versions are no longer needed."""
 
 
-class Journal:
+class Journal(Closing):
     """Reads and writes the directory of one state; writers hold its lock."""
 
     def __init__(
@@ -134,28 +134,22 @@ class Journal:
         cls, path: str | os.PathLike[str], kind: Kind, history: pa.Schema = BATCHES, *, read_only: bool = False
     ) -> Self:
         """An existing one, which must be of this kind."""
-        store, manifest = Store(path), manifest_of(path, kind)
+        store = Store(path)
         if not read_only:
+            store.newest()  # else the lock would be made where no state is
             store.lock()
-            try:
-                # another writer may have gone on before the lock was free
-                manifest = store.manifest()
-            except BaseException:
-                store.close()
-                raise
+        try:
+            # read when the lock is taken: another writer may have gone on before it was free
+            manifest = store.manifest()
+            _require_kind(path, kind, manifest)
+        except BaseException:
+            store.close()
+            raise
         return cls(store, kind, history, manifest, read_only=read_only)
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -222,9 +216,13 @@ class Journal:
 def manifest_of(path: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
     """The newest manifest of a state, which must be of this kind. Complexity: O(its size)."""
     manifest = Store(path).manifest()
+    _require_kind(path, kind, manifest)
+    return manifest
+
+
+def _require_kind(path: str | os.PathLike[str], kind: Kind, manifest: Mapping[str, Any]) -> None:
     if kind_of(manifest) != kind:
         raise other_kind(path, kind, kind_of(manifest))
-    return manifest
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.closing import Closing
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.location import local_path
@@ -85,7 +85,7 @@ class Joint:
         _sync(self._path)
 
 
-class Store:
+class Store(Closing):
     """Files and manifests of one state directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -93,14 +93,6 @@ class Store:
         self._lock: int | None = None
         self._verifying: list[Future[None]] = []
         self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- writers -------------------------------------------------------------------------------
 
@@ -224,6 +216,10 @@ class Store:
                     f"{self.path} no longer has version {version}", hint="the state went on since: read it again"
                 )
             return self._read(path)
+        return self._read(self.newest())
+
+    def newest(self) -> Path:
+        """The newest manifest, which is not read; raises where there is no state."""
         if not self.path.is_dir():
             raise StateError(
                 f"no state directory at {self.path}",
@@ -235,7 +231,7 @@ class Store:
                 f"{self.path} is not a state directory: it holds no manifest",
                 hint="make one with: holdstrue init STATE --rules FILE --key COLS, or discover DATA --state STATE",
             )
-        return self._read(manifests[-1])
+        return manifests[-1]
 
     def _manifests(self) -> list[Path]:
         return sorted(self.path.glob("manifest-*.json"))

@@ -114,15 +114,3 @@ def test_bad_arguments_are_named(cities: Path, args: tuple[str, ...], says: str)
 
 def test_no_data() -> None:
     assert run("discover").exit_code == 2
-
-
-def test_a_monitor_is_no_discovery(state: Path, cities: Path) -> None:
-    result = run("discover", "--state", state, "--apply", cities)
-    assert (result.exit_code, "is the state of a monitor" in result.stderr) == (2, True)
-
-
-def test_a_discovery_is_no_monitor(cities: Path, tmp_path: Path) -> None:
-    run("discover", cities, "--kind", "key", "--state", tmp_path / "state")
-    for command in (("status",), ("violations",), ("apply", cities)):
-        result = run(command[0], tmp_path / "state", *command[1:])
-        assert (result.exit_code, "not the state of a monitor" in result.stderr) == (2, True), result.stderr

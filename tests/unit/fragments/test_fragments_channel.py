@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.fragments import Channel, Relation, Site
-from holdstrue.fragments.channel import ChannelError, Mailbox, Message
+from holdstrue.fragments.channel import ChannelError, Mailbox, SiteMessage
 
 ROWS = pa.table({"id": [1, 2, 3], "a": [1, 1, 2], "b": [1, 2, 2], "c": [1, 1, 1]})
 RULES = [{"name": "ab", "rule": "a -> b"}, {"name": "bc", "rule": "a, b -> c"}]
@@ -20,13 +20,13 @@ RULES = [{"name": "ab", "rule": "a -> b"}, {"name": "bc", "rule": "a, b -> c"}]
 class Faulty(Channel):
     """Does something to what it carries from the first change on."""
 
-    def __init__(self, fault: Callable[[int, Message], Iterable[Message]]) -> None:
+    def __init__(self, fault: Callable[[int, SiteMessage], Iterable[SiteMessage]]) -> None:
         super().__init__()
         self.fault = fault
         self.carried = 0
         self.broken = False
 
-    def carry(self, sent: Message) -> Iterable[Message]:
+    def carry(self, sent: SiteMessage) -> Iterable[SiteMessage]:
         self.count(sent)
         if not self.broken:
             return (sent,)

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.fragments import Channel, Relation, Site
-from holdstrue.fragments.channel import Message
-from holdstrue.fragments.host import Door, Host
-from holdstrue.fragments.relation import site_work
-from holdstrue.fragments.setup import Setup
+from holdstrue.fragments.channel import SiteMessage
+from holdstrue.fragments.site_host import SiteHost, open_site
+from holdstrue.fragments.site_spec import SiteSpec
 
 COLUMNS = ("a", "b", "c", "d")
 RULES = [
@@ -37,12 +36,12 @@ def rows(*numbers: int) -> pa.Table:
     return pa.table({**columns, "part": [row % 2 for row in numbers]})
 
 
-class WireHost(Host):
+class WireHost(SiteHost):
     """Everything that passes a site's door is turned to bytes and back, and kept."""
 
-    def __init__(self, setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> None:
-        super().__init__({name: site_work(setup, sites[name]) for name, setup in setups.items()})
-        self.reached: dict[str, list[bytes]] = {name: [] for name in setups}
+    def __init__(self, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
+        super().__init__({name: open_site(spec, sites[name]) for name, spec in specs.items()})
+        self.reached: dict[str, list[bytes]] = {name: [] for name in specs}
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
         sent = pickle.dumps(args)
@@ -71,8 +70,8 @@ def split(shape: str) -> list[Site]:
 def test_no_value_reaches_a_site_that_does_not_hold_it(shape: str) -> None:
     hosts: list[WireHost] = []
 
-    def wire(setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> Host:
-        hosts.append(WireHost(setups, sites))
+    def wire(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
+        hosts.append(WireHost(specs, sites))
         return hosts[0]
 
     sites = split(shape)
@@ -99,7 +98,7 @@ def test_no_value_reaches_a_site_that_does_not_hold_it(shape: str) -> None:
 class Nothing(Channel):
     """Refuses to carry anything."""
 
-    def carry(self, sent: Message) -> Iterable[Message]:
+    def carry(self, sent: SiteMessage) -> Iterable[SiteMessage]:
         raise AssertionError("something was sent")
 
 
@@ -108,27 +107,27 @@ def test_sites_that_need_each_other_do_nothing_without_the_channel() -> None:
         Relation(split("vertical"), RULES, key="id", channel=Nothing()).load()
 
 
-def serve(pipe: Connection, setup: Setup, site: Site) -> None:
+def serve(pipe: Connection, spec: SiteSpec, site: Site) -> None:
     """A site in a process of its own."""
-    door = Door(site_work(setup, site))
+    work = open_site(spec, site)
     while True:
         verb, args = pipe.recv()
         if verb == "close":
             pipe.send(None)
             return
-        pipe.send(door.ask(verb, *args))
+        pipe.send(work.ask(verb, *args))
 
 
-class ProcessHost(Host):
+class ProcessHost(SiteHost):
     """Each site in a process of its own, reached by a pipe: memory cannot be shared."""
 
-    def __init__(self, setups: Mapping[str, Setup], sites: Mapping[str, Site]) -> None:
+    def __init__(self, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
         super().__init__({})
         context = multiprocessing.get_context("spawn")
         self.pipes: dict[str, Connection] = {}
-        for name, setup in setups.items():
+        for name, spec in specs.items():
             mine, theirs = context.Pipe()
-            context.Process(target=serve, args=(theirs, setup, sites[name]), daemon=True).start()
+            context.Process(target=serve, args=(theirs, spec, sites[name]), daemon=True).start()
             self.pipes[name] = mine
 
     @property

@@ -10,14 +10,14 @@ import pytest
 from holdstrue import load_rules
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments import Relation, Site
-from holdstrue.fragments.atoms import atoms_of
-from holdstrue.fragments.draft import Ground
-from holdstrue.fragments.exact import exact_plan
-from holdstrue.fragments.local import contradicts, participants
-from holdstrue.fragments.model import layout_of
-from holdstrue.fragments.optimise import chain_plan, opt_ver
-from holdstrue.fragments.plan import Plan
+from holdstrue.fragments.exact_search import exact_plan
+from holdstrue.fragments.fragment_layout import layout_of
+from holdstrue.fragments.hev_plan import PlanningProblem
+from holdstrue.fragments.local_checking import contradicts, participants
+from holdstrue.fragments.normal_cfds import normal_cfds
+from holdstrue.fragments.opt_ver import chain_plan, opt_ver
 from holdstrue.fragments.planning import plan_of
+from holdstrue.fragments.shipping_plan import ShippingPlan
 
 COLUMNS = ("a", "b", "c", "g")
 
@@ -25,8 +25,8 @@ COLUMNS = ("a", "b", "c", "g")
 def taking(rule: str, *filters: str, where: str | None = None) -> tuple[int, ...]:
     layout = layout_of([Site(f"s{i}", COLUMNS, where=text) for i, text in enumerate(filters)], ["id"])
     rules = load_rules([{"rule": rule, "name": "r"} | ({} if where is None else {"where": where})])
-    [atom] = atoms_of(rules, layout)
-    return participants(atom, layout.fragments)
+    [cfd] = normal_cfds(rules, layout)
+    return participants(cfd, layout.fragments)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_the_rules_own_filter_contradicts_too() -> None:
 def test_too_many_cases_are_not_proved() -> None:
     layout = layout_of([Site("s", COLUMNS)], ["id"])
     many = " and ".join(f"(a = {i} or b = {i})" for i in range(12))
-    [atom] = atoms_of(load_rules([{"rule": "[a=1] -> [b]", "name": "r"}]), layout)
+    [cfd] = normal_cfds(load_rules([{"rule": "[a=1] -> [b]", "name": "r"}]), layout)
     where = Site("x", COLUMNS, where=many).condition
-    assert where is not None and not contradicts(where, atom)
+    assert where is not None and not contradicts(where, cfd)
 
 
-def plan(sites: dict[str, str], *rules: str, where: str | None = None, how: Any = "auto") -> Plan:
+def plan(sites: dict[str, str], *rules: str, where: str | None = None, how: Any = "auto") -> ShippingPlan:
     layout = layout_of([Site(name, tuple(columns)) for name, columns in sites.items()], ["id"])
     texts = [
         {"rule": rule, "name": f"r{i}"} | ({} if where is None else {"where": where}) for i, rule in enumerate(rules)
     ]
     read = load_rules(texts)
-    return plan_of(layout, read, atoms_of(read, layout), how)
+    return plan_of(layout, read, normal_cfds(read, layout), how)
 
 
 def test_a_cfd_of_one_site_ships_nothing() -> None:
@@ -84,7 +84,7 @@ def test_a_filter_is_answered_where_its_columns_are() -> None:
 
 def test_rules_that_differ_in_their_pattern_share_shipments() -> None:
     found = plan({"s1": "a", "s2": "bc"}, "[a=1, b] -> [c]", "[a=2, b] -> [c]", "a, b -> c")
-    assert found.ids == 1 and found.fragments[0].shipments[0].atoms == (0, 1, 2)
+    assert found.ids == 1 and found.fragments[0].shipments[0].cfds == (0, 1, 2)
 
 
 def test_constant_cfds_start_at_the_right_side() -> None:
@@ -95,14 +95,16 @@ def test_constant_cfds_start_at_the_right_side() -> None:
 
 def test_plans_are_data() -> None:
     found = plan({"s1": "a", "s2": "bc", "s3": "g"}, "a, b -> g", "[a=1] -> [g=2]")
-    assert Plan.of(found.to_dict()) == found
+    [part] = found.to_dict()["fragments"]
+    assert part["indexes"][0] == {"cfd": "r0: [a, b] -> [g]", "site": "s1", "agrees_with": []}
+    assert {(s["source"], s["target"], *s["attributes"]) for s in part["shipments"]} >= {("s3", "s1", "g")}
     assert "s3 -> s1: id of (g)" in str(found)
 
 
 def test_exact_is_never_worse() -> None:
-    ground = Ground.of({"1": "ab", "2": "bc", "3": "cd", "4": "e"}, [("ac", "e"), ("bd", "e"), ("acd", "b")])
-    best = exact_plan(ground, chain_plan(ground))
-    assert best is not None and best.cost <= opt_ver(ground).cost <= chain_plan(ground).cost
+    problem = PlanningProblem.of({"1": "ab", "2": "bc", "3": "cd", "4": "e"}, [("ac", "e"), ("bd", "e"), ("acd", "b")])
+    best = exact_plan(problem, chain_plan(problem))
+    assert best is not None and best.cost <= opt_ver(problem).cost <= chain_plan(problem).cost
 
 
 def test_exact_gives_up_on_many_rules() -> None:

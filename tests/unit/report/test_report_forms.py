@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import holdstrue
+from holdstrue.cli.options import FormatOf
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.report import Report
-from holdstrue.report import Groups, Listing, html_of, render
-from holdstrue.report.words import json_text, key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report import Groups, OpenViolations, forms, html_of, render
+from holdstrue.report.wording import json_text, key_word, plural, printable, shorten, shorten_together, word
 
 
 def report(columns: dict[str, list[Any]], *rules: str, **options: Any) -> Report:
@@ -36,7 +38,7 @@ def test_unknown_formats_are_refused() -> None:
     with pytest.raises(HoldstrueError, match="no format 'xml'"):
         render(made, "xml")
     with pytest.raises(HoldstrueError, match="no format 'junit'"):
-        render(Listing(made, {"zip -> city": 1}), "junit")
+        render(OpenViolations(made, {"zip -> city": 1}), "junit")
 
 
 def test_clean_text() -> None:
@@ -171,3 +173,29 @@ def test_words() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten_together(["same", "same"]) == ["same", "same"]
     assert json_text([float("inf"), {"a": (1, 2)}]) == '["inf", {"a": [1, 2]}]'
+
+
+def test_every_answer_and_format_of_the_tables_is_there() -> None:
+    for writers in forms.ANSWERS.values():
+        for name in filter(None, vars(writers).values()):
+            module, function = name.split(".")
+            assert callable(getattr(import_module(f"holdstrue.report.{module}"), function))
+    for format_ in forms.FORMATS.values():
+        assert set(format_.answers) <= set(forms.ANSWERS)
+
+
+def test_a_new_format_is_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    shouted = forms.Format(lambda answer, _: iter([str(answer.total), "!"]), ("Findings",))
+    monkeypatch.setattr(forms, "FORMATS", {**forms.FORMATS, "shout": shouted})
+    assert render(report(CITIES, "zip -> city"), "shout") == "1!"
+    assert FormatOf("Findings").option().__origin__.__args__[-1] == "shout"
+
+
+def test_discoveries_have_the_same_door() -> None:
+    found = holdstrue.discover(pa.table(CITIES), kinds=("fd",))
+    assert json.loads(render(found, "json"))["rules"] == found.to_dict()["rules"]
+    assert "zip" in render(found, "rules")
+    with pytest.raises(HoldstrueError, match="no format 'csv'"):
+        render(found, "csv")
+    with pytest.raises(HoldstrueError, match="Table is no answer"):
+        render(pa.table(CITIES))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdstrue.errors import HoldstrueError, RuleError
-from holdstrue.fragments.file import load_declaration
+from holdstrue.fragments.declaration import load_declaration
 from holdstrue.rules import load_rules
 from holdstrue.rules.normal import MOST_COMPARISONS
 from holdstrue.rules.yaml_text import read_yaml

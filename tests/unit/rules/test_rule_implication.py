@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.errors import RuleError
-from holdstrue.rules import Body, Rule, RuleSet, Tolerance, normalise, parse_rule, review
+from holdstrue.rules import Body, Rule, RuleSet, Tolerance, implication, normalise, parse_rule, review
 from unit.rules.meaning import violations
 from unit.rules.strategies import small_bodies, tables
 
@@ -130,3 +130,19 @@ def test_what_is_pointed_out_follows(
 def _broken(rule: Rule, rows: list[dict[str, Any]], nulls: str) -> bool:
     # With `nulls: equal` only FDs and CFDs change their meaning.
     return bool(violations(rule.body, rows, nulls_equal=nulls == "equal" and rule.kind in ("fd", "cfd")))
+
+
+def test_many_rules_are_compared_where_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    follows = implication._follows
+
+    def counted(*args: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return follows(*args)
+
+    monkeypatch.setattr(implication, "_follows", counted)
+    rules = [parse_rule(f"a{i % 20}, b{i // 20} -> c{i}") for i in range(400)]
+    found = review([*rules, parse_rule("a3, b4, c9 -> c83")])
+    assert [(finding.rule, finding.others) for finding in found] == [("a3, b4, c9 -> c83", ("a3, b4 -> c83",))]
+    assert compared < 2 * len(rules)

@@ -301,7 +301,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         read_table(tmp_path / "a.parquet", format="csv")
     with fails("cannot read", "damaged"):
         read_table(save(tmp_path / "a.csv.gz", b"not gzip"))
-    with fails("cannot read", "cut off"):
+    with fails("cannot read", "damaged"):
         whole = gzip.compress("\n".join(["a,b"] + [f"{i},{i * i % 977}" for i in range(50_000)]).encode())
         read_table(save(tmp_path / "b.csv.gz", whole[:-40]))
     with fails("cannot read the columns"):

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded, with_option
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
-    AsList,
-    ColumnTypes,
-    Conf,
-    Conflict,
-    Delimiter,
-    Encoding,
-    Engine,
-    EngineKind,
-    Feed,
+    AsDelta,
     FeedKind,
-    InputFormat,
     Limit,
-    ListFormat,
-    Master,
-    NullValues,
     OnConflict,
     OpColumn,
     OutputFile,
     State,
+    TypedFileOptions,
     Units,
-    column_types,
     named_paths,
-    reading,
     units_of,
 )
 from holdstrue.cli.output import Output, left_out, tell_notes
@@ -41,11 +30,11 @@ from holdstrue.cli.progress import Working
 from holdstrue.errors import ChangeError, HoldstrueError
 
 if TYPE_CHECKING:
-    from holdstrue.data.notes import Notes
     from holdstrue.detect.delta import Delta
     from holdstrue.monitor.report import Report
-    from holdstrue.report.lookup import Lookup, StateLookup
+    from holdstrue.report.lookup import Lookup
     from holdstrue.rules import RuleSet
+    from holdstrue.shards.facts import Facts
 
 
 @guarded
@@ -64,10 +53,10 @@ def apply(
     batch_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Names the batch: applied a second time, it does nothing.")
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
     unit: Units = None,
-    on_conflict: OnConflict = Conflict.error,
+    on_conflict: OnConflict = "error",
     against: Annotated[
         str | None,
         typer.Option(
@@ -76,31 +65,24 @@ def apply(
         ),
     ] = None,
     limit: Limit = None,
-    format: AsList = ListFormat.text,  # noqa: A002
+    format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
-    engine: EngineKind = Engine.process,
-    master: Master = None,
-    conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    place: SparkOptions = SparkOptions(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Apply one batch of changes, whole or not at all, and say which violations it added and removed.
 
     Exit code 1: the batch added violations of a rule of severity error; 0: it added none (others may be
     open from before: see status), or it had been applied before.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
+    read, types = reading.options(), reading.types()
     tables = named_paths(table)
-    cluster = cluster_of(engine, master, conf)
+    cluster = place.cluster()
     if not changes and not tables:
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
     if batch_id is not None and not batch_id.strip():
         raise HoldstrueError("--batch-id is empty", hint="give the batch a name, or leave the option out")
-    if against is not None and (not changes or feed is not Feed.auto or op_column is not None or unit):
+    if against is not None and (not changes or feed != "auto" or op_column is not None or unit):
         raise HoldstrueError(
             "--against compares CHANGES, a whole table, with an older one",
             hint="give CHANGES, and none of --feed, --op-column and --unit",
@@ -112,19 +94,23 @@ def apply(
         with Working(f"applying {', '.join(changes or [path for paths in tables.values() for path in paths])}"):
             from holdstrue.data.notes import Notes
             from holdstrue.report.forms import parts
+            from holdstrue.report.lookup import StateLookup
+            from holdstrue.shards.facts import Facts
+            from holdstrue.state.journal import manifest_of
 
             notes = Notes()
-            batch = _batch(state, changes, tables, against, read, types, notes)
-            how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict.value}
+            batch = partial(_batch, changes, tables, against, read | {"notes": notes}, types)
+            how: dict[str, Any] = {"batch_id": batch_id, "limit": listed, "on_conflict": on_conflict}
             how["types"] = types
-            read |= {"feed": feed.value, "op_column": op_column, **units_of(unit)}
+            read = read | {"feed": feed, "op_column": op_column, **units_of(unit)}
             rows: Report | Lookup | None
             try:
                 if cluster is None:
                     delta, known, rows = _in_process(state, batch, how | read, text=format == "text")
                 else:
-                    delta = cluster.apply(state, batch, **how, read=read)
-                    known, rows = _in_state(state)
+                    facts = Facts.of(manifest_of(state, "monitor"))
+                    delta = cluster.apply(state, facts, batch(facts), **how, read=read)
+                    known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:
                 raise with_option(error) from error
             notes.add(*delta.notes)
@@ -139,50 +125,35 @@ def apply(
 
 
 def _in_process(
-    state: str, batch: dict[str, Any], options: dict[str, Any], *, text: bool
+    state: str, batch: Callable[[Facts], dict[str, Any]], options: dict[str, Any], *, text: bool
 ) -> tuple[Delta, RuleSet, Report | None]:
     """What the batch did, the rules, and where text finds the rows of new violations."""
     from holdstrue.monitor.monitor import Monitor
 
     with Monitor.open(state) as monitor:
-        delta = monitor.apply(batch, **options)
+        delta = monitor.apply(batch(monitor.facts), **options)
         return delta, monitor.rules, monitor.report(limit=0) if text and (delta.added or delta.removed) else None
 
 
-def _in_state(path: str) -> tuple[RuleSet, StateLookup]:
-    """The rules of a state, and where text finds the rows of new violations."""
-    from holdstrue.report.lookup import StateLookup
-    from holdstrue.shards.facts import Facts
-    from holdstrue.state.store import Store
-
-    store = Store(path)
-    manifest = store.manifest()
-    return Facts.of(manifest).rules, StateLookup(store, manifest)
-
-
 def _batch(
-    path: str,
     changes: list[str] | None,
     tables: dict[str, list[str]],
     against: str | None,
     read: dict[str, Any],
     types: dict[str, str],
-    notes: Notes,
+    known: Facts,
 ) -> dict[str, Any]:
-    """The changes of each table."""
+    """The changes of each table that the state has."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.facts import Facts
     from holdstrue.shards.tables import kept_names, types_for_batch
     from holdstrue.sources.feeds import diff_tables
-    from holdstrue.state.journal import manifest_of
 
-    known = Facts.of(manifest_of(path, "monitor"))
     require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:
         _, declared = types_for_batch(known.rules, known.main, known.keys, known.schemas, types)
         needed = kept_names(known.rules, known.main, known.keys, known.main)
-        read = {**read, "types": declared[known.main], "needed": needed, "notes": notes}
+        read = {**read, "types": declared[known.main], "needed": needed}
         own = diff_tables(against, changes, known.keys[known.main], schema=known.schemas.get(known.main), **read)
     if changes and known.main in tables:
         raise HoldstrueError(f"table {known.main!r} is given both as CHANGES and as --table", hint="give it once")

@@ -7,32 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import (
     DEFAULT_LIMIT,
     AsReport,
-    ColumnTypes,
-    Conf,
-    Delimiter,
-    Encoding,
-    Engine,
-    EngineKind,
     Index,
-    IndexKind,
-    InputFormat,
     Limit,
-    Master,
-    NullValues,
     OutputFile,
-    ReportFormat,
-    Rules,
-    RuleTexts,
+    RuleOptions,
     Tables,
+    TypedFileOptions,
     column_names,
-    column_types,
     named_paths,
-    reading,
 )
 from holdstrue.cli.output import Output, left_out, tell_notes
 from holdstrue.cli.progress import Working
@@ -48,8 +35,7 @@ def check(
         list[str],
         typer.Argument(metavar="DATA", help="CSV, Parquet, Arrow or JSON lines; several files, or a quoted pattern."),
     ],
-    rules: Rules = None,
-    rule: RuleTexts = None,
+    given: RuleOptions = RuleOptions(),
     table: Tables = None,
     key: Annotated[
         str | None,
@@ -58,35 +44,27 @@ def check(
         ),
     ] = None,
     limit: Limit = None,
-    format: AsReport = ReportFormat.text,  # noqa: A002
+    format: AsReport = "text",  # noqa: A002
     output: OutputFile = None,
-    index: IndexKind = Index.blocks,
-    engine: EngineKind = Engine.process,
-    master: Master = None,
-    conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    index: Index = "blocks",
+    place: SparkOptions = SparkOptions(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Find every violation of the rules in a table.
 
     Exit code 0: no rule of severity error is violated beyond its tolerance; 1: some are.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
+    read = reading.options()
     tables = named_paths(table)
-    cluster = cluster_of(engine, master, conf)
+    cluster = place.cluster()
     with Output(output, format) as out:
         with Working(f"checking {', '.join(data)}"):
-            from holdstrue.cli.ruleset import require_tables, rules_of
+            from holdstrue.cli.ruleset import require_tables
             from holdstrue.monitor.check import check as check_data
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
-            from holdstrue.rules.types import with_types
 
-            ruleset = with_types(rules_of(rules, rule, data, read), types)
+            ruleset = given.ruleset(data, reading)
             main = main_table(ruleset, tuple(tables))
             if main in tables:
                 raise HoldstrueError(
@@ -98,11 +76,11 @@ def check(
             own = column_names(key)
             report: Findings
             if cluster is None:
-                report = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index.value, **read)
+                report = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index, **read)
             else:
                 named = replace(ruleset, table=main)
                 files = {main: data, **tables}
-                report = cluster.check(files, named, key=own, limit=listed, index=index.value, read=read)
+                report = cluster.check(files, named, key=own, limit=listed, index=index, read=read)
         tell_notes(report.notes)
         out.write(parts(report, format, limit=limit, color=out.color))
     if format in ("jsonl", "csv"):

@@ -2,89 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import StrEnum
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdstrue.cli.cluster import cluster_of
-from holdstrue.cli.failures import CLEAN, guarded
+from holdstrue.cli.cluster import SparkOptions
+from holdstrue.cli.failures import CLEAN, guarded, with_option
 from holdstrue.cli.options import (
-    ColumnTypes,
-    Conf,
-    Conflict,
-    Delimiter,
-    Encoding,
-    Engine,
-    EngineKind,
-    Feed,
+    AsFound,
     FeedKind,
-    InputFormat,
-    Master,
-    NullValues,
     OnConflict,
     OpColumn,
     OutputFile,
+    TypedFileOptions,
     column_names,
-    column_types,
     duration,
     named_paths,
-    reading,
 )
 from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
+from holdstrue.report.forms import formats_of, parts
 
 if TYPE_CHECKING:
-    from holdstrue.discovery.discovery import Discovery
     from holdstrue.discovery.found import RuleChanges
 
 
-class FoundFormat(StrEnum):
-    """Forms of discovered rules."""
-
-    text = "text"
-    json = "json"
-    rules = "rules"
-    svg = "svg"
+_search = partial(typer.Option, rich_help_panel="Search")
 
 
-_SEARCH = "Search"
+@dataclass(frozen=True)
+class SearchOptions:
+    """How far rules are searched, and which count as found."""
 
-MaxPredicates = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="The most predicates of a rule.", rich_help_panel=_SEARCH)
-]
-Error = Annotated[
-    str,
-    typer.Option(metavar="E", help="Share of pairs (or rows) that may break a rule: 0.01.", rich_help_panel=_SEARCH),
-]
-MeasureKind = Annotated[
-    str, typer.Option(metavar="pairs|rows", help="What the error is a share of.", rich_help_panel=_SEARCH)
-]
-Nulls = Annotated[str, typer.Option(metavar="unknown|equal", help="How NULLs compare.", rich_help_panel=_SEARCH)]
-Sample = Annotated[
-    int | None,
-    typer.Option(min=2, metavar="N", help="Search in N rows, then verify in all.", rich_help_panel=_SEARCH),
-]
-BudgetTime = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.", rich_help_panel=_SEARCH),
-]
-Arity = Annotated[
-    int,
-    typer.Option(min=1, metavar="N", help="The most columns on a side of an inclusion.", rich_help_panel=_SEARCH),
-]
-Support = Annotated[
-    int,
-    typer.Option(min=2, metavar="N", help="Rows that a conditional FD must speak of.", rich_help_panel=_SEARCH),
-]
-Confidence = Annotated[
-    str, typer.Option(metavar="C", help="Share of them that must follow it: 0.95.", rich_help_panel=_SEARCH)
-]
-Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads that search.", rich_help_panel=_SEARCH)]
+    max_predicates: Annotated[int | None, _search(min=1, metavar="N", help="The most predicates of a rule.")] = None
+    error: Annotated[str, _search(metavar="E", help="Share of pairs (or rows) that may break a rule: 0.01.")] = "0"
+    measure: Annotated[str, _search(metavar="pairs|rows", help="What the error is a share of.")] = "pairs"
+    nulls: Annotated[str, _search(metavar="unknown|equal", help="How NULLs compare.")] = "unknown"
+    sample: Annotated[int | None, _search(min=2, metavar="N", help="Search in N rows, then verify in all.")] = None
+    budget: Annotated[
+        str | None, _search(metavar="TIME", help="Stop after so long (2m) with what was found: 30s, 1h.")
+    ] = None
+    arity: Annotated[int, _search(min=1, metavar="N", help="The most columns on a side of an inclusion.")] = 1
+    support: Annotated[int, _search(min=2, metavar="N", help="Rows that a conditional FD must speak of.")] = 20
+    confidence: Annotated[str, _search(metavar="C", help="Share of them that must follow it: 0.95.")] = "1"
+    threads: Annotated[int | None, _search(min=1, metavar="N", help="Threads that search.")] = None
+
+    def choices(self) -> dict[str, Any]:
+        """As options of `discover`."""
+        given = dict(vars(self))
+        budget = given.pop("budget")
+        return given if budget is None else {**given, "budget": duration(budget, "--budget")}
 
 
 @guarded
@@ -104,16 +76,7 @@ def discover(
         str | None, typer.Option(metavar="COLS", help="The columns that rules may speak of; all unless given.")
     ] = None,
     top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
-    max_predicates: MaxPredicates = None,
-    error: Error = "0",
-    measure: MeasureKind = "pairs",
-    nulls: Nulls = "unknown",
-    sample: Sample = None,
-    budget: BudgetTime = None,
-    arity: Arity = 1,
-    support: Support = 20,
-    confidence: Confidence = "1",
-    threads: Threads = None,
+    search: SearchOptions = SearchOptions(),
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
     ] = None,
@@ -124,54 +87,39 @@ def discover(
     batch_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Names the batch: applied a second time, it does nothing.")
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
-    on_conflict: OnConflict = Conflict.error,
-    format: Annotated[FoundFormat, typer.Option("--format", "-f", help="Form of the output.")] = FoundFormat.text,  # noqa: A002
+    on_conflict: OnConflict = "error",
+    format: AsFound = "text",  # noqa: A002
     output: OutputFile = None,
-    engine: EngineKind = Engine.process,
-    master: Master = None,
-    conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    place: SparkOptions = SparkOptions(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Find the rules that hold in a table, or between tables; with --apply, say which a batch ended and made.
 
     Exit code 0; with --apply 1 when rules died.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
-    cluster = cluster_of(engine, master, conf)
+    read, types = reading.options(), reading.types()
+    cluster = place.cluster()
     if apply:
         if state is None or data:
             raise HoldstrueError(
                 "--apply follows a discovery that is kept", hint="holdstrue discover --state STATE --apply CHANGES"
             )
-        how: dict[str, Any] = {"feed": feed.value, "op_column": op_column, "on_conflict": on_conflict.value}
+        if format not in formats_of("RuleChanges"):
+            raise HoldstrueError(f"--format {format} is not for --apply", hint=" or ".join(formats_of("RuleChanges")))
+        how: dict[str, Any] = {"feed": feed, "op_column": op_column, "on_conflict": on_conflict}
         how["types"] = types
         with Output(output, format) as out:
             with Working(f"applying {', '.join(apply)}"):
-                changes = _applied(state, apply, batch_id, how | read)
+                try:
+                    changes = _applied(state, apply, batch_id, how | read)
+                except ChangeError as wrong:
+                    raise with_option(wrong) from wrong
             tell_notes(changes.notes)
-            out.write(_changed(changes, format, color=out.color))
+            out.write(parts(changes, format, color=out.color))
         return 1 if changes.died else CLEAN
-    choices: dict[str, Any] = {
-        "max_predicates": max_predicates,
-        "error": error,
-        "measure": measure,
-        "nulls": nulls,
-        "sample": sample,
-        **({} if budget is None else {"budget": duration(budget, "--budget")}),
-        "arity": arity,
-        "support": support,
-        "confidence": confidence,
-        "threads": threads,
-        "columns": column_names(columns, "--columns"),
-        "types": types,
-    }
+    choices = {**search.choices(), "columns": column_names(columns, "--columns"), "types": types}
     with Output(output, format) as out:
         with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
             if data:
@@ -191,9 +139,9 @@ def discover(
                 found = Discovery.open(state, read_only=True)
             else:
                 raise HoldstrueError("no data is given", hint="holdstrue discover DATA")
-            parts = list(_found(found, format, top, color=out.color))
+            told = list(parts(found, format, limit=top, color=out.color))
         tell_notes(found.notes)
-        out.write(parts)
+        out.write(told)
         found.close()
     return CLEAN
 
@@ -225,41 +173,3 @@ def _applied(state: str, apply: list[str], batch_id: str | None, how: dict[str, 
             )
         changes: Any = named_paths(apply, "--apply") if any(named) else apply
         return found.apply(changes, batch_id=batch_id, **how)
-
-
-def _found(found: Discovery, format: FoundFormat, top: int | None, *, color: bool) -> Iterator[str]:  # noqa: A002
-    from holdstrue.report.discovery_text import discovery_text
-    from holdstrue.report.layout import Ink
-    from holdstrue.report.words import json_text
-    from holdstrue.rules.file import dump_rules
-
-    match format:
-        case FoundFormat.json:
-            misses = found.near_misses()
-            near = {
-                "near_misses": [miss.to_dict() for miss in misses],
-                "near_misses_not_looked_for": list(misses.unlooked),
-            }
-            yield json_text(found.to_dict(top) | near, indent=2) + "\n"
-        case FoundFormat.rules:
-            yield dump_rules(found.ruleset(top))
-        case FoundFormat.svg:
-            from holdstrue.report.relationships import discovery_svg
-
-            yield discovery_svg(found) + "\n"
-        case _:
-            yield from discovery_text(found, found.near_misses(), top=top, ink=Ink(color))
-
-
-def _changed(changes: RuleChanges, format: FoundFormat, *, color: bool) -> Iterator[str]:  # noqa: A002
-    from holdstrue.report.discovery_text import rule_changes_text
-    from holdstrue.report.layout import Ink
-    from holdstrue.report.words import json_text
-
-    match format:
-        case FoundFormat.json:
-            yield json_text(changes.to_dict(), indent=2) + "\n"
-        case FoundFormat.text:
-            yield from rule_changes_text(changes, ink=Ink(color))
-        case _:
-            raise HoldstrueError(f"--format {format} is not for --apply", hint="text or json")

@@ -7,75 +7,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import (
-    ColumnTypes,
-    Delimiter,
-    Encoding,
-    Index,
-    IndexKind,
-    InputFormat,
-    NullValues,
-    OutputFile,
-    Rules,
-    RuleTexts,
-    Tables,
-    column_types,
-    named_paths,
-    reading,
-)
+from holdstrue.cli.options import Index, OutputFile, RuleOptions, Tables, TypedFileOptions, named_paths
 from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 
 if TYPE_CHECKING:
+    from holdstrue.plan.compile import IndexKind
     from holdstrue.rules import RuleSet
 
 
 @guarded
 def explain(
     data: Annotated[list[str] | None, typer.Argument(metavar="DATA", help="The table that the rules speak of.")] = None,
-    rules: Rules = None,
-    rule: RuleTexts = None,
+    given: RuleOptions = RuleOptions(),
     table: Tables = None,
-    index: IndexKind = Index.blocks,
+    index: Index = "blocks",
     output: OutputFile = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Say how the rules are checked: passes, groups, indexes and the order of predicates.
 
     With DATA they are held against it, since some orders depend on the values; without it types are left open.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
     tables = named_paths(table)
     with Output(output, "text") as out:
         with Working("planning"):
-            from holdstrue.cli.ruleset import require_tables, rules_of
+            from holdstrue.cli.ruleset import require_tables
             from holdstrue.plan.compile import main_table, needed_columns
-            from holdstrue.rules.types import with_types
+            from holdstrue.report.answers import Explanation
+            from holdstrue.report.forms import parts
 
-            ruleset = with_types(rules_of(rules, rule, data or (), read), types)
+            ruleset = given.ruleset(data, reading)
             require_tables(tables, needed_columns(ruleset, main_table(ruleset, tuple(tables))))
-            said = _with_data(ruleset, data, tables, index, read) if data else _without_data(ruleset, tables, index)
-        out.write([said + "\n"])
+            said = (
+                _with_data(ruleset, data, tables, index, reading.options())
+                if data
+                else _without_data(ruleset, tables, index)
+            )
+        out.write(parts(Explanation(said)))
     return CLEAN
 
 
 def _with_data(
-    ruleset: RuleSet, data: list[str], tables: dict[str, list[str]], index: Index, read: dict[str, Any]
+    ruleset: RuleSet, data: list[str], tables: dict[str, list[str]], index: IndexKind, read: dict[str, Any]
 ) -> str:
     from holdstrue.monitor.check import check
-    from holdstrue.report.lookup import plan_text
 
-    report = check(data, ruleset, tables=tables, limit=0, index=index.value, **read)
+    report = check(data, ruleset, tables=tables, limit=0, index=index, **read)
     tell_notes(report.notes)
-    return plan_text(report)
+    return report.explain()
 
 
-def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: Index) -> str:
+def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: IndexKind) -> str:
     """The plan for columns that have no type yet, which every comparison fits, unless one is declared."""
     import pyarrow as pa
 
@@ -93,5 +76,5 @@ def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: Index) 
         name: pa.schema([pa.field(column, types[name].get(column) or pa.null()) for column in columns])
         for name, columns in needed.items()
     }
-    plan = compile_rules(ruleset, main, schemas, index.value)
+    plan = compile_rules(ruleset, main, schemas, index)
     return explained(plan, Engine(plan, schemas, keyed=False).explain())

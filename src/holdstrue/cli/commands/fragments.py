@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
-from holdstrue.cli.options import (
-    Delimiter,
-    Encoding,
-    Feed,
-    FeedKind,
-    InputFormat,
-    NullValues,
-    OpColumn,
-    OutputFile,
-    reading,
-)
+from holdstrue.cli.options import FeedKind, FileOptions, FormatOf, OpColumn, OutputFile
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
+from holdstrue.report.forms import parts
 
 if TYPE_CHECKING:
-    from holdstrue.fragments.delta import Delta
-    from holdstrue.fragments.file import Declaration
-    from holdstrue.fragments.relation import Relation
-
-
-class PlanFormat(StrEnum):
-    """Forms of a plan."""
-
-    text = "text"
-    json = "json"
-    svg = "svg"
-
-
-class DeltaFormat(StrEnum):
-    """Forms of what a batch did."""
-
-    text = "text"
-    json = "json"
+    from holdstrue.fragments.declaration import Declaration
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML that declares sites, rules and key.")]
-AsDelta = Annotated[DeltaFormat, typer.Option("--format", "-f", help="How to print the answer.")]
+AsPlan = Annotated[str, FormatOf("ShippingPlan", "How to print it.")]
+AsDelta = Annotated[str, FormatOf("RelationDelta", "How to print the answer.")]
 
 fragments = typer.Typer(
     name="fragments",
@@ -60,37 +34,22 @@ fragments = typer.Typer(
 @guarded
 def plan(
     file: File,
-    format: Annotated[PlanFormat, typer.Option("--format", "-f", help="How to print it.")] = PlanFormat.text,  # noqa: A002
+    format: AsPlan = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
     """Say where indexes live and which ids are shipped; nothing is loaded."""
     with Output(output, format) as out:
         with Working(f"planning {file}"):
-            from dataclasses import replace
-
             declared = _declared(file)
             sites = tuple(replace(site, state=None) for site in declared.sites)
-            relation = replace(declared, sites=sites).relation()
-        out.write(_plan_parts(relation, format))
+            answer = replace(declared, sites=sites).relation().plan()
+        out.write(parts(answer, format))
     return CLEAN
-
-
-def _plan_parts(relation: Relation, format_: PlanFormat) -> Iterator[str]:
-    from holdstrue.report.fragments_text import plan_data
-    from holdstrue.report.plan_svg import plan_svg
-
-    found = relation.plan()
-    if format_ is PlanFormat.svg:
-        yield plan_svg(found, relation.layout)
-    elif format_ is PlanFormat.json:
-        yield json.dumps(plan_data(found), indent=2) + "\n"
-    else:
-        yield from (f"{line}\n" for line in found.lines())
 
 
 @fragments.command()
 @guarded
-def init(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = None) -> int:  # noqa: A002
+def init(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
     """Load every site from its source into its state directory; say what violates the rules.
 
     Exit code 1: some rule of severity error is violated; 0: none is.
@@ -99,11 +58,9 @@ def init(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = No
         with Working(f"loading {file}"):
             declared = _declared(file, states=True)
             with declared.relation() as relation:
-                delta = relation.load()
-                counts = relation.counts()
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(count for name, count in counts.items() if name in severe) else CLEAN
+                delta = replace(relation.load(), violations=(counts := relation.counts()))
+        out.write(parts(delta, format))
+    return _code(declared, (name for name, count in counts.items() if count))
 
 
 @fragments.command()
@@ -117,54 +74,48 @@ def apply(
         str | None,
         typer.Option(metavar="ID", help="Names the batch: applied a second time it does nothing, or is finished."),
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
-    format: AsDelta = DeltaFormat.text,  # noqa: A002
+    format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    input_format: InputFormat = None,
+    reading: FileOptions = FileOptions(),
 ) -> int:
     """Apply one batch of changes at all sites, whole or not at all; say what it broke and mended, and what was shipped.
 
     Exit code 1: the batch added violations of a rule of severity error; 0: it added none.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes)}"):
             declared = _declared(file, states=True)
             with declared.relation() as relation:
-                options: dict[str, Any] = {"feed": feed.value, "op_column": op_column, **read}
+                options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
                 delta = relation.apply(changes, batch_id=batch_id, **options)
-                counts = relation.counts()
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(name in severe for name in delta.added) else CLEAN
+                delta = replace(delta, violations=relation.counts())
+        out.write(parts(delta, format))
+    return _code(declared, delta.added)
 
 
 @fragments.command()
 @guarded
-def check(file: File, format: AsDelta = DeltaFormat.text, output: OutputFile = None) -> int:  # noqa: A002
+def check(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
     """Check everything from scratch, by copying what rules read to coordinators (batVer, batHor).
 
     Looks at what the sites hold, or at their sources when nothing is loaded. Exit codes as for init.
     """
     with Output(output, format) as out:
         with Working(f"checking {file}"):
+            from holdstrue.fragments.relation_delta import counted
+
             declared = _declared(file)
             with declared.relation() as relation:
                 delta = relation.check()
-        counts = {
-            rule.name: delta.added[rule.name].num_rows if rule.name in delta.added else 0 for rule in declared.rules
-        }
-        out.write(_delta_parts(delta, counts, format))
-    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
-    return VIOLATED if any(name in severe for name in delta.added) else CLEAN
+            delta = replace(delta, violations=counted(declared.rules, delta.added))
+        out.write(parts(delta, format))
+    return _code(declared, delta.added)
 
 
 def _declared(file: str, *, states: bool = False) -> Declaration:
-    from holdstrue.fragments.file import load_declaration
+    from holdstrue.fragments.declaration import load_declaration
 
     declared = load_declaration(file)
     if states:
@@ -177,10 +128,6 @@ def _declared(file: str, *, states: bool = False) -> Declaration:
     return declared
 
 
-def _delta_parts(delta: Delta, counts: dict[str, int], format_: DeltaFormat) -> Iterator[str]:
-    from holdstrue.report.fragments_text import delta_data, delta_text
-
-    if format_ is DeltaFormat.json:
-        yield json.dumps(delta_data(delta, counts), indent=2, default=str) + "\n"
-    else:
-        yield from delta_text(delta, counts)
+def _code(declared: Declaration, violated: Iterable[str]) -> int:
+    severe = {rule.name for rule in declared.rules if rule.severity == "error"}
+    return CLEAN if severe.isdisjoint(violated) else VIOLATED

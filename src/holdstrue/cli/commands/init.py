@@ -8,31 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdstrue.cli.cluster import cluster_of
+from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
-    AsList,
-    ColumnTypes,
-    Conf,
-    Delimiter,
-    Encoding,
-    Engine,
-    EngineKind,
+    AsStatus,
     Index,
-    IndexKind,
-    InputFormat,
-    ListFormat,
-    Master,
-    NullValues,
     OutputFile,
-    Rules,
-    RuleTexts,
+    RuleOptions,
     State,
     Tables,
+    TypedFileOptions,
     column_names,
-    column_types,
     named_paths,
-    reading,
 )
 from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
@@ -45,8 +32,7 @@ if TYPE_CHECKING:
 @guarded
 def init(
     state: State,
-    rules: Rules = None,
-    rule: RuleTexts = None,
+    given: RuleOptions = RuleOptions(),
     key: Annotated[
         str | None,
         typer.Option(
@@ -62,39 +48,31 @@ def init(
         list[str] | None,
         typer.Option(metavar="NAME=COLS", help="The key of a further table; else the columns that refer to it."),
     ] = None,
-    index: IndexKind = Index.blocks,
-    format: AsList = ListFormat.text,  # noqa: A002
+    index: Index = "blocks",
+    format: AsStatus = "text",  # noqa: A002
     output: OutputFile = None,
-    engine: EngineKind = Engine.process,
-    master: Master = None,
-    conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    type_: ColumnTypes = None,
-    input_format: InputFormat = None,
+    place: SparkOptions = SparkOptions(),
+    reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Make a state directory for rules and tables, with rows to start with or without.
 
     Exit code 0 when the state was made, whether or not its rows break rules.
     """
-    read = reading(encoding, delimiter, null_value, input_format)
-    types = column_types(type_)
+    read = reading.options()
     tables = named_paths(table)
-    cluster = cluster_of(engine, master, conf)
+    cluster = place.cluster()
     keys = {
-        name: column_names(given[-1], "--table-key") for name, given in named_paths(table_key, "--table-key").items()
+        name: column_names(texts[-1], "--table-key") for name, texts in named_paths(table_key, "--table-key").items()
     }
     with Output(output, format) as out:
         with Working(f"making {state}"):
-            from holdstrue.cli.ruleset import require_tables, rules_of
-            from holdstrue.cli.standing import standing_of
+            from holdstrue.cli.ruleset import require_tables
+            from holdstrue.cli.state_status import read_status
             from holdstrue.monitor.monitor import Monitor
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
-            from holdstrue.rules.types import with_types
 
-            ruleset = with_types(rules_of(rules, rule, data or (), read), types)
+            ruleset = given.ruleset(data, reading)
             main = main_table(ruleset, tuple({**tables, **keys}))
             known = needed_columns(ruleset, main)
             require_tables((*tables, *keys), known)
@@ -108,16 +86,14 @@ def init(
             rows = {**({main: data} if data else {}), **tables}
             try:
                 if cluster is None:
-                    with Monitor.create(
-                        state, ruleset, keys, data=rows or None, index=index.value, read=read
-                    ) as monitor:
+                    with Monitor.create(state, ruleset, keys, data=rows or None, index=index, read=read) as monitor:
                         notes = monitor.notes
                 else:
-                    notes = cluster.create(state, ruleset, keys, rows, index.value, read)
+                    notes = cluster.create(state, ruleset, keys, rows, index, read)
             except ChangeError as error:
                 raise _unique(error) from error
         tell_notes(notes)
-        out.write(parts(replace(standing_of(state), notes=notes), format, color=out.color))
+        out.write(parts(replace(read_status(state), notes=notes), format, color=out.color))
     return CLEAN
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import AsList, ListFormat, OutputFile, State
+from holdstrue.cli.options import AsStatus, OutputFile, State
 from holdstrue.cli.output import Output
 from holdstrue.cli.progress import Working
 
@@ -16,7 +16,7 @@ from holdstrue.cli.progress import Working
 def status(
     state: State,
     history: Annotated[bool, typer.Option("--history", help="With a line for each batch and rule.")] = False,
-    format: AsList = ListFormat.text,  # noqa: A002
+    format: AsStatus = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
     """Say how each rule stands, how many rows there are and which batch was the last.
@@ -25,9 +25,9 @@ def status(
     """
     with Output(output, format) as out:
         with Working(f"reading {state}"):
-            from holdstrue.cli.standing import standing_of
+            from holdstrue.cli.state_status import read_status
             from holdstrue.report.forms import parts
 
-            standing = standing_of(state, history=history)
-        out.write(parts(standing, format, color=out.color))
+            answer = read_status(state, history=history)
+        out.write(parts(answer, format, color=out.color))
     return CLEAN

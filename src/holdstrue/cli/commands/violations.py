@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import DEFAULT_LIMIT, AsList, Limit, ListFormat, OutputFile, State
+from holdstrue.cli.options import DEFAULT_LIMIT, AsList, Limit, OutputFile, State
 from holdstrue.cli.output import Output, left_out
 from holdstrue.cli.progress import Working
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
     from holdstrue.monitor.monitor import Monitor
-    from holdstrue.report.answers import Groups, Listing, Worst
+    from holdstrue.report.answers import Groups, OpenViolations, Worst
 
 
 @guarded
@@ -26,7 +26,7 @@ def violations(
         int | None, typer.Option(min=1, metavar="N", help="The N rows in most violations instead.")
     ] = None,
     limit: Limit = None,
-    format: AsList = ListFormat.text,  # noqa: A002
+    format: AsList = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
     """List the violations there are now.
@@ -55,8 +55,8 @@ def violations(
 
 def _answer(
     monitor: Monitor, rule: str | None, groups: bool, worst: int | None, limit: int
-) -> Listing | Groups | Worst:
-    from holdstrue.report.answers import Groups, Listing, Worst
+) -> OpenViolations | Groups | Worst:
+    from holdstrue.report.answers import Groups, OpenViolations, Worst
 
     if worst is not None:
         return Worst(tuple(monitor.offenders(worst)))
@@ -65,4 +65,4 @@ def _answer(
         raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(names)}")
     counts = {name: c.open for name, c in monitor.counts().items() if rule in (None, name)}
     report = monitor.report(limit=limit) if any(monitor.rows.values()) else None
-    return Groups(report, rule, limit) if groups else Listing(report, counts, rule, limit)
+    return Groups(report, rule, limit) if groups else OpenViolations(report, counts, rule, limit)

@@ -7,25 +7,19 @@ from typing import Annotated
 
 import typer
 
-from holdstrue.cli.cluster import Cluster, require_tables_known
+from holdstrue.cli.cluster import Cluster, require_columns_known
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
+    AsLine,
     Conf,
-    Conflict,
-    Delimiter,
-    Encoding,
-    Feed,
     FeedKind,
-    InputFormat,
-    LineFormat,
+    FileOptions,
     Master,
-    NullValues,
     OnConflict,
     OpColumn,
     State,
     Units,
     duration,
-    reading,
     units_of,
 )
 from holdstrue.cli.output import Output
@@ -49,22 +43,17 @@ def watch(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="The table that the changes are of, if not the main one.")
     ] = None,
-    feed: FeedKind = Feed.auto,
+    feed: FeedKind = "auto",
     op_column: OpColumn = None,
     unit: Units = None,
-    on_conflict: OnConflict = Conflict.error,
+    on_conflict: OnConflict = "error",
     since: Annotated[
         str | None, typer.Option(metavar="VERSION", help="The first version of table:NAME whose changes are applied.")
     ] = None,
-    format: Annotated[  # noqa: A002
-        LineFormat, typer.Option("--format", "-f", help="One line a batch: for people, or JSON.")
-    ] = LineFormat.text,
+    format: AsLine = "text",  # noqa: A002
     master: Master = None,
     conf: Conf = None,
-    encoding: Encoding = "utf8",
-    delimiter: Delimiter = None,
-    null_value: NullValues = None,
-    input_format: InputFormat = None,
+    reading: FileOptions = FileOptions(),
 ) -> int:
     """Apply changes as they arrive, each file as one batch, and say what every batch did.
 
@@ -73,14 +62,21 @@ def watch(
     after the running batch with exit code 0; the next start goes on from there. A file that does not fit ends it
     with exit code 2 and nothing of the file applied: mend or remove it and start again.
     """
+    from holdstrue.cli.ruleset import require_tables
+    from holdstrue.shards.facts import Facts
+    from holdstrue.state.journal import manifest_of
+
     wait = duration(every)
     cluster = Cluster.of(master, conf)
     if cluster.master.startswith("sc://"):
         raise HoldstrueError(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
-    origin = source_of(source, since, reading(encoding, delimiter, null_value, input_format) | units_of(unit))
-    require_tables_known(state, [] if table is None else [table], columns=isinstance(origin, Folder))
+    origin = source_of(source, since, reading.options() | units_of(unit))
+    known = Facts.of(manifest_of(state, "monitor"))
+    require_tables([] if table is None else [table], known.keys)
+    if isinstance(origin, Folder):
+        require_columns_known(known, [table or known.main])
     place = Path(local_path(state, "state")).resolve()
     name = origin.name if table is None else f"{origin.name}-{table}"
     stop = Stop()
@@ -100,8 +96,8 @@ def watch(
                 name=name,
                 trigger={"availableNow": True} if once else None,
                 limit=0,
-                on_conflict=on_conflict.value,
-                **origin.options(feed.value, op_column),
+                on_conflict=on_conflict,
+                **origin.options(feed, op_column),
             )
             follow(query, stop)
     return CLEAN

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.closing import Closing
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.tally import Tally
 from holdstrue.discovery.inclusions.unary import Options, UnaryInclusions
@@ -24,20 +24,12 @@ from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
 
 
-class DurableInclusions:
+class DurableInclusions(Closing):
     """A core with its state directory. `with DurableInclusions.open(path) as kept: kept.apply(changes)`."""
 
     def __init__(self, journal: Journal, core: UnaryInclusions) -> None:
         self._journal = journal
         self.core = core
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @staticmethod
     def create(path: str | os.PathLike[str], core: UnaryInclusions) -> DurableInclusions:

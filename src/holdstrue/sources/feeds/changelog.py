@@ -19,7 +19,7 @@ CAME, CAME_AFTER, LEFT, LEFT_BEFORE = range(4)
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChangelogLayout:
     """How a table format writes its changelog."""
 
     name: str
@@ -28,8 +28,37 @@ class Layout:
     other_columns: tuple[str, ...]
     words: dict[str, int]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that say what happened and when."""
+        return self.kind_column, self.order_column, *self.other_columns
 
-def changelog_changes(table: pa.Table, places: Places, target: Target, layout: Layout) -> Changes:
+
+LOGS = {
+    "delta": ChangelogLayout(
+        name="Delta Lake",
+        kind_column="_change_type",
+        order_column="_commit_version",
+        other_columns=("_commit_timestamp",),
+        words={"insert": CAME, "update_preimage": LEFT_BEFORE, "update_postimage": CAME_AFTER, "delete": LEFT},
+    ),
+    "iceberg": ChangelogLayout(
+        name="Iceberg",
+        kind_column="_change_type",
+        order_column="_change_ordinal",
+        other_columns=("_commit_snapshot_id",),
+        words={"insert": CAME, "delete": LEFT, "update_before": LEFT_BEFORE, "update_after": CAME_AFTER},
+    ),
+}
+"""Delta Lake's change data feed and Iceberg's changelog view."""
+
+
+def log_columns(feed: str) -> tuple[str, ...]:
+    """The columns that a feed has beside the rows' own, if it is a changelog."""
+    return LOGS[feed].columns if feed in LOGS else ()
+
+
+def changelog_changes(table: pa.Table, places: Places, target: Target, layout: ChangelogLayout) -> Changes:
     """The changes of a changelog, ordered by commit.
 
     A commit is one step from a state of the table to the next and says nothing about order inside
@@ -43,7 +72,7 @@ def changelog_changes(table: pa.Table, places: Places, target: Target, layout: L
     return settled(changes, roles, commits, target.key)
 
 
-def read_log(table: pa.Table, places: Places, target: Target, layout: Layout) -> tuple[Changes, U8, I64]:
+def read_log(table: pa.Table, places: Places, target: Target, layout: ChangelogLayout) -> tuple[Changes, U8, I64]:
     """The rows of a changelog ordered by commit, with what happened to each (its role) and in which commit."""
     for name in (layout.kind_column, layout.order_column):
         if name not in table.column_names:
@@ -59,8 +88,7 @@ def read_log(table: pa.Table, places: Places, target: Target, layout: Layout) ->
         table, places = table.take(pa.array(order)), places.take(order)
         roles, commits = roles[order], commits[order]
     target = target.without(layout.kind_column).without(layout.order_column)
-    metadata = {layout.kind_column, layout.order_column, *layout.other_columns}
-    rows = table.select([name for name in table.column_names if name not in metadata or target.has(name)])
+    rows = table.select([name for name in table.column_names if name not in layout.columns or target.has(name)])
     return target.changes(rows, np.zeros(len(roles), np.uint8), places), roles, commits
 
 
@@ -79,7 +107,7 @@ def settled(changes: Changes, roles: U8, commits: I64, key: Sequence[str], *, pa
     return Changes(changes.rows, ops, changes.places).take(kept)
 
 
-def _commits(table: pa.Table, places: Places, layout: Layout) -> I64:
+def _commits(table: pa.Table, places: Places, layout: ChangelogLayout) -> I64:
     column = table.column(layout.order_column)
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.errors import ChangeError
+from holdstrue.sources.feeds.cells import Cells
 from holdstrue.sources.feeds.connect import Field, Fields
 from holdstrue.sources.feeds.decoding import decode
 from holdstrue.sources.feeds.schemaless import needs_reading, read_column
 from holdstrue.sources.feeds.target import Target
-from holdstrue.sources.feeds.values import Cells
 from holdstrue.sources.fit import fit_column
 
 MARKS = ("__op", "__deleted")

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.errors import ChangeError
+from holdstrue.sources.feeds.cells import UNAVAILABLE, UNAVAILABLE_BYTES, WHOLE_IMAGES, is_unavailable, unavailable
 from holdstrue.sources.feeds.columns import records_rows, table_rows
 from holdstrue.sources.feeds.connect import UNTYPED, Block, Blocks
 from holdstrue.sources.feeds.events import Events
 from holdstrue.sources.feeds.target import Target, read_words
-from holdstrue.sources.feeds.values import UNAVAILABLE, UNAVAILABLE_BYTES, WHOLE_IMAGES, is_unavailable, unavailable
 from holdstrue.sources.fit import is_bytes, is_text
 from holdstrue.typing import Mask
 

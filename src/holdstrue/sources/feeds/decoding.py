@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.data.values import family_of
-from holdstrue.sources.feeds.connect import Field
-from holdstrue.sources.feeds.values import (
+from holdstrue.sources.feeds.cells import (
     MOST_DIGITS,
     Cells,
     as_float,
@@ -42,6 +41,7 @@ from holdstrue.sources.feeds.values import (
     unit_option,
     unscaled,
 )
+from holdstrue.sources.feeds.connect import Field
 from holdstrue.sources.fit import is_bytes
 
 _CONNECT = "org.apache.kafka.connect.data."
@@ -281,12 +281,14 @@ def _micros(value: Any) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60_000_000 + int(Decimal(match[6]) * 1_000_000)
 
 
+_COUNTED = (("ms", ""), ("us", "Micro"), ("ns", "Nano"))
+
 _UNITS = {
-    _CONNECT + "Time": "ms", _CONNECT + "Timestamp": "ms",
-    _TIME + "Time": "ms", _TIME + "MicroTime": "us", _TIME + "NanoTime": "ns",
-    _TIME + "Timestamp": "ms", _TIME + "MicroTimestamp": "us", _TIME + "NanoTimestamp": "ns",
-    _TIME + "MicroDuration": "us", _TIME + "NanoDuration": "ns",
-}  # fmt: skip
+    _CONNECT + "Time": "ms",
+    _CONNECT + "Timestamp": "ms",
+    **{f"{_TIME}{size}{what}": unit for unit, size in _COUNTED for what in ("Time", "Timestamp")},
+    **{f"{_TIME}{size}Duration": unit for unit, size in _COUNTED[1:]},
+}
 
 _READERS: dict[str, Callable[[Cells, Field, pa.DataType | None], Any]] = {
     _CONNECT + "Decimal": _decimals,
@@ -296,14 +298,9 @@ _READERS: dict[str, Callable[[Cells, Field, pa.DataType | None], Any]] = {
     _DATA + "VariableScaleDecimal": _variable_decimals,
     _DATA + "Bits": _bits,
     _TIME + "Date": _days,
-    _TIME + "Time": _times,
-    _TIME + "MicroTime": _times,
-    _TIME + "NanoTime": _times,
-    _TIME + "Timestamp": _timestamps,
-    _TIME + "MicroTimestamp": _timestamps,
-    _TIME + "NanoTimestamp": _timestamps,
-    _TIME + "MicroDuration": _durations,
-    _TIME + "NanoDuration": _durations,
+    **{f"{_TIME}{size}Time": _times for _, size in _COUNTED},
+    **{f"{_TIME}{size}Timestamp": _timestamps for _, size in _COUNTED},
+    **{f"{_TIME}{size}Duration": _durations for _, size in _COUNTED[1:]},
     _TIME + "ZonedTimestamp": _zoned_timestamps,
     _TIME + "ZonedTime": _zoned_times,
     _TIME + "IsoDate": _iso_dates,

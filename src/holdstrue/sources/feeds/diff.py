@@ -14,9 +14,9 @@ from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.types import Declared
+from holdstrue.sources.datafiles import ReadOptions
 from holdstrue.sources.feeds.matching import number_rows
 from holdstrue.sources.feeds.target import Target
-from holdstrue.sources.files import Options
 from holdstrue.sources.read import Loaded, declared_types, load
 from holdstrue.typing import I64, Mask
 
@@ -52,7 +52,7 @@ def diff_tables(
     ([1, 3, 4], [2, 1, 0])
     """
     key = (key,) if isinstance(key, str) else tuple(key)
-    options = Options(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes)
+    options = ReadOptions(None, schema, encoding, delimiter, tuple(null_values), declared_types(types), notes)
     try:
         before = load(old, options, format, name="the old table")
         after = load(new, replace(options, schema=before.table.schema), format, name="the new table")

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdstrue.data.changes import Origin
+from holdstrue.sources.datafiles import DataFile
 from holdstrue.sources.jsonlines import as_lines, once, read_bytes, read_objects, unit_of
 
 
@@ -48,13 +48,13 @@ class Events:
     parts: tuple[bytes | Sequence[Any], ...]
 
     @classmethod
-    def of_files(cls, paths: Sequence[Path], encoding: str) -> Events:
-        """The values of JSON files, a line each."""
+    def of_files(cls, files: Sequence[DataFile], encoding: str) -> Events:
+        """The values of JSON files, a line each; what is read is kept, for they may be rows after all."""
         sources, parts = [], []
-        for path in paths:
-            data = read_bytes(path, encoding)
-            lines = as_lines(data, path)
-            sources.append(Origin(str(path), lines.count(b"\n") + 1, unit_of(data)))
+        for file in files:
+            data = file.kept = read_bytes(file, encoding)
+            lines = as_lines(data, file)
+            sources.append(Origin(str(file), lines.count(b"\n") + 1, unit_of(data)))
             parts.append(lines)
         return cls(tuple(sources), tuple(parts))
 

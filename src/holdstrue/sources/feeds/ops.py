@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.errors import ChangeError
+from holdstrue.sources.datafiles import spelling_hint
 from holdstrue.sources.feeds.target import Target, match_words, read_words
-from holdstrue.sources.files import spelling_hint
 
 OP_COLUMNS = ("_op", "__op", "op", "operation", "_operation")
 

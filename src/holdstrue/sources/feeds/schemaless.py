@@ -21,9 +21,8 @@ import pyarrow as pa
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import ChangeError
-from holdstrue.sources.feeds.connect import Field
-from holdstrue.sources.feeds.decoding import decode, durations, since_epoch, times_of_day
-from holdstrue.sources.feeds.values import (
+from holdstrue.sources.dicts import values_column
+from holdstrue.sources.feeds.cells import (
     Cells,
     as_float,
     decimal_array,
@@ -33,7 +32,8 @@ from holdstrue.sources.feeds.values import (
     unit_option,
     unscaled,
 )
-from holdstrue.sources.records import values_column
+from holdstrue.sources.feeds.connect import Field
+from holdstrue.sources.feeds.decoding import decode, durations, since_epoch, times_of_day
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SCHEMAS = "send the schema block with the events (value.converter.schemas.enable=true)"

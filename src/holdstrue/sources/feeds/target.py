@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from holdstrue.data.changes import DELETE, Changes, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError
-from holdstrue.sources.files import spelling_hint
+from holdstrue.sources.datafiles import spelling_hint
 from holdstrue.sources.fit import fit_column
 from holdstrue.typing import I64, U8
 

@@ -1,0 +1,43 @@
+"""How a state directory stands, read from its manifest; only rows that several shards count are looked at."""
+
+from __future__ import annotations
+
+from holdstrue.detect.delta import RuleCounts, RuleResult
+from holdstrue.monitor.views import status_of
+from holdstrue.plan.compile import table_of
+from holdstrue.report.answers import Status
+from holdstrue.shards.facts import HISTORY, Facts, history_of
+from holdstrue.state.journal import Journal
+
+
+def read_status(path: str, *, history: bool = False) -> Status:
+    """Rules with their counts, tables and batches.
+
+    Complexity: O(rules), with the history O(batches); in a sharded state O(violating rows) for rules
+    whose rows may be in several shards.
+    """
+    with Journal.open(path, "monitor", HISTORY, read_only=True) as journal:
+        manifest = journal.facts
+        lines = tuple(history_of(journal.history())) if history else None
+    state = Facts.of(manifest)
+    known = state.counts
+    if manifest.get("sharding") is not None:
+        from holdstrue.shards.status import sharded_counts
+
+        known = sharded_counts(path, manifest)
+    results = []
+    for rule in state.rules:
+        counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))
+        rows = state.rows.get(table_of(rule, state.main), 0)
+        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
+    return Status(
+        path=path,
+        version=manifest["version"],
+        index=state.index,
+        batches=state.batches,
+        last_batch=state.last_batch,
+        rows=state.rows,
+        keys=state.keys,
+        results=tuple(results),
+        history=lines,
+    )

@@ -1,0 +1,151 @@
+"""A relation declared in YAML: sites with columns, filters, sources and states, rules, key.
+
+```yaml
+key: id
+state: state            # sites without a state of their own get state/NAME
+rules: rules.yaml       # or a list of rules
+sites:
+  - name: S2
+    columns: [street, zip]
+    where: grade = 'A'  # a horizontal fragment; sites with the same filter split its columns
+    source: s2.parquet
+```
+Paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdstrue.errors import HoldstrueError, brief
+from holdstrue.fragments.fragment_layout import Site
+from holdstrue.fragments.opt_ver import BEAM
+from holdstrue.fragments.planning import HOWS, How
+from holdstrue.fragments.relation import Relation
+from holdstrue.location import local_path, nearby_hint
+from holdstrue.rules.file import load_rules
+from holdstrue.rules.model import RuleSet
+from holdstrue.rules.yaml_text import read_yaml
+
+_TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "recall")
+_SITE = ("name", "columns", "where", "source", "state", "encoding", "format", "delimiter", "null_values")
+_READ = ("encoding", "format", "delimiter", "null_values")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a file says."""
+
+    sites: tuple[Site, ...]
+    rules: RuleSet
+    key: tuple[str, ...]
+    plan: How = "auto"
+    k: int = BEAM
+    recall: bool = False
+
+    def relation(self, **options: Any) -> Relation:
+        """Open it."""
+        return Relation(
+            self.sites, self.rules, self.key, plan=self.plan, k=self.k, recall=self.recall, **options
+        )  # fmt: skip
+
+
+def load_declaration(path: str | os.PathLike[str]) -> Declaration:
+    """Read a file; what is wrong in it is named with its place."""
+    file = Path(local_path(path, "rules"))
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise HoldstrueError(f"no file {str(file)!r}", hint=nearby_hint(file)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldstrueError(f"cannot read {str(file)!r}: {error}") from None
+    content = read_yaml(text, str(file), HoldstrueError)
+    if not isinstance(content, dict):
+        raise HoldstrueError(f"{file}: expected fields {', '.join(_TOP)}", hint="see holdstrue fragments --help")
+    _refuse_unknown(content, _TOP, str(file))
+    sites = content.get("sites")
+    if not isinstance(sites, list) or not sites:
+        raise HoldstrueError(f"{file}: expected a list under 'sites:'", hint="sites:\n  - name: S1\n    source: s1.csv")
+    rules = _rules(content, file)
+    key = _names(content.get("key", list(rules.key)), f"{file}: key")
+    if not key:
+        raise HoldstrueError(f"{file}: no key", hint="key: id names the columns that every site has")
+    return Declaration(
+        tuple(_site(item, f"{file}: site {i}", file.parent, content) for i, item in enumerate(sites, start=1)),
+        rules,
+        key,
+        _one_of(content.get("plan", "auto"), HOWS, f"{file}: plan"),
+        _number(content.get("k", BEAM), f"{file}: k"),
+        _one_of(content.get("recall", False), (True, False), f"{file}: recall"),
+    )
+
+
+def _refuse_unknown(fields: Mapping[Any, Any], known: Sequence[str], place: str) -> None:
+    for name in fields:
+        if name not in known:
+            raise HoldstrueError(f"{place}: unknown field {brief(name)}", hint=f"the fields are {', '.join(known)}")
+
+
+def _rules(content: Mapping[str, Any], file: Path) -> RuleSet:
+    given = content.get("rules")
+    if isinstance(given, str):
+        rules = load_rules(file.parent / local_path(given, "rules"))
+    elif isinstance(given, list) and given:
+        rules = load_rules(given)
+    else:
+        raise HoldstrueError(f"{file}: expected a list or a file under 'rules:'", hint="rules:\n  - zip -> city")
+    nulls = _one_of(content.get("nulls", rules.nulls), ("unknown", "equal"), f"{file}: nulls")
+    return RuleSet(rules.rules, rules.table, rules.key, nulls)
+
+
+def _site(item: Any, place: str, folder: Path, content: Mapping[str, Any]) -> Site:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+        raise HoldstrueError(f"{place}: expected a site with a name, got {brief(item)}", hint="- name: S1")
+    place = f"{place} ({item['name']})"
+    _refuse_unknown(item, _SITE, place)
+    columns = None if "columns" not in item else _names(item["columns"], f"{place}: columns")
+    texts = {name: item.get(name) for name in ("where", "source", "state")}
+    for name, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise HoldstrueError(f"{place}: {name} {brief(value)} is not text", hint="put it in quotes")
+    own, base = texts["state"], content.get("state")
+    if base is not None and not isinstance(base, str):
+        raise HoldstrueError(f"state {brief(base)} is not a directory's name", hint="state: state")
+    read = {name: item[name] for name in _READ if name in item}
+    try:
+        kept = base if own is None else own
+        state = None if kept is None else folder / local_path(kept, "state")
+        if state is not None and own is None:
+            state /= item["name"]
+        source = None if texts["source"] is None else str(folder / local_path(texts["source"]))
+        site = Site(item["name"], columns, texts["where"], source, state, read)
+        _ = site.condition
+    except HoldstrueError as error:
+        raise HoldstrueError(f"{place}: {error.message}", hint=error.hint) from None
+    return site
+
+
+def _names(value: Any, place: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a column or a list of them: [street, zip]")
+    return tuple(names)
+
+
+def _number(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a number from 1 on")
+    return value
+
+
+def _one_of(value: Any, known: Sequence[Any], place: str) -> Any:
+    if value not in known:
+        raise HoldstrueError(
+            f"{place} {brief(value)}",
+            hint=f"one of {', '.join(str(word).lower() if isinstance(word, bool) else word for word in known)}",
+        )
+    return value

@@ -1,0 +1,160 @@
+"""Where indexes live and which ids are shipped, as plain data that prints itself (paper 000, Section 5).
+
+An id is one of an attribute set; a shipment (attribute set, source, target) serves every CFD that needs it and
+counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from holdstrue.fragments.normal_cfds import GUARD
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Ids of `attrs` from one site to another, put together from own columns and from what came before.
+
+    `level` is the round in which it goes; `cfds` are the CFDs that need it. A shipment without attributes
+    is of row numbers only: of rows that may still violate a constant CFD.
+    """
+
+    number: int
+    attrs: tuple[str, ...]
+    source: str
+    target: str
+    level: int
+    own: tuple[str, ...]
+    received: tuple[int, ...]
+    cfds: tuple[int, ...]
+
+    @property
+    def what(self) -> str:
+        """The attribute set as people write it."""
+        return "rows" if not self.attrs else ", ".join(name.removeprefix(GUARD) for name in self.attrs)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a CFD's index lives, and how its left and right side are put together there."""
+
+    cfd: int
+    site: str
+    x_own: tuple[str, ...] = ()
+    x_received: tuple[int, ...] = ()
+    b_own: bool = True
+    b_received: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FragmentPlan:
+    """The plan of one fragment."""
+
+    fragment: str
+    homes: tuple[Home, ...]
+    shipments: tuple[Shipment, ...]
+    how: str = "optVer"
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """By site what it holds."""
+
+    @property
+    def ids(self) -> int:
+        """Ids shipped for one changed row, at most (row numbers for constant CFDs apart)."""
+        return sum(1 for shipment in self.shipments if shipment.attrs)
+
+    @property
+    def levels(self) -> int:
+        """Rounds of shipments."""
+        return max((shipment.level + 1 for shipment in self.shipments), default=0)
+
+    def home(self, cfd: int) -> Home:
+        """The home of a CFD."""
+        return self.homes[cfd]
+
+
+@dataclass(frozen=True)
+class ShippingPlan:
+    """The plan of a relation: one for each fragment, and for each CFD the fragments that must agree on it."""
+
+    fragments: tuple[FragmentPlan, ...]
+    participants: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    """By CFD: its text."""
+    rules: tuple[int, ...]
+    """By CFD: the number of its rule."""
+
+    @property
+    def ids(self) -> int:
+        """Ids shipped inside fragments for one changed row, at most."""
+        return max(part.ids for part in self.fragments)
+
+    @cached_property
+    def fragment_of(self) -> dict[str, int]:
+        """By site with an index the number of its fragment."""
+        return {home.site: i for i, part in enumerate(self.fragments) for home in part.homes}
+
+    def peers(self, fragment: int, cfd: int) -> tuple[tuple[int, str], ...]:
+        """The homes of a CFD in the other fragments that take part."""
+        if fragment not in self.participants[cfd]:
+            return ()
+        return tuple((i, self.fragments[i].home(cfd).site) for i in self.participants[cfd] if i != fragment)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data, CFDs by their texts."""
+        return {"ids": self.ids, "fragments": [self._fragment_dict(number) for number in range(len(self.fragments))]}
+
+    def _fragment_dict(self, number: int) -> dict[str, Any]:
+        part = self.fragments[number]
+        return {
+            "fragment": part.fragment,
+            "how": part.how,
+            "ids": part.ids,
+            "indexes": [
+                {
+                    "cfd": self.names[home.cfd],
+                    "site": home.site,
+                    "agrees_with": [site for _, site in self.peers(number, home.cfd)],
+                }
+                for home in part.homes
+            ],
+            "shipments": [
+                {
+                    "source": s.source,
+                    "target": s.target,
+                    "attributes": [*s.attrs],
+                    "round": s.level + 1,
+                    "cfds": [self.names[cfd] for cfd in s.cfds],
+                }
+                for s in part.shipments
+            ],
+        }
+
+    def lines(self) -> Iterable[str]:
+        """What goes where, a line each."""
+        for number, part in enumerate(self.fragments):
+            yield f"fragment {part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row ({part.how})"
+            by_site: dict[str, list[str]] = {}
+            for home in part.homes:
+                others = len(self.peers(number, home.cfd))
+                shared = f" (agrees with {others} other fragments)" if others else ""
+                by_site.setdefault(home.site, []).append(self.names[home.cfd] + shared)
+            for site, names in by_site.items():
+                yield from (f"  at {site}: index of {name}" for name in names)
+            for shipment in part.shipments:
+                yield f"  {shipment.source} -> {shipment.target}: {_what(shipment)} for {_some(shipment, self.names)}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _what(shipment: Shipment) -> str:
+    return f"id of ({shipment.what})" if shipment.attrs else "numbers of rows that may violate"
+
+
+def _some(shipment: Shipment, names: tuple[str, ...], most: int = 3) -> str:
+    shown = "; ".join(names[cfd] for cfd in shipment.cfds[:most])
+    more = len(shipment.cfds) - most
+    return shown if more <= 0 else f"{shown}; and {more} more"

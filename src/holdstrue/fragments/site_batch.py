@@ -1,0 +1,210 @@
+"""One batch at one site: its entries, which CFDs they may matter to, and ids put together as the plan says.
+
+An entry is a row that the batch removes, brings or replaces. All sites of a fragment see the same entries in
+the same order (by row id), so that on the wire a row is its number. Rows travel as ids only, and only those
+that can still matter to a CFD that needs them (the paper's "rows must match the pattern").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.data.buffers import known
+from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
+from holdstrue.fragments.ids import Ids, column_ids
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
+from holdstrue.fragments.shipping_plan import Shipment
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.kernels.sorting import argsort
+from holdstrue.plan.filter import holds
+from holdstrue.rules.model import Comparison, Condition, Op
+from holdstrue.rules.text import condition_text
+from holdstrue.typing import I32, U8, Mask
+
+
+class SiteBatch:
+    """The entries of a batch at a site.
+
+    Parameters
+    ----------
+    rows
+        By entry its new image; only the key counts where there is none.
+    now
+        Whether the entry has a new image.
+    old
+        By entry the slot of its old image, -1 where there is none.
+    old_rows
+        The old images of entries that have one, when the ids of removed rows are shipped too (as in the
+        paper); None when homes recall the classes of removed rows themselves.
+    """
+
+    def __init__(
+        self, spec: SiteSpec, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32, old_rows: pa.Table | None
+    ) -> None:
+        self.spec = spec
+        self.name = batch
+        self.ids = ids
+        self.rows = rows
+        self.now = now
+        self.old = old
+        self.size = now.size
+        self.mail = Mailbox(spec.name, batch)
+        self._exists = now
+        self._images = rows
+        if old_rows is not None:
+            # old images follow the new ones: entry i as it was has number size + i
+            images = [rows.select(spec.schema.names), old_rows.select(spec.schema.names)]
+            self._images = pa.concat_tables(images, promote_options="permissive")
+            self._exists = np.concatenate((now, old >= 0))
+        self._columns: dict[str, pa.Array] = {}
+        self._ids: dict[str, Ids] = {}
+        self._guards: dict[str, Mask] = {}
+        self._match: dict[int, Mask] = {}
+        self._got: dict[int, Ids] = {}
+        self._sums: dict[tuple[int, ...], Ids] = {}
+        self._done: set[int] = set()
+
+    @property
+    def images(self) -> int:
+        """New images, and old ones where these are shipped."""
+        return int(self._exists.size)
+
+    def fingerprint(self) -> str:
+        """Equal at all sites that have the same entries."""
+        told = hashlib.blake2b(self.ids.hi.tobytes(), digest_size=16)
+        for part in (self.ids.lo, self.now, self.old >= 0):
+            told.update(part.tobytes())
+        return told.hexdigest()
+
+    # --- what the site itself knows -------------------------------------------------------------------
+
+    def column(self, name: str) -> pa.Array:
+        """A column of all images."""
+        if name not in self._columns:
+            column = self._images.column(name)
+            self._columns[name] = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        return self._columns[name]
+
+    def _attr_ids(self, attr: str) -> Ids:
+        """Ids of one attribute; those of images without a value do not count."""
+        if attr not in self._ids:
+            equal = self.spec.nulls_equal
+            self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
+        return self._ids[attr]
+
+    def _holds(self, condition: Condition) -> Mask:
+        text = condition_text(condition)
+        if text not in self._guards:
+            self._guards[text] = holds(condition, self.column, self.images)
+        return self._guards[text]
+
+    def match(self, cfd: NormalCFD) -> Mask:
+        """Which images may matter to a CFD, as far as is known here by now."""
+        if cfd.number not in self._match:
+            found = self._exists.copy()
+            own = self.spec.held
+            for attr, guard in cfd.guards.items():
+                if attr in own:
+                    found &= self._holds(guard)
+            if cfd.wanted is not None:
+                if cfd.b in own:
+                    found &= self._holds(Comparison(cfd.b, Op.NE, cfd.wanted))
+            elif not self.spec.nulls_equal:
+                for attr in (*cfd.x, cfd.b):
+                    if attr in own and not attr.startswith(GUARD):
+                        found &= known(self.column(attr))
+            self._match[cfd.number] = found
+        return self._match[cfd.number]
+
+    # --- shipments ----------------------------------------------------------------------------------
+
+    def ship(self, level: int) -> list[SiteMessage]:
+        """The site's shipments of one round; those of no row are not sent."""
+        sent = []
+        for shipment in self.spec.shipments:
+            if shipment.source != self.spec.name or shipment.level != level:
+                continue
+            self._take_in(level)
+            masks = np.stack([self.match(self.spec.cfds[a]) for a in shipment.cfds])
+            rows = np.flatnonzero(masks.any(axis=0))
+            if not rows.size:
+                continue
+            arrays: MessageColumns = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
+            if shipment.attrs:
+                ids = self.put_together(shipment.own, shipment.received).take(rows)
+                arrays |= {"hi": ids.hi, "lo": ids.lo}
+            kind = "ids" if shipment.attrs else "rows"
+            sent.append(self.mail.send(shipment.target, kind, arrays, shipment.number))
+        return sent
+
+    def _take_in(self, level: int) -> None:
+        """Narrow down what matters by the shipments that came before a round."""
+        for shipment in self.spec.shipments:
+            if shipment.target == self.spec.name and shipment.level < level and shipment.number not in self._done:
+                self._done.add(shipment.number)
+                self._take(shipment)
+
+    def _take(self, shipment: Shipment) -> None:
+        ids = Ids.zeros(self.images)
+        came = np.zeros((len(shipment.cfds), self.images), dtype=np.bool_)
+        for got in self.mail.of("ids", "rows"):
+            if got.about == shipment.number:
+                arrays = got.arrays()
+                rows = arrays["row"]
+                if shipment.attrs:
+                    ids.hi[rows], ids.lo[rows] = arrays["hi"], arrays["lo"]
+                came[:, rows] = _unflagged(arrays["flags"], len(shipment.cfds))
+        self._got[shipment.number] = ids
+        for cfd, mask in zip(shipment.cfds, came, strict=True):
+            self._match[cfd] = self.match(self.spec.cfds[cfd]) & mask
+
+    def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
+        """The ids of a set, from the site's own columns and from shipments."""
+        parts = [self._attr_ids(attr) for attr in own if not attr.startswith(GUARD)]
+        parts += [self._got[number] for number in received]
+        if not parts:
+            return Ids.zeros(self.images)
+        # CFDs that differ only in their patterns share one array
+        key = tuple(id(part) for part in parts)
+        if key not in self._sums:
+            self._sums[key] = sum(parts[1:], start=parts[0])
+        return self._sums[key]
+
+    def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:
+        """At the home of a CFD, after all rounds: ids of left and right side, and which images match."""
+        self._take_in(self.spec.levels)
+        home = self.spec.home(cfd)
+        match = self.match(cfd)
+        if cfd.is_constant:
+            return Ids.zeros(self.images), Ids.zeros(self.images), match
+        x = self.put_together(home.x_own, home.x_received)
+        b = self.put_together((cfd.b,) if home.b_own else (), home.b_received)
+        return x, b, match
+
+
+def _flags(masks: Mask) -> U8:
+    """For each row which CFDs it is for; nothing where every row is for all of them."""
+    if masks.all():
+        return np.zeros((masks.shape[1], 0), dtype=np.uint8)
+    return np.packbits(masks.T, axis=1, bitorder="little")
+
+
+def _unflagged(flags: NDArray[np.generic], cfds: int) -> Mask:
+    if not flags.shape[1]:
+        return np.ones((cfds, flags.shape[0]), dtype=np.bool_)
+    return np.unpackbits(flags.astype(np.uint8), axis=1, count=cfds, bitorder="little").T.astype(np.bool_)
+
+
+def in_order(ids: Ids) -> I32:
+    """The permutation that sorts ids, the same at every site. Complexity: O(n)."""
+    order = argsort(ids.lo.view(np.int64))
+    lo = ids.lo[order]
+    if lo.size and (lo[1:] == lo[:-1]).any():
+        # equal lower lanes: a repeated key, or one chance in 2^64
+        return np.lexsort((ids.hi, ids.lo.view(np.int64))).astype(np.int32)
+    return order

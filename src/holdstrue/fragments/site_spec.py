@@ -1,0 +1,90 @@
+"""What one site knows of the whole: its columns, the CFDs, the plan. Nothing of other sites' rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from holdstrue.data.domain import Domain
+from holdstrue.data.seed import PROCESS, Seed
+from holdstrue.fragments.normal_cfds import NormalCFD, answerable
+from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
+from holdstrue.rules.model import Condition
+
+
+@dataclass(frozen=True)
+class SiteSpec:
+    """A site's part of a relation.
+
+    `schema` holds the columns that are kept: the key, and what CFDs read of the site's columns.
+    """
+
+    name: str
+    fragment: int
+    key: tuple[str, ...]
+    schema: pa.Schema
+    domains: Mapping[str, Domain]
+    cfds: tuple[NormalCFD, ...]
+    plan: ShippingPlan
+    where: Condition | None
+    nulls_equal: bool = False
+    recall: bool = False
+    declared: pa.Schema | None = None
+    """All columns of the site's source, so that a state can be opened without it."""
+    elsewhere: tuple[Condition, ...] = ()
+    """The filters of the other fragments."""
+    seed: Seed = PROCESS
+    """Of ids; the same at all sites."""
+
+    @cached_property
+    def held(self) -> set[str]:
+        """The site's columns, and the parts of filters that it can answer."""
+        return answerable(self.schema.names, self.cfds)
+
+    def kept(self, rows: pa.Table) -> pa.Table:
+        """The columns that are kept, in their types."""
+        found = rows.select(self.schema.names)
+        return found if found.schema.equals(self.schema) else found.cast(self.schema)
+
+    @cached_property
+    def shipments(self) -> tuple[Shipment, ...]:
+        """Those that start or end here."""
+        return tuple(s for s in self.plan.fragments[self.fragment].shipments if self.name in (s.source, s.target))
+
+    @property
+    def levels(self) -> int:
+        """Rounds of shipments in the fragment."""
+        return self.plan.fragments[self.fragment].levels
+
+    @cached_property
+    def own_cfds(self) -> tuple[NormalCFD, ...]:
+        """The CFDs whose index is here."""
+        part = self.plan.fragments[self.fragment]
+        return tuple(cfd for cfd in self.cfds if part.home(cfd.number).site == self.name)
+
+    def home(self, cfd: NormalCFD) -> Home:
+        """The home of a CFD in this fragment."""
+        return self.plan.fragments[self.fragment].home(cfd.number)
+
+    def peers(self, cfd: NormalCFD) -> tuple[tuple[int, str], ...]:
+        """The homes of a CFD in the other fragments that must agree on it."""
+        return self.plan.peers(self.fragment, cfd.number)
+
+    def fingerprint(self) -> str:
+        """What a state must have been written for to be opened with this."""
+        plan = self.plan
+        homes = [[astuple(home) for home in part.homes] for part in plan.fragments]
+        shipments = [[astuple(shipment) for shipment in part.shipments] for part in plan.fragments]
+        told = {
+            "site": [self.name, self.fragment, self.nulls_equal, self.recall],
+            "schema": [[field.name, str(field.type)] for field in self.schema],
+            "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
+            "cfds": [plan.names, plan.rules, plan.participants],
+            "plan": [[[part.fragment, part.how] for part in plan.fragments], homes, shipments],
+        }
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,126 @@
+"""A site's state directory: a journal whose batches are committed in two steps.
+
+`prepare` writes a batch's run, which nothing names yet; `commit` creates the manifest that names it. A crash
+between the two leaves the site before the batch, one after it leaves the site after it, with the batch's
+messages and findings on record: other sites that missed the commit get them again when the batch is repeated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from holdstrue.data.seed import Seed
+from holdstrue.errors import StateError
+from holdstrue.fragments.batch_record import BatchRecord
+from holdstrue.fragments.indexed_rows import IndexedRows
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, manifest_of, schema_of, schema_text
+from holdstrue.state.store import RunFile, Store
+
+StatePath = str | os.PathLike[str]
+
+
+class SiteState:
+    """Writes and reads the state directory of one site."""
+
+    def __init__(self, journal: Journal, spec: SiteSpec) -> None:
+        self._journal = journal
+        self._spec = spec
+
+    @staticmethod
+    def at(path: StatePath, spec: SiteSpec) -> SiteState:
+        """The state at a place, which must be for the same part of the same relation; a new one where there is none."""
+        if not SiteState.exists(path):
+            return SiteState(Journal.create(path, "site"), spec)
+        journal = Journal.open(path, "site")
+        if journal.facts["site"] != spec.fingerprint():
+            journal.close()
+            raise StateError(
+                f"{path} is the state of another site, or was made for other rules, columns or sites",
+                hint="open it with the declaration it was made with, or load the relation anew elsewhere",
+            )
+        return SiteState(journal, spec)
+
+    @staticmethod
+    def exists(path: StatePath) -> bool:
+        """Whether there is a state that a batch was committed to."""
+        return any(Store(path).path.glob("manifest-*.json"))
+
+    @staticmethod
+    def declared(path: StatePath) -> pa.Schema:
+        """The columns that the site's source had when the state was made."""
+        return schema_of(manifest_of(path, "site")["schema"])
+
+    def restore(self, indexed: IndexedRows) -> BatchRecord | None:
+        """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
+        store, runs = self._journal.store, self._journal.runs
+        last: BatchRecord | None = None
+        if runs.base:
+            indexed.restore(store.map_arrays(runs.base["arrays"]), store.map_tables(runs.base["values"])[0])
+            last = self._record(runs.base["last"])
+        for file in runs.log:
+            last = self._record(file)
+            last.replay(indexed)
+        store.verified()
+        return None if last is None else last.answer()
+
+    def _record(self, file: RunFile) -> BatchRecord:
+        return BatchRecord.read(self._journal.store.read_tables(file)[1:])
+
+    @property
+    def count(self) -> int:
+        """How many batches were committed."""
+        return len(self._journal.ids())
+
+    def seen(self, batch: str) -> bool:
+        """Whether a batch was committed."""
+        return self._journal.seen(batch)
+
+    def prepare(self, record: BatchRecord) -> Written:
+        """Write a batch. Complexity: O(batch)."""
+        facts = {
+            "digest": self._spec.seed.to_dict(),
+            "site": self._spec.fingerprint(),
+            "schema": schema_text(self._spec.declared or self._spec.schema),
+        }
+        line = self._journal.line(record.batch)
+        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts)
+        # now and then, what batches that were given up have written is removed
+        return replace(written, frees=written.version % COLLECT_EVERY == 0)
+
+    def commit(self, prepared: Written) -> None:
+        """Name what was written, in one step."""
+        self._journal.commit(prepared)
+
+    def tidy(self, indexed: IndexedRows) -> None:
+        """Write a checkpoint when the batches since the last one are many. Complexity: O(rows), seldom."""
+        journal = self._journal
+        if not journal.runs.due(0, indexed.rows.living):
+            return
+        version = journal.version + 1
+        base = {
+            "arrays": journal.store.write_arrays("arrays", version, indexed.snapshot()),
+            "values": journal.store.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
+            # the last batch stays readable: another site may still have to ask for it
+            "last": journal.runs.log[-1],
+        }
+        journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), {}))
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._journal.close()
+
+
+def shared_seed(paths: Iterable[StatePath]) -> Seed:
+    """The seed of the ids in the states of a relation's sites; a new one where none has a state yet."""
+    seeds = {path: Seed.of(manifest_of(path, "site")["digest"]) for path in paths if SiteState.exists(path)}
+    if len(set(seeds.values())) > 1:
+        raise StateError(
+            f"the states {', '.join(str(path) for path in seeds)} were not made together: their ids differ",
+            hint="bring back the states that belong together, or load the relation anew into empty directories",
+        )
+    return next(iter(seeds.values()), Seed.new())

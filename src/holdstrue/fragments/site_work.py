@@ -1,0 +1,330 @@
+"""The work of one site: rows of its own in, messages of ids out, violations of its own kept.
+
+A site is reached by few verbs, with data that could come from another machine: `begin`, then rounds of `ship`
+and `receive`, `settle`, the rounds with other fragments, `prepare`, and `commit` or `abort`. Nothing of a batch
+is visible before its commit. A site that has committed a batch answers the same verbs for it again from what it
+recorded, so that a batch that other sites missed can be applied once more (two-step commit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.fragments.batch_record import REPEATED, BatchRecord
+from holdstrue.fragments.channel import SiteMessage
+from holdstrue.fragments.coordinator import coordinator_of, own_side, pairs, sides_of, violating_groups
+from holdstrue.fragments.exchange import Exchange, group_ids, group_ids_of, posted, states_of
+from holdstrue.fragments.ids import Ids, key_ids
+from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
+from holdstrue.fragments.site_batch import SiteBatch, in_order
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState
+from holdstrue.index.arrays import all_true
+from holdstrue.plan.filter import holds
+from holdstrue.rules.terms import condition_columns
+from holdstrue.rules.text import condition_text
+from holdstrue.typing import I32, Mask
+
+
+class SiteWork:
+    """A site of a relation; `ask` is the one way to it.
+
+    Parameters
+    ----------
+    read
+        Gives the site's own rows, when it is first loaded and when everything is checked from scratch.
+    state
+        Where its state is kept; None for memory only.
+    """
+
+    def __init__(
+        self, spec: SiteSpec, read: Callable[[], pa.Table] | None = None, state: SiteState | None = None
+    ) -> None:
+        self.spec = spec
+        self._read = read
+        self._state = state
+        self._indexed = IndexedRows(spec)
+        self._last = None if state is None else state.restore(self._indexed)
+        self._seen: set[str] = set()
+        self._check: SiteWork | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._batch: SiteBatch | None = None
+        self._repeated: BatchRecord | None = None
+        self._steps: dict[int, CFDStep] = {}
+        self._exchanges: dict[int, Exchange] = {}
+        self._found: dict[int, ChangedKeys] = {}
+        self._record: BatchRecord | None = None
+        self._prepared: Any = None
+
+    def ask(self, verb: str, *args: Any) -> Any:
+        """Let the site do something: for a batch, or for a check from scratch that is open beside it."""
+        if self._check is not None and verb != "close_check":
+            return self._check.ask(verb, *args)
+        if self._repeated is not None and verb in REPEATED:
+            return self._repeated.repeat(self.spec, verb, *args)
+        return getattr(self, verb)(*args)
+
+    def open_check(self, spec: SiteSpec) -> None:
+        """Start to check everything from scratch (batVer, batHor); nothing of it is kept."""
+        self._check = SiteWork(spec, self._current_rows)
+        self._check.begin("check")
+
+    def close_check(self) -> None:
+        """Forget the check."""
+        self._check = None
+
+    def last(self) -> str | None:
+        """The last batch that was committed here."""
+        return None if self._last is None else self._last.batch
+
+    def count(self) -> int:
+        """How many batches were committed here."""
+        return len(self._seen) if self._state is None else self._state.count
+
+    def done(self, batch: str) -> bool:
+        """Whether a batch was committed here."""
+        return batch == self.last() or batch in self._seen or (self._state is not None and self._state.seen(batch))
+
+    def size(self) -> dict[str, int]:
+        """Rows held, and bytes beside their values."""
+        return {"rows": self._indexed.rows.living, "bytes": self._indexed.size_bytes()}
+
+    # --- one batch --------------------------------------------------------------------------------------
+
+    def presence(self, batch: str, keys: pa.Table) -> Mask:
+        """Which keys are those of rows here, before the batch."""
+        ids = self._key_ids(keys)
+        if self._last is not None and batch == self._last.batch:
+            return self._last.presence(ids)
+        return self._indexed.rows.find(ids.hi, ids.lo) >= 0
+
+    def begin(self, batch: str, rows: pa.Table | None = None, now: Mask | None = None) -> str:
+        """Start a batch: rows by key with new images where `now`; without rows, load the site's own source.
+
+        Returns a fingerprint of the entries, equal at all sites of the fragment. For a batch that was committed
+        here before, it and everything that follows are answered from the record.
+        """
+        self.abort()  # of a batch that was given up while this site could not be reached
+        if self._last is not None and batch == self._last.batch:
+            self._repeated = self._last
+            return self._last.fingerprint
+        if rows is None:
+            if self._indexed.rows.living:
+                raise HoldstrueError(f"site {self.spec.name!r} is loaded already", hint="apply changes instead")
+            rows = self._own_rows()
+        if now is None:
+            now = all_true(rows.num_rows)
+        ids = self._key_ids(rows)
+        order = in_order(ids)
+        ids, now = ids.take(order), now[order]
+        self._refuse_repeats(ids, rows, order)
+        old = self._indexed.rows.find(ids.hi, ids.lo)
+        # what is neither here nor comes here belongs to other fragments
+        own = now | (old >= 0)
+        rows, ids, now, old = rows.take(pa.array(order[own])), ids.take(own), now[own], old[own]
+        images = None if self.spec.recall else self._old_images(rows, old)
+        self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
+        return self._batch.fingerprint()
+
+    def _key_ids(self, rows: pa.Table) -> Ids:
+        return key_ids(rows, self.spec.key, self.spec.domains)
+
+    def _current_rows(self) -> pa.Table:
+        """The rows held, or those of the source when nothing is loaded yet."""
+        if self._last is None and self._read is not None:
+            return self._own_rows()
+        return self._indexed.rows.take(self._indexed.rows.living_slots())
+
+    def _own_rows(self) -> pa.Table:
+        """The rows of the site's source, checked against its key and its filter."""
+        if self._read is None:
+            raise HoldstrueError(f"site {self.spec.name!r} has no source to load", hint="give it one: source=...")
+        rows = self._read()
+        for name in self.spec.key:
+            if rows.column(name).null_count:
+                raise DataError(
+                    f"the source of site {self.spec.name!r} has rows without {name!r}",
+                    hint="every row needs its whole key",
+                )
+        self._refuse_foreign(rows)
+        return rows
+
+    def _refuse_repeats(self, ids: Ids, rows: pa.Table, order: I32) -> None:
+        same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
+        if same.any():
+            at = int(order[int(np.flatnonzero(same)[0])])
+            key = {name: rows.column(name)[at].as_py() for name in self.spec.key}
+            raise DataError(
+                f"site {self.spec.name!r} got two rows with the key {key}", hint="the key must tell rows apart"
+            )
+
+    def _refuse_foreign(self, rows: pa.Table) -> None:
+        """Rows of the source that the fragment's filter does not select, as far as the site can tell."""
+        wanted = (*(() if self.spec.where is None else (self.spec.where,)), *self.spec.elsewhere)
+        for number, where in enumerate(wanted):
+            if not set(condition_columns(where)) <= set(rows.column_names):
+                continue
+            held = holds(where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
+            wrong = np.flatnonzero(held if number else ~held)
+            if wrong.size:
+                key = {name: rows.column(name)[int(wrong[0])].as_py() for name in self.spec.key}
+                raise DataError(
+                    f"row {key} of site {self.spec.name!r} is "
+                    + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
+                    hint="of all filters (where), only the site's own must hold for the rows of its source",
+                )
+
+    def _old_images(self, rows: pa.Table, old: I32) -> pa.Table:
+        """By entry its old image; the new one stands in where there is none."""
+        gone = old >= 0
+        stored = self._indexed.rows.take(old[gone])
+        place = np.where(gone, np.cumsum(gone) - 1, stored.num_rows + np.arange(old.size))
+        both = pa.concat_tables([stored, rows.select(stored.column_names).cast(stored.schema)])
+        return both.take(pa.array(place))
+
+    def _running(self) -> SiteBatch:
+        if self._batch is None:
+            raise HoldstrueError(f"no batch is under way at site {self.spec.name!r}", hint="begin one first")
+        return self._batch
+
+    def ship(self, level: int) -> list[SiteMessage]:
+        """The messages of one round inside the fragment."""
+        return self._running().ship(level)
+
+    def receive(self, got: SiteMessage) -> None:
+        """Take a message in."""
+        self._running().mail.receive(got)
+
+    def settle(self, loading: bool = False) -> None:
+        """Count the entries into the indexes that live here."""
+        running = self._running()
+        for cfd in self.spec.own_cfds:
+            x, b, member = running.arrived(cfd)
+            self._indexed.recheck(cfd, running, x, b, member)
+            first = slice(0, running.size)
+            given = IndexInput(x.take(first), b.take(first), member[first])
+            staged = self._steps[cfd.number] = self._indexed.stage(cfd, running.old, running.now, given)
+            peers = dict(self.spec.peers(cfd))
+            if staged.step is not None and peers and not loading:
+                self._exchanges[cfd.number] = Exchange(cfd.number, self.spec.fragment, peers, staged.step)
+
+    def announce(self) -> list[SiteMessage]:
+        """Tell other fragments about groups that may have changed for them."""
+        return posted(self._running().mail, (part for one in self._exchanges.values() for part in one.announced()))
+
+    def reply(self) -> list[SiteMessage]:
+        """Answer what other fragments announced."""
+        mail = self._running().mail
+        heard = states_of(mail.of("announce"), self.spec.plan.fragment_of)
+        return posted(mail, (part for n, one in self._exchanges.items() for part in one.reply(heard.get(n, ()))))
+
+    def verdict(self) -> list[SiteMessage]:
+        """Decide what was announced here, and tell who cannot know."""
+        mail = self._running().mail
+        conflicts, heard = group_ids_of(mail.of("conflict")), states_of(mail.of("state"), self.spec.plan.fragment_of)
+        said = ((one, conflicts.get(n, Ids.zeros(0)), heard.get(n, ())) for n, one in self._exchanges.items())
+        return posted(mail, (part for one, conflict, states in said for part in one.verdict(conflict, states)))
+
+    def gather(self, number: int, every_row: bool = False) -> list[SiteMessage]:
+        """At a first load, in place of the rounds above: what is here of a CFD, to the site that judges it."""
+        step, site = self._steps.get(number), coordinator_of(self.spec, number)
+        if step is None or site is None or site == self.spec.name:
+            return []
+        side = own_side(self.spec, step, every_row=every_row)
+        return [self._running().mail.send(site, "pairs", pairs(number, side), number)] if side[1].size else []
+
+    def judge(self, number: int, every_row: bool = False) -> list[SiteMessage]:
+        """Compare what came for a CFD; tell every fragment which of its groups violate."""
+        step, site = self._steps.get(number), coordinator_of(self.spec, number)
+        if step is None or site != self.spec.name:
+            return []
+        mail = self._running().mail
+        own = own_side(self.spec, step, every_row=every_row)
+        dirty = violating_groups([own, *sides_of(mail.take("pairs"), number)])
+        step.flag(dirty.pop(self.spec.name))
+        return [mail.send(site, "dirty", group_ids(number, x), number) for site, x in dirty.items() if x.size]
+
+    def take_verdicts(self, number: int) -> None:
+        """Note which groups of a CFD were judged to violate."""
+        for x in group_ids_of(self._running().mail.take("dirty")).values():
+            self._steps[number].flag(x)
+
+    def finish(self) -> dict[int, ChangedKeys]:
+        """By CFD the keys of rows that began and ceased to violate it; the site's own share of the delta."""
+        running = self._running()
+        clean = group_ids_of(running.mail.of("clean"))
+        for number, exchange in self._exchanges.items():
+            exchange.finish(clean.get(number, Ids.zeros(0)))
+        self._found = {number: self._indexed.changed(running, step) for number, step in self._steps.items()}
+        return {number: keys for number, keys in self._found.items() if keys.size}
+
+    # --- two-step commit ----------------------------------------------------------------------------------
+
+    def sent(self) -> dict[str, int]:
+        """By target how many messages this batch sent."""
+        return self._running().mail.sent()
+
+    def compare(self, told: Mapping[str, int]) -> None:
+        """Make sure that everything arrived that others say they sent."""
+        self._running().mail.compare(told)
+
+    def prepare(self) -> None:
+        """Write the batch down; it does not count yet."""
+        self._record = BatchRecord.of(self._running(), self._steps, self._found)
+        if self._state is not None:
+            self._prepared = self._state.prepare(self._record)
+
+    def commit(self) -> None:
+        """Make the batch count."""
+        if self._repeated is None:
+            running = self._running()
+            if self._state is not None:
+                self._state.commit(self._prepared)
+            self._indexed.commit(running.ids, running.rows, running.now, running.old, self._steps)
+            self._last = None if self._record is None else self._record.answer()
+            if self._state is not None:
+                self._state.tidy(self._indexed)
+            else:
+                self._seen.add(running.name)
+        self._clear()
+
+    def abort(self) -> None:
+        """Forget the batch under way."""
+        for staged in self._steps.values():
+            if staged.step is not None:
+                staged.step.abort()
+        self._clear()
+
+    # --- what violates ------------------------------------------------------------------------------------
+
+    def violations(self) -> dict[int, pa.Table]:
+        """By CFD the keys of the rows that violate it, as far as its index is here."""
+        key = list(self.spec.key)
+        slots = {cfd.number: self._indexed.violating(cfd) for cfd in self.spec.own_cfds}
+        return {number: self._indexed.rows.take(some, key) for number, some in slots.items() if some.size}
+
+    def violates(self, number: int, keys: pa.Table) -> Mask:
+        """Which rows violate a CFD whose index is here."""
+        return self._indexed.violates(self.spec.cfds[number], self._key_ids(keys))
+
+    def classes(self, number: int, keys: pa.Table) -> list[tuple[bytes, bytes] | None]:
+        """For rows, by key, the ids of their class under a CFD: of X and B together."""
+        ids = self._key_ids(keys)
+        slots = self._indexed.rows.find(ids.hi, ids.lo)
+        found, member = self._indexed.index(number).kind_ids(np.maximum(slots, 0))
+        return [
+            (int(h).to_bytes(8), int(lo).to_bytes(8)) if s >= 0 and m else None
+            for s, h, lo, m in zip(slots, found.hi, found.lo, member, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        if self._state is not None:
+            self._state.close()

@@ -1,0 +1,164 @@
+"""Answers as text for people: a table of the rules, then what breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from holdstrue.detect.delta import Batched, RuleResult
+from holdstrue.monitor.report import Findings
+from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
+from holdstrue.report.wording import key_word, plural, printable, shorten
+from holdstrue.rules.model import DC
+
+NAME_WIDTH = 72
+"""Terminal cells of a rule's name in a table: a rule without a name is called by its text."""
+
+
+def report_text(report: Findings, style: Style, rule: str | None = None) -> Iterator[str]:
+    """How each rule stands, then the first violations of each violated one; of one rule if it is named."""
+    ink = style.ink
+    results = [result for result in report.results if rule in (None, result.rule.name)]
+    yield summary_line(results, report.rows)
+    yield "\n"
+    yield from rule_table(results, ink)
+    told = False
+    for result in results:
+        if result.counts.open == 0:
+            continue
+        yield "\n"
+        yield from heading(result, ink)
+        if isinstance(result.rule.body, DC) and not told:
+            told = True
+            yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
+        yield from rule_lines(report, result, style.limit, ink)
+
+
+def summary_line(results: Sequence[RuleResult], rows: Any) -> str:
+    """One line: rows, rules and violations."""
+    read = " and ".join(f"{plural(count, 'row')} of {printable(name)}" for name, count in rows.items())
+    broken = sum(result.status == "violated" for result in results)
+    total = sum(result.counts.open for result in results)
+    if total == 0:
+        return f"{read}: {plural(len(results), 'rule')}, no violations\n"
+    return f"{read}: {plural(len(results), 'rule')}, {broken:,} violated, {plural(total, 'violation')}\n"
+
+
+def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
+    """A line for each rule: mark, name, violations, rows and groups."""
+    table = [heads("", "rule", "violations", "rows", "groups", "", right=("violations", "rows", "groups"))]
+    for result in results:
+        mark, tone, said = mark_of(result)
+        counts = result.counts
+        groups = f"{counts.groups:,}" if result.rule.kind in ("key", "fd", "cfd") else ""
+        table.append(
+            [
+                Cell(mark, tone),
+                Cell(shorten(printable(result.rule.name), NAME_WIDTH), tone if counts.open else "plain"),
+                Cell(f"{counts.open:,}", right=True),
+                Cell(f"{counts.rows:,}", right=True),
+                Cell(groups, right=True),
+                Cell(said, "faint"),
+            ]
+        )
+    yield from aligned(table, ink)
+
+
+def heading(result: RuleResult, ink: Ink) -> Iterator[str]:
+    """The name of a violated rule, what it says and how often it is broken."""
+    mark, tone, _ = mark_of(result)
+    counts = result.counts
+    name = printable(result.rule.name)
+    said = f"{plural(counts.open, 'violation')}, {plural(counts.rows, 'row')}"
+    yield f"  {ink.paint(tone, f'{mark} {name}')}: {said}\n"
+    if result.rule.description:
+        yield f"    {printable(result.rule.description)}\n"
+    if result.rule.name != result.text:
+        yield f"    {ink.paint('faint', printable(result.text))}\n"
+
+
+def mark_of(result: RuleResult) -> tuple[str, Tone, str]:
+    """The mark and tone of a rule's status, and the word that goes with it where the mark is not enough."""
+    if result.status == "ok":
+        return "✓", "good", ""
+    if result.status == "tolerated":
+        return "~", "note", "tolerated"
+    return ("!", "note", "warning") if result.rule.severity == "warn" else ("✗", "bad", "")
+
+
+def open_text(listing: OpenViolations, style: Style) -> Iterator[str]:
+    """The violations that are open now."""
+    if listing.report is None:
+        yield "no data yet, no violations\n"
+    else:
+        yield from report_text(listing.report, style, listing.rule)
+
+
+def groups_text(groups: Groups, style: Style) -> Iterator[str]:
+    """Violating groups, rule by rule."""
+    ink = style.ink
+    rule, shown = None, 0
+    for group in groups:
+        if group.rule != rule:
+            rule = group.rule
+            yield f"{'' if shown == 0 else chr(10)}  {ink.paint('bad', printable(rule))}\n"
+        yield from group_lines(group, ink)
+        shown += 1
+    if shown == 0 and groups.total == 0:
+        yield "no violating groups\n"
+    yield from more_line(groups.total - shown, ink, "group")
+
+
+def worst_text(worst: Worst, style: Style) -> Iterator[str]:
+    """The rows in most violations, with the rules they break."""
+    if not worst.offenders:
+        yield "no row is in a violation\n"
+        return
+    table = [heads("row", "violations", "by rule", right=("violations",))]
+    for offender in worst:
+        rules = ", ".join(f"{shorten(printable(rule))} {count:,}" for rule, count in offender.by_rule.items())
+        table.append([Cell(shorten(key_word(offender.key))), Cell(f"{offender.total:,}", right=True), Cell(rules)])
+    yield from aligned(table, style.ink)
+
+
+def status_text(status: Status, style: Style) -> Iterator[str]:
+    """How a state directory stands."""
+    ink = style.ink
+    last = f", the last is {printable(status.last_batch)}" if status.last_batch and status.batches else ""
+    yield (
+        f"{printable(status.path)}: {plural(status.batches, 'batch')}{last}; "
+        f"version {status.version}, index {status.index}\n"
+    )
+    yield summary_line(status.results, status.rows)
+    yield "\n"
+    yield from rule_table(status.results, ink)
+    if status.history is not None:
+        yield "\n"
+        yield from history_lines(status.history, ink)
+
+
+def explanation_text(explanation: Explanation, _: Style) -> Iterator[str]:
+    """How rules are checked."""
+    yield explanation.text + "\n"
+
+
+def history_lines(history: Sequence[Batched], ink: Ink) -> Iterator[str]:
+    """A line for each batch and rule."""
+    if not history:
+        yield "no batch was applied yet\n"
+        return
+    table = [heads("batch", "time", "rule", "new", "resolved", "open", right=("new", "resolved", "open"))]
+    for line in history:
+        table.append(
+            [
+                Cell(shorten(printable(line.batch))),
+                Cell(line.time),
+                Cell(shorten(printable(line.rule))),
+                Cell(f"+{line.added:,}", right=True),
+                Cell(f"-{line.removed:,}", right=True),
+                Cell(f"{line.open:,}", right=True),
+            ]
+        )
+    yield from aligned(table, ink)

@@ -1,0 +1,123 @@
+"""The violations of one rule as text: groups as lines, pairs as two rows with what differs marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holdstrue.detect.delta import RuleResult, Violation
+from holdstrue.monitor.report import Findings, Report
+from holdstrue.report.lookup import ConflictingGroup, groups_of
+from holdstrue.report.typeset import Cell, Ink, aligned
+from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.rules.model import Rule
+
+EXAMPLES = 5
+"""Violations a rule shows in text unless a limit is given."""
+SIDES = 5
+"""Right sides of a group, and keys of each, that are shown."""
+DIFFERS = "≠ "
+DENIAL = "a denial constraint lists what must never hold together"
+
+Example = tuple[Violation, Sequence[Mapping[str, Any]]]
+
+
+def rule_lines(report: Findings, result: RuleResult, limit: int | None, ink: Ink) -> Iterator[str]:
+    """The first violations of a rule, and how many more there are."""
+    limit = EXAMPLES if limit is None else limit
+    if limit == 0:
+        return
+    counts = result.counts
+    # where the rows are spread over many machines, pairs are at hand but not their groups
+    if not counts.groups or result.rule.kind == "dc" or not isinstance(report, Report):
+        examples = report.examples(result, limit)
+        yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
+        yield from more_line(counts.open - len(examples), ink)
+        return
+    groups = list(groups_of(report, result, limit=limit, keys=SIDES))
+    for group in groups:
+        yield from group_lines(group, ink)
+    yield from more_line(counts.groups - len(groups), ink, "group")
+    single = counts.open - counts.pairs
+    if single:
+        # a CFD whose pattern fixes a right side is broken by single rows too; these come first
+        examples = [example for example in report.examples(result, limit) if len(example[1]) == 1]
+        yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
+        yield from more_line(single - len(examples), ink)
+
+
+def group_lines(group: ConflictingGroup, ink: Ink) -> Iterator[str]:
+    """A group: its left side, then each right side with its number of rows and first keys."""
+    left = ", ".join(f"{printable(name)} {shorten(word(value))}" for name, value in group.values.items())
+    if len(group.sides) == 1:
+        side = group.sides[0]
+        yield f"    {ink.paint('strong', left)}: {plural(side.rows, 'row')}: {_keys(side.keys, side.rows)}\n"
+        return
+    yield f"    {ink.paint('strong', left)}: {plural(group.rows, 'row')}, {len(group.sides):,} different\n"
+    sides = group.sides[:SIDES]
+    columns = [
+        [
+            Cell(f"{printable(name)} {text}", "mark")
+            for text in shorten_together([word(side.values[name]) for side in sides])
+        ]
+        for name in sides[0].values
+    ]
+    rows = [
+        [*values, Cell(f"{plural(side.rows, 'row')}: {_keys(side.keys, side.rows)}")]
+        for side, *values in zip(sides, *columns, strict=True)
+    ]
+    yield from aligned(rows, ink, "      ")
+    if len(group.sides) > SIDES:
+        yield f"      {ink.paint('faint', f'… {len(group.sides) - SIDES:,} more')}\n"
+
+
+def example_lines(rule: Rule, examples: Sequence[Example], keys: Sequence[str], ink: Ink) -> Iterator[str]:
+    """Violations as a table of their rows; the rows of a pair are t and s."""
+    # a CFD has violations of one row and of two: each has its own table
+    for pairs in (False, True):
+        own = [example for example in examples if example[0].pair == pairs]
+        if own:
+            yield from _table(rule, own, keys, ink, pairs=pairs)
+
+
+def _table(rule: Rule, examples: Sequence[Example], keys: Sequence[str], ink: Ink, *, pairs: bool) -> Iterator[str]:
+    names = list(examples[0][1][0])
+    # rows are numbered where there is no key, and the number is not among their values
+    numbered = not keys
+    head = [*([""] if pairs else []), *(["row"] if numbered else []), *map(printable, names)]
+    table: list[list[Cell]] = [[Cell(shorten(name), "faint") for name in head]]
+    for violation, rows in examples:
+        if pairs and len(table) > 1:
+            table.append([])
+        words = _marked(rule, names, rows) if pairs else [[Cell(shorten(word(rows[0][name]))) for name in names]]
+        for label, key, row in zip("ts", (violation.t, violation.s), words, strict=False):
+            number = [Cell(shorten(key_word(key)))] if numbered else []
+            table.append([*([Cell(label, "faint")] if pairs else []), *number, *row])
+    yield from aligned(table, ink, "    ")
+
+
+def more_line(count: int, ink: Ink, noun: str = "") -> Iterator[str]:
+    """How many violations a list leaves out."""
+    if count > 0:
+        said = plural(count, f"more {noun}") if noun else f"{count:,} more"
+        yield f"    {ink.paint('faint', f'… {said} (--limit to see more)')}\n"
+
+
+def _marked(rule: Rule, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[list[Cell]]:
+    """The two rows of a pair; where the rule compares a column with itself and the rows differ, both are marked."""
+    compared = rule.body.compared
+    lines: list[list[Cell]] = [[], []]
+    for name in names:
+        one, other = (word(row[name]) for row in rows)
+        if name in compared and rows[0][name] != rows[1][name]:
+            for line, text in zip(lines, shorten_together((one, other)), strict=True):
+                line.append(Cell(DIFFERS + text, "mark"))
+        else:
+            for line, text in zip(lines, (one, other), strict=True):
+                line.append(Cell(shorten(text)))
+    return lines
+
+
+def _keys(keys: Sequence[Any], rows: int) -> str:
+    shown = ", ".join(shorten(key_word(key)) for key in keys[:SIDES])
+    return f"{shown}, …" if rows > min(len(keys), SIDES) else shown

@@ -1,0 +1,233 @@
+"""Sites with state directories: batches are whole everywhere or can be finished, and states open as they were left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdstrue import Monitor
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments import Relation, Site
+from holdstrue.fragments.site_host import SiteHost, local_host, open_site
+from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.state import journal
+
+RULES = [
+    {"name": "ab", "rule": "a -> b"},
+    {"name": "abc", "rule": "a, b -> c"},
+    {"name": "k", "rule": "[a=1] -> [c=5]"},
+]
+ROWS = pa.table({"id": [1, 2, 3, 4], "a": [1, 1, 2, 2], "b": [1, 2, 2, 2], "c": [5, 5, 6, 7]})
+FIRST = pa.table({"op": ["i", "u", "d"], "id": [5, 3, 1], "a": [1, 1, None], "b": [3, 2, None], "c": [4, 5, None]})
+SECOND = pa.table({"op": ["u", "i"], "id": [4, 6], "a": [1, 2], "b": [2, 9], "c": [5, 1]})
+
+
+def split(shape: str, folder: Path | None) -> list[Site]:
+    def state(name: str) -> Path | None:
+        return None if folder is None else folder / name
+
+    if shape == "vertical":
+        return [Site(c, (c,), source=ROWS.select(["id", c]), state=state(c)) for c in "abc"]
+    sites = []
+    for low, where in enumerate(("b < 2", "b >= 2")):
+        own = ROWS.filter(pa.compute.field("b") < 2 if low == 0 else pa.compute.field("b") >= 2)
+        if shape == "horizontal":
+            sites.append(Site(f"h{low}", where=where, source=own, state=state(f"h{low}")))
+        else:
+            sites += [
+                Site(
+                    f"h{low}{i}",
+                    tuple(columns),
+                    where=where,
+                    source=own.select(["id", *columns]),
+                    state=state(f"h{low}{i}"),
+                )
+                for i, columns in enumerate(("ab", "c"))
+            ]
+    return sites
+
+
+class Failing(SiteHost):
+    """A site goes down when it is asked for something for the n-th time."""
+
+    down: tuple[str, str] | None = None
+
+    def ask(self, site: str, verb: str, *args: Any) -> Any:
+        if self.down is not None and self.down[0] == site and self.down[1] in (verb, "anything"):
+            raise HoldstrueError(f"site {site!r} does not answer", hint="apply the batch again later")
+        return super().ask(site, verb, *args)
+
+
+def failing(hosts: list[Failing]) -> Any:
+    def make(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
+        hosts.append(Failing({name: open_site(spec, sites[name]) for name, spec in specs.items()}))
+        return hosts[-1]
+
+    return make
+
+
+def state_of(relation: Relation) -> Any:
+    return {rule: sorted(table.column("id").to_pylist()) for rule, table in relation.violations().items()}
+
+
+def wanted(shape: str, *batches: pa.Table) -> Any:
+    relation = Relation(split(shape, None), RULES, key="id")
+    relation.load()
+    for batch in batches:
+        relation.apply(batch)
+    return state_of(relation)
+
+
+SHAPES = ["vertical", "horizontal", "mixed"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("every", [False, True])
+def test_what_is_opened_is_what_was_left(
+    shape: str, every: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without a checkpoint after every batch."""
+    if every:
+        monkeypatch.setattr(journal, "CHECKPOINT_FROM", -1)
+        monkeypatch.setattr(journal, "CHECKPOINT_SHARE", 1 << 30)
+    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+        assert not relation.loaded
+        relation.load()
+        relation.apply(FIRST, batch_id="one")
+    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+        assert relation.loaded and state_of(relation) == wanted(shape, FIRST)
+        assert relation.apply(FIRST, batch_id="one").repeated
+        assert relation.load().repeated
+        delta = relation.apply(SECOND, batch_id="two")
+        assert not delta.repeated and state_of(relation) == wanted(shape, FIRST, SECOND)
+    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+        assert state_of(relation) == wanted(shape, FIRST, SECOND)
+        assert relation.apply(FIRST, batch_id="one").repeated
+        assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
+
+
+VERBS = ["begin", "ship", "receive", "settle", "announce", "finish", "prepare", "commit"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_site_that_is_down(shape: str, verb: str, kept: bool, tmp_path: Path) -> None:
+    """The batch fails, nothing of it shows, and it can be applied again: by who was there and by who opens anew."""
+    hosts: list[Failing] = []
+    folder = tmp_path if kept else None
+    relation = Relation(split(shape, folder), RULES, key="id", host=failing(hosts))
+    relation.load()
+    hosts[0].down = (hosts[0].sites[-1], verb)
+    met = False
+    try:
+        delta = relation.apply(FIRST, batch_id="one")
+    except HoldstrueError as error:
+        met = True
+        assert "does not answer" in str(error)
+        if verb == "commit":
+            with pytest.raises(StateError, match="'one' was committed at some sites only"):
+                hosts[0].down = None
+                relation.apply(SECOND, batch_id="two")
+        if kept:
+            relation.close() if hosts[0].down is None else [hosts[0].ask(s, "close") for s in hosts[0].sites[:-1]]
+            hosts[0].down = None
+            relation.close()
+            relation = Relation(split(shape, folder), RULES, key="id", host=failing(hosts))
+        hosts[-1].down = None
+        delta = relation.apply(FIRST, batch_id="one")
+    assert met or verb in ("ship", "receive", "announce")
+    plain = Relation(split(shape, None), RULES, key="id")
+    plain.load()
+    assert delta.to_dict()["added"] == plain.apply(FIRST, batch_id="one").to_dict()["added"]
+    assert state_of(relation) == wanted(shape, FIRST)
+    assert relation.apply(FIRST, batch_id="one").repeated
+    relation.apply(SECOND)
+    assert state_of(relation) == wanted(shape, FIRST, SECOND)
+    relation.close()
+
+
+def test_a_state_of_other_rules_is_refused(tmp_path: Path) -> None:
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    with pytest.raises(StateError, match="made for other rules"):
+        Relation(split("vertical", tmp_path), RULES[:1], key="id")
+
+
+def test_loading_comes_first() -> None:
+    relation = Relation(split("vertical", None), RULES, key="id", host=local_host)
+    with pytest.raises(HoldstrueError, match="not loaded"):
+        relation.apply(FIRST)
+
+
+def test_a_site_that_lost_its_state_is_refused(tmp_path: Path) -> None:
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+        relation.apply(FIRST, batch_id="one")
+    shutil.rmtree(tmp_path / "b")
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        for batch in ("one", "two"):
+            with pytest.raises(StateError, match="site 'b' has 0 of 2 batches"):
+                relation.apply(FIRST, batch_id=batch)
+        with pytest.raises(StateError, match="site 'b' has 0 of 2 batches"):
+            relation.check()
+
+
+def test_an_old_copy_of_a_state_is_refused(tmp_path: Path) -> None:
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    shutil.copytree(tmp_path / "b", tmp_path / "copy")
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.apply(FIRST, batch_id="one")
+        relation.apply(SECOND, batch_id="two")
+    shutil.rmtree(tmp_path / "b")
+    (tmp_path / "copy").rename(tmp_path / "b")
+    relation = Relation(split("vertical", tmp_path), RULES, key="id")
+    with pytest.raises(StateError, match="site 'b' has 1 of 3 batches"):
+        relation.apply(SECOND, batch_id="two")
+    relation.close()
+
+
+def test_nothing_is_checked_between_two_states() -> None:
+    hosts: list[Failing] = []
+    relation = Relation(split("vertical", None), RULES, key="id", host=failing(hosts))
+    relation.load()
+    hosts[0].down = ("c", "commit")
+    with pytest.raises(StateError, match="committed at some sites only"):
+        relation.apply(FIRST, batch_id="one")
+    hosts[0].down = None
+    with pytest.raises(StateError, match="committed at some sites only"):
+        relation.check()
+    relation.apply(FIRST, batch_id="one")
+    assert state_of(relation) == wanted("vertical", FIRST)
+    assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
+
+
+def test_filters_that_overlap_are_refused() -> None:
+    low, high = ROWS.slice(0, 1), ROWS.slice(1)
+    sites = [Site("h0", where="b < 2", source=low), Site("h1", where="b >= 2 or a = 9", source=high)]
+    Relation(sites, RULES, key="id").load()  # they overlap, but no row is in both
+    sites = [Site("h0", where="b < 2", source=low), Site("h1", where="b >= 0", source=high)]
+    with pytest.raises(HoldstrueError, match=r"row \{'id': 1\} of site 'h0' is in the fragment 'b >= 0' too"):
+        Relation(sites, RULES, key="id").load()
+
+
+def test_filters_on_unknown_columns_are_named() -> None:
+    with pytest.raises(HoldstrueError, match="site 'h' speaks of a column 'nope'"):
+        Relation([Site("h", where="nope = 1", source=ROWS)], RULES, key="id")
+
+
+def test_the_state_of_a_monitor_is_no_site(tmp_path: Path) -> None:
+    with Monitor.create(tmp_path / "a", ["key(id)"], key="id"):
+        pass
+    with pytest.raises(StateError, match="is the state of a monitor, not of a site"):
+        Relation(split("vertical", tmp_path), RULES, key="id")
+    with Relation(split("horizontal", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    with pytest.raises(StateError, match="is the state of a site, not of a monitor"):
+        Monitor.open(tmp_path / "h0")

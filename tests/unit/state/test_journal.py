@@ -1,0 +1,121 @@
+"""The journal: versions, ids that were seen, facts that come and go, and whose state it is."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from holdstrue import Monitor, discover
+from holdstrue.errors import StateError
+from holdstrue.state import store
+from holdstrue.state.journal import BATCHES, MOST_RUNS, READ_WITH, Journal, Kind, manifest_of
+
+ROWS = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]})
+NONE = BATCHES.empty_table()
+
+
+def made(path: Path, kind: Kind = "site") -> Journal:
+    journal = Journal.create(path, kind)
+    journal.commit(journal.write_checkpoint({}, NONE, {"rows": 0}))
+    return journal
+
+
+def test_every_batch_is_remembered_over_checkpoints_and_reopening(tmp_path: Path) -> None:
+    with made(tmp_path) as journal:
+        for number in range(7):
+            line = journal.line(f"b{number}")
+            if number % 3 == 2:
+                journal.commit(journal.write_checkpoint({}, line, {"rows": number}))
+                assert not journal.runs.log
+            else:
+                journal.commit(journal.write_batch([pa.table({"x": [number]})], 1, line, {"rows": number}))
+            assert journal.seen(f"b{number}")
+            assert not journal.seen(f"b{number + 1}")
+    with Journal.open(tmp_path, "site", read_only=True) as again:
+        assert again.history().column("batch").to_pylist() == [f"b{number}" for number in range(7)]
+        assert (again.version, again.facts["rows"], len(again.runs.log), again.runs.log_rows) == (7, 6, 1, 1)
+        [lines, rows] = again.store.read_tables(again.runs.log[0])
+        assert lines.column("batch").to_pylist() == ["b6"]
+        assert rows.column("x").to_pylist() == [6]
+
+
+def test_facts_stay_until_they_are_given_or_taken_away(tmp_path: Path) -> None:
+    with made(tmp_path) as journal:
+        journal.commit(journal.write_batch([], 0, journal.line("a"), {"more": {"x": 1}}))
+        journal.commit(journal.write_batch([], 0, journal.line("b"), {"rows": 3}))
+        assert (journal.facts["more"], journal.facts["rows"]) == ({"x": 1}, 3)
+        journal.commit(journal.write_batch([], 0, journal.line("c"), {"more": None}))
+        assert "more" not in journal.facts
+    assert "more" not in manifest_of(tmp_path, "site")
+
+
+def test_what_is_written_counts_only_when_it_is_named(tmp_path: Path) -> None:
+    with made(tmp_path) as journal:
+        journal.write_batch([ROWS], 3, journal.line("given up"), {"rows": 3})
+        written = journal.write_batch([ROWS], 3, journal.line("kept"), {"rows": 3})
+        journal.commit(written)
+        assert journal.ids() == {"kept"}
+        with pytest.raises(StateError, match="already has version 1"):
+            journal.store.commit(written.version, written.content)
+
+
+def test_checkpoints_are_due_by_rows_and_by_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with made(tmp_path) as journal:
+        assert not journal.runs.due(10_000, 0)
+        assert journal.runs.due(10_001, 0)
+        assert not journal.runs.due(10_001, 16 * 10_001)
+        file = journal.store.write_tables("batch", 1, [NONE])
+        runs = journal.runs
+        for _ in range(MOST_RUNS):
+            assert not runs.due(0, 0)
+            runs = runs.appended(file, 0)
+        assert runs.due(0, 0)
+
+
+def test_a_directory_that_was_given_up_is_vacant(tmp_path: Path) -> None:
+    Journal.create(tmp_path / "s", "site").close()
+    with made(tmp_path / "s"):
+        pass
+    with pytest.raises(StateError, match="not an empty directory"):
+        Journal.create(tmp_path / "s", "site")
+
+
+@pytest.mark.parametrize(("asked", "found"), list(itertools.permutations(READ_WITH, 2)))
+def test_a_state_of_another_kind_says_what_it_is_and_how_to_read_it(tmp_path: Path, asked: Kind, found: Kind) -> None:
+    made(tmp_path, found).close()
+    for read_only in (True, False):
+        with pytest.raises(StateError) as caught:
+            Journal.open(tmp_path, asked, read_only=read_only)
+        assert f"is the state of {'' if found == 'inclusions' else 'a '}{found}" in caught.value.message
+        assert ("holdstrue fragments" if found == "site" else str(tmp_path)) in (caught.value.hint or "")
+    with Journal.open(tmp_path, found):
+        pass
+
+
+def as_format_2(path: Path) -> None:
+    """The newest manifest as it was written before manifests said whose they are."""
+    place = sorted(path.glob("manifest-*.json"))[-1]
+    body = json.loads(place.read_text())
+    del body["checksum"], body["kind"]
+    body["format"] = 2
+    place.write_text(json.dumps(body | {"checksum": store._sum(body)}))
+
+
+def test_monitors_and_discoveries_of_format_2_go_on(tmp_path: Path) -> None:
+    Monitor.create(tmp_path / "m", "zip -> city", key="id", data=ROWS).close()
+    as_format_2(tmp_path / "m")
+    with Monitor.open(tmp_path / "m") as monitor:
+        assert [v.t for v in monitor.violations()] == [1]
+        monitor.apply(pa.table({"id": [2], "op": ["delete"]}), batch_id="b")
+    assert manifest_of(tmp_path / "m", "monitor")["kind"] == "monitor"
+    with discover(ROWS, kinds=("fd",), key="id") as found:
+        found.save(tmp_path / "d")
+    as_format_2(tmp_path / "d")
+    with type(found).open(tmp_path / "d") as again:
+        again.apply(pa.table({"id": [4], "zip": ["7"], "city": ["Bonn"]}))
+        assert [rule.text for rule in again] != []
+    assert manifest_of(tmp_path / "d", "discovery")["format"] == store.FORMAT
