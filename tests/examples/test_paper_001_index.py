@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from holdstrue.index.pair_chains import PairChains
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
+from holdstrue.papers.bitmaps import LTTreeIndex
 from holdstrue.papers.chains import ChainIndex
-from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
 from unit.papers.pair_reference import Table, pairs, probed
 
@@ -105,7 +105,7 @@ def test_example_8_through_an_index(kind: type[ChainIndex] | type[LTTreeIndex]) 
     assert probed(index, 0, [6], S_ROLE) == [[2, 3]]
 
 
-def same(column: int, op: Op) -> Term:
+def same(column: int, op: Op) -> Term[int]:
     return Term(column, op, column)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
+from holdstrue.papers.bitmaps import LTTreeIndex
 from holdstrue.papers.chains import ChainIndex
 from holdstrue.papers.lt_tree import LTTree
 from holdstrue.papers.schedule import PredicateClass, PredicateStat, Schedule, Share, schedule
-from holdstrue.papers.weever import LTTreeIndex
 from holdstrue.rules.model import Op
 from unit.papers.pair_reference import Table, pairs, probed
 

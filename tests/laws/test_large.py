@@ -109,7 +109,7 @@ def test_from_scratch(name: str, dirt: float) -> None:
 @pytest.mark.parametrize("few", [128, 4])
 def test_under_changes(monkeypatch: pytest.MonkeyPatch, index: Any, few: int) -> None:
     """Batches of all sizes, updates and deletes among them, on some hundred rows in few groups."""
-    monkeypatch.setattr(blocks, "MOST_FEW", few)
+    monkeypatch.setattr(blocks, "MOST_UNSORTED", few)
     dice = np.random.default_rng(few)
     monitor = Monitor([{"name": name, "rule": rule(shape)} for name, shape in SHAPES.items()], key="id", index=index)
     table = {name: np.empty(0, dtype=np.int64) for name in ("id", *COLUMNS)}

@@ -22,7 +22,7 @@ OP_NAMES = ("insert", "update", "delete", "upsert")
 
 
 @dataclass(frozen=True)
-class Source:
+class Origin:
     """Something rows were read from: its name, how many places it has and what one is called."""
 
     name: str
@@ -43,12 +43,12 @@ class Places:
 
     Examples
     --------
-    >>> places = Places((Source("a.csv", 2), Source("b.csv", 5)))
+    >>> places = Places((Origin("a.csv", 2), Origin("b.csv", 5)))
     >>> places.place(0), places.place(2)
     ('row 1 of a.csv', 'row 1 of b.csv')
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[Origin, ...]
     positions: I64 | None = None
 
     def place(self, i: int) -> str:
@@ -121,7 +121,7 @@ class Changes:
 
     def take(self, rows: I64) -> Changes:
         """Some of the changes, in the given order."""
-        places = Places((Source("the changes", len(self)),)) if self.places is None else self.places
+        places = Places((Origin("the changes", len(self)),)) if self.places is None else self.places
         return Changes(self.rows.take(pa.array(rows)), self.ops[rows], places.take(rows))
 
     @classmethod
@@ -131,7 +131,7 @@ class Changes:
         >>> Changes.append(pa.table({"id": [1, 2]}), name="new.csv").place(1)
         'row 2 of new.csv'
         """
-        places = None if name is None else Places((Source(name, table.num_rows),))
+        places = None if name is None else Places((Origin(name, table.num_rows),))
         return cls(table, np.full(table.num_rows, INSERT, np.uint8), places)
 
     @classmethod
@@ -152,11 +152,11 @@ class Changes:
                 f"the batches have columns of different types: {error}",
                 hint="read all of them with the schema of the table",
             ) from error
-        sources: list[Source] = []
+        sources: list[Origin] = []
         positions: list[I64] = []
         start = 0
         for batch in batches:
-            places = batch.places or Places((Source("the changes", len(batch)),))
+            places = batch.places or Places((Origin("the changes", len(batch)),))
             at = np.arange(len(batch), dtype=np.int64) if places.positions is None else places.positions
             positions.append(at + start)
             sources.extend(places.sources)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known, lend, numbers, plain
-from holdstrue.data.content import digests, doubles, limbs, whole_numbers
+from holdstrue.data.digests import digests, doubles, limbs, whole_numbers
 from holdstrue.data.domain import Domain
 from holdstrue.data.labels import Labels
 from holdstrue.data.seed import Seed

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,33 +14,23 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags, numbers, plain
 from holdstrue.data.coding import float_codes
-from holdstrue.data.content import doubles, limbs, whole_numbers
+from holdstrue.data.digests import doubles, limbs, whole_numbers
 from holdstrue.data.values import CLOCKS, PER_SECOND, common_families, family_of
+from holdstrue.operators import ABOVE, BELOW, Op
 from holdstrue.typing import F64, U64, Mask
 
-Symbol: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
-
-_NUMPY: dict[str, Callable[..., Mask]] = {
-    "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
-_ARROW: dict[str, Callable[..., pa.Array]] = {
-    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
-}  # fmt: skip
-_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _WIDEST = 76
 """Digits of the largest decimals of Arrow."""
 
 
-def with_number(column: pa.Array, op: Symbol, point: Fraction | float) -> Mask:
+def with_number(column: pa.Array, op: Op, point: Fraction | float) -> Mask:
     """`value op point` for each value, the point in the column's own unit; what it says of NULLs is undefined.
 
     Complexity: O(values).
 
     Examples
     --------
-    >>> with_number(pa.array([1, 2, 3]), "<", Fraction(5, 2)).tolist()
+    >>> with_number(pa.array([1, 2, 3]), Op.LT, Fraction(5, 2)).tolist()
     [True, True, False]
     """
     array = plain(column)
@@ -56,17 +45,17 @@ def with_number(column: pa.Array, op: Symbol, point: Fraction | float) -> Mask:
     values = numbers(array, np.uint64) if pa.types.is_uint64(array.type) else whole_numbers(array)
     low, high = (0, 2**64) if values.dtype == np.uint64 else (-(2**63), 2**63)
     kind = values.dtype.type
-    return _integers(op, point, high, values.size, lambda sure, n: _NUMPY[sure](values, kind(n)), low=low)
+    return _integers(op, point, high, values.size, lambda sure, n: sure.on_codes(values, kind(n)), low=low)
 
 
-def with_text(column: pa.Array, op: Symbol, value: str | bytes) -> Mask:
+def with_text(column: pa.Array, op: Op, value: str | bytes) -> Mask:
     """The same of text or bytes: text by code points, bytes by bytes, which is one order."""
     array = plain(column)
     wide = pa.large_string() if family_of(array.type) == "text" else pa.large_binary()
-    return flags(_ARROW[op](array.cast(wide), pa.scalar(value, type=wide)))
+    return flags(getattr(pc, op.function)(array.cast(wide), pa.scalar(value, type=wide)))
 
 
-def with_column(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
+def with_column(left: pa.Array, right: pa.Array, op: Op) -> Mask:
     """`left op right` row by row, for columns that compare; what it says of NULLs is undefined.
 
     Complexity: O(values).
@@ -74,7 +63,7 @@ def with_column(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
     Examples
     --------
     >>> from decimal import Decimal
-    >>> with_column(pa.array([5, 7]), pa.array([Decimal("1.00"), Decimal("9.50")]), ">").tolist()
+    >>> with_column(pa.array([5, 7]), pa.array([Decimal("1.00"), Decimal("9.50")]), Op.GT).tolist()
     [True, False]
     """
     left, right = plain(left), plain(right)
@@ -90,37 +79,36 @@ def with_column(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
     [family] = families
     if family in ("text", "bytes"):
         wide = pa.large_string() if family == "text" else pa.large_binary()
-        return flags(_ARROW[op](left.cast(wide), right.cast(wide)))
+        return flags(getattr(pc, op.function)(left.cast(wide), right.cast(wide)))
     if family in CLOCKS and left.type.unit != right.type.unit:
         return _clocks(left, right, op)
     both = [numbers(a, np.uint64) if pa.types.is_uint64(a.type) else whole_numbers(a) for a in (left, right)]
-    return _NUMPY[op](*both)
+    return op.on_codes(*both)
 
 
 def _integers(
-    op: Symbol,
+    op: Op,
     point: Fraction | float,
     high: int,
     size: int,
-    compare: Callable[[Symbol, int], Mask],
+    compare: Callable[[Op, int], Mask],
     low: int | None = None,
 ) -> Mask:
     """`integer op point` by comparisons with integers in [low, high); low is -high unless given."""
     if isinstance(point, float):
         # NaN is above every number, as plus infinity is
-        above = not point < 0
-        return np.full(size, op == "!=" or ((op in ("<", "<=")) == above and op != "="))
+        return np.full(size, (ABOVE if point < 0 else BELOW) in op.outcomes)
     floor = math.floor(point)
     if floor != point:
-        if op in ("=", "!="):
-            return np.full(size, op == "!=")
-        op = "<=" if op in ("<", "<=") else ">"
+        if not op.is_order:
+            return np.full(size, op is Op.NE)
+        op = Op.LE if BELOW in op.outcomes else Op.GT
     if not (-high if low is None else low) <= floor < high:
         return _integers(op, math.inf if floor > 0 else -math.inf, high, size, compare)
     return compare(op, floor)
 
 
-def _limbs(words: U64, op: Symbol, number: int) -> Mask:
+def _limbs(words: U64, op: Op, number: int) -> Mask:
     """Integers in little-endian words of two's complement against one number that as many words hold."""
     count = words.shape[1]
     told = np.frombuffer(number.to_bytes(8 * count, "little", signed=True), dtype=np.uint64)
@@ -132,10 +120,10 @@ def _limbs(words: U64, op: Symbol, number: int) -> Mask:
         own, other = (words[:, k] ^ sign, told[k] ^ sign) if k == count - 1 else (words[:, k], told[k])
         below |= equal & (own < other)
         equal &= own == other
-    return {"=": equal, "!=": ~equal, "<": below, "<=": below | equal, ">": ~(below | equal), ">=": ~below}[op]
+    return op.truth(below, equal)
 
 
-def _doubles(values: F64, op: Symbol, point: Fraction | float) -> Mask:
+def _doubles(values: F64, op: Op, point: Fraction | float) -> Mask:
     if isinstance(point, Fraction):
         try:
             near = float(point)
@@ -144,34 +132,32 @@ def _doubles(values: F64, op: Symbol, point: Fraction | float) -> Mask:
         finite = math.isfinite(near)
         if not finite or Fraction(near) != point:
             # no double is the point: the nearest one is on this side of it or on that
-            if op in ("=", "!="):
-                return np.full(values.size, op == "!=")
+            if not op.is_order:
+                return np.full(values.size, op is Op.NE)
             beyond = near > 0 if not finite else Fraction(near) > point
-            below: Symbol = "<" if beyond else "<="
-            above: Symbol = ">=" if beyond else ">"
-            op = below if op in ("<", "<=") else above
+            below, above = (Op.LT, Op.GE) if beyond else (Op.LE, Op.GT)
+            op = below if BELOW in op.outcomes else above
         point = near
-    return _NUMPY[op](float_codes(values), float_codes(np.array([point]))[0])
+    return op.on_codes(float_codes(values), float_codes(np.array([point]))[0])
 
 
-def _floats(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
+def _floats(left: pa.Array, right: pa.Array, op: Op) -> Mask:
     """Floats with floats, or with integers."""
     if family_of(left.type) == "integer":
-        turned: dict[str, Symbol] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-        return _floats(right, left, turned.get(op, op))
+        return _floats(right, left, op.flipped)
     values = doubles(left)
     if family_of(right.type) == "float":
-        return _NUMPY[op](float_codes(values), float_codes(doubles(right)))
+        return op.on_codes(float_codes(values), float_codes(doubles(right)))
     whole = numbers(right, np.uint64) if pa.types.is_uint64(right.type) else whole_numbers(right)
     rounded = whole.astype(np.float64)
-    result = _NUMPY[op](float_codes(values), float_codes(rounded))
+    result = op.on_codes(float_codes(values), float_codes(rounded))
     # rounding keeps order; only a double that equals the rounded integer may differ from the integer itself
     for row in np.flatnonzero((values == rounded) & (np.abs(rounded) >= 2**53)).tolist():
-        result[row] = _PYTHON[op](int(rounded[row]), int(whole[row]))
+        result[row] = op.on_values(int(rounded[row]), int(whole[row]))
     return result
 
 
-def _decimals(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
+def _decimals(left: pa.Array, right: pa.Array, op: Op) -> Mask:
     """Decimals of any scales, or with integers."""
     types = (left.type, right.type)
     decimals = [t for t in types if pa.types.is_decimal(t)]
@@ -179,14 +165,14 @@ def _decimals(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
     digits = max(t.precision - t.scale if pa.types.is_decimal(t) else 20 for t in types) + scale
     if digits <= _WIDEST and all(t.scale >= 0 for t in decimals):
         wide = pa.decimal256(_WIDEST, scale)
-        return flags(_ARROW[op](left.cast(wide), right.cast(wide)))
+        return flags(getattr(pc, op.function)(left.cast(wide), right.cast(wide)))
     # no type of Arrow holds both: as Python's numbers, which are exact and slow
-    compare = _PYTHON[op]
+    compare = op.on_values
     pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
     return np.array([a is not None and b is not None and compare(a, b) for a, b in pairs], dtype=np.bool_)
 
 
-def _clocks(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
+def _clocks(left: pa.Array, right: pa.Array, op: Op) -> Mask:
     """Times of different units: by seconds, then by nanoseconds, which always fit."""
     parts = []
     for array in (left, right):
@@ -196,4 +182,4 @@ def _clocks(left: pa.Array, right: pa.Array, op: Symbol) -> Mask:
     (a, b), (c, d) = parts
     equal = (a == c) & (b == d)
     below = (a < c) | ((a == c) & (b < d))
-    return {"=": equal, "!=": ~equal, "<": below, "<=": below | equal, ">": ~(below | equal), ">=": ~below}[op]
+    return op.truth(below, equal)

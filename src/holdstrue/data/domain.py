@@ -23,7 +23,7 @@ import pyarrow as pa
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import CLOCKS, UNITS, Family, common_families, family_of, plain_type
 
-Kind: TypeAlias = Literal["int", "float", "digest", "label"]
+DomainKind: TypeAlias = Literal["int", "float", "digest", "label"]
 
 EXACT_DIGITS = 18
 """Decimals of up to this many digits fit a 64-bit integer at their scale."""
@@ -37,7 +37,7 @@ left for them, and a larger one is refused by name. Beyond, order is kept by lab
 class Domain:
     """How a set of compared columns is coded."""
 
-    kind: Kind
+    kind: DomainKind
     family: Family
     seed: Seed
     scale: int = 0

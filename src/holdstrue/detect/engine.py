@@ -13,21 +13,22 @@ from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
 from holdstrue.detect.batch import Batch, NewRows, Outcome
+from holdstrue.detect.detector import Detector
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
+from holdstrue.index.catalogue import index_type
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.numbering import Snapshot, nested
 from holdstrue.index.protocol import Shape, Term
 from holdstrue.index.rows import Rows
-from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.operators import Op
+from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.rules.model import Op
 from holdstrue.typing import I32, U64
 
-Detector: TypeAlias = RowDetector | GroupDetector | PairDetector | ReferenceDetector
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
@@ -84,13 +85,13 @@ class Engine:
 
     def _code_columns(self, table: str) -> tuple[str, ...]:
         """Columns whose codes are kept by row: those that pair terms compare (equalities are in the groups)."""
-        by_group = self.plan.index == "blocks"
+        every_term = index_type(self.plan.index).reads_equalities
         names = [
             name
             for check in self.plan.checks
             if isinstance(check, PairCheck) and check.table == table
             for term in check.terms
-            if not (by_group and term.op is Op.EQ)
+            if every_term or term.op is not Op.EQ
             for name in (term.left, term.right)
         ]
         return tuple(dict.fromkeys(names))
@@ -103,23 +104,18 @@ class Engine:
         for name, checks in pair_checks.items():
             table = self.tables[name]
             shapes = [self._shape(check, table) for check in checks]
-            groupings = [self._grouping(table, *_sides(check), nulls_equal=False) for check in checks]
+            groupings = [self._grouping(table, check) for check in checks]
             table.pairs = PairSet(checks, shapes, table.rows, groupings, self.plan.index)
         for check in self.plan.checks:
             self.detectors.append(self._detector(check, pair_checks))
 
-    def _detector(
-        self,
-        check: RowCheck | GroupCheck | PairCheck | ReferenceCheck,
-        pair_checks: dict[str, list[PairCheck]],
-    ) -> Detector:
+    def _detector(self, check: Check, pair_checks: dict[str, list[PairCheck]]) -> Detector:
         table = self.tables[check.table]
         match check:
             case RowCheck():
                 return RowDetector(check, table.rows)
             case GroupCheck():
-                grouping = self._grouping(table, check.lhs, check.lhs, nulls_equal=check.nulls_equal)
-                return GroupDetector(check, table.rows, grouping)
+                return GroupDetector(check, table.rows, self._grouping(table, check))
             case PairCheck():
                 if table.pairs is None:
                     raise RuntimeError("pair checks were not collected")
@@ -129,11 +125,11 @@ class Engine:
             case ReferenceCheck():
                 return ReferenceDetector(check, table.rows, self.tables[check.ref_table].rows)
 
-    def _grouping(
-        self, table: Table, lefts: tuple[str, ...], rights: tuple[str, ...], *, nulls_equal: bool
-    ) -> Grouping:
-        """The grouping of these equality columns, one for all rules that share them."""
-        key = (lefts, rights, nulls_equal)
+    @staticmethod
+    def _grouping(table: Table, check: GroupCheck | PairCheck) -> Grouping:
+        """The grouping of a check's equality columns, one for all rules that share them."""
+        lefts, rights = tuple(left for left, _ in check.equal), tuple(right for _, right in check.equal)
+        key = (lefts, rights, check.nulls_equal)
         if key not in table.groupings:
             table.groupings[key] = Grouping(two_sided=lefts != rights)
         return table.groupings[key]
@@ -199,11 +195,7 @@ class Engine:
 
     def explain(self) -> dict[int, list[str]]:
         """What the running indexes say of each check."""
-        notes: dict[int, list[str]] = {}
-        for at, detector in enumerate(self.detectors):
-            if isinstance(detector, PairDetector):
-                notes[at] = detector.explain()
-        return notes
+        return {at: detector.explain() for at, detector in enumerate(self.detectors)}
 
     def apply(
         self, incoming: Mapping[str, Incoming], limit: int, prepared: dict[str, NewRows] | None = None
@@ -216,24 +208,12 @@ class Engine:
             pairs = self.tables[name].pairs
             if pairs is not None:
                 pairs.begin(batch)
-        outcomes = [self._judge(detector, batches, limit) for detector in self.detectors]
+        outcomes = [detector.apply(batches, limit) for detector in self.detectors]
         for name, batch in batches.items():
             pairs = self.tables[name].pairs
             if pairs is not None:
                 pairs.end(batch)
         return outcomes
-
-    def _judge(self, detector: Detector, batches: dict[str, Batch], limit: int) -> Outcome:
-        if isinstance(detector, ReferenceDetector):
-            own, other = batches.get(detector.check.table), batches.get(detector.check.ref_table)
-            if own is not None or other is not None:
-                return detector.apply(own, other, limit)
-        else:
-            batch = batches.get(detector.check.table)
-            if batch is not None:
-                return detector.apply(batch, limit)
-        empty = np.empty((0, detector.width), dtype=np.int32)
-        return Outcome(0, 0, empty, empty)
 
     def _enter(self, table: Table, part: Incoming, incoming: NewRows) -> Batch:
         """Old versions out, new versions in, groups assigned."""
@@ -317,9 +297,3 @@ class Engine:
                 table.pairs.restore(parts.get(f"t{t}.pairs", {}))
         for d, detector in enumerate(self.detectors):
             detector.restore(parts[f"d{d}"])
-
-
-def _sides(check: PairCheck) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Equality columns of a pair check, for t and for s, in one order."""
-    equal = sorted({(term.left, term.right) for term in check.terms if term.op is Op.EQ})
-    return tuple(left for left, _ in equal), tuple(right for _, right in equal)

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
+from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.index.arrays import room, with_slack
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.lists import RowLists
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.row_lists import RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels
@@ -33,10 +34,10 @@ _NULL_VALUE = np.int64(-0x2545F4914F6CDD1D)
 """Stands for NULL among right-hand values where NULLs compare as equal."""
 
 
-class GroupDetector:
+class GroupDetector(Detector):
     """Counts of rows, right sides and conflicting pairs by group of equal left sides."""
 
-    width = 2
+    check: GroupCheck
 
     def __init__(self, check: GroupCheck, rows: Rows, grouping: Grouping) -> None:
         self.check = check
@@ -77,8 +78,16 @@ class GroupDetector:
         """Groups with a violation."""
         return int(self._totals[kernels.GROUPS_TOTAL])
 
-    def apply(self, batch: Batch, limit: int) -> Outcome:
+    @property
+    def group_by_slot(self) -> I32:
+        """By slot: the group of rows with the same left side."""
+        return self._grouping.t_groups
+
+    def apply(self, batches: Batches, limit: int) -> Outcome:
         """Count old rows out and new ones in. Complexity: O(batch), plus the pairs listed."""
+        batch = batches.get(self.check.table)
+        if batch is None:
+            return nothing(2)
         self._place(batch)
         kinds = self._kind_by_slot()
         if batch.first_new == 0 and not self._partial:
@@ -212,23 +221,15 @@ class GroupDetector:
         twin[seeds] = twins
         image[batch.new], image[batch.old] = (2, 0) if after else (0, 2)
         out = np.empty((limit, 2), dtype=np.int32)
-        size = kernels.list_conflicts(
-            self._extra,
-            self._kinds,
-            self._values,
-            self._kind_by_slot(),
-            *self._read_lists(),
-            seeds,
-            found,
-            twins,
-            image,
-            twin,
-            after,
-            False,
-            out,
-        )
+        size = self._fill(out, seeds, found, twins, after=after)
         image[batch.new], image[batch.old] = 1, 0
         return out[:size]
+
+    def _fill(self, out: Pairs, seeds: I32, found: I64, twins: I32, *, after: bool = False, once: bool = False) -> int:
+        """Write the conflicts of some rows, of which there are `found`; returns how many pairs were written."""
+        kinds = (self._extra, self._kinds, self._values, self._kind_by_slot(), *self._read_lists())
+        image, twin = self._rows.alive, self._rows.twin
+        return kernels.list_conflicts(*kinds, seeds, found, twins, image, twin, after, once, out)
 
     def _read_lists(self) -> tuple[I32, I32]:
         distinct = len(self._grouping) if self._is_key else len(self._numbers)
@@ -238,8 +239,8 @@ class GroupDetector:
         """Groups with a violating pair. Complexity: O(groups), vectorised."""
         return np.flatnonzero(self._pairs[: len(self._grouping)] > 0).astype(np.int32)
 
-    def _sides(self, group: int) -> list[tuple[int, I32]]:
-        """The right sides that occur in a group, each with its living rows in slot order."""
+    def conflicting(self, group: int) -> list[I32]:
+        """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
         self._read_lists()
         kinds = [group]
         if not self._is_key:
@@ -249,16 +250,10 @@ class GroupDetector:
                 while kind >= 0:
                     kinds.append(kind)
                     kind = int(self._kinds[kind, kernels.NEXT])
-        read = ((kind, self._lists.read(kind)) for kind in kinds)
-        sides = ((kind, slots[self._rows.alive[slots] != 0]) for kind, slots in read)
-        return sorted(((kind, slots) for kind, slots in sides if slots.size), key=lambda side: int(side[1][0]))
-
-    def conflicting(self, group: int) -> list[I32]:
-        """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
-        sides = self._sides(group)
+        sides = [slots[self._rows.alive[slots] != 0] for slots in map(self._lists.read, kinds)]
         if self._is_key:
-            return [slots[i : i + 1] for _, slots in sides for i in range(slots.size)]
-        return [slots for _, slots in sides]
+            return [slots[i : i + 1] for slots in sides for i in range(slots.size)]
+        return sorted((slots for slots in sides if slots.size), key=lambda slots: int(slots[0]))
 
     def violations(self) -> Iterator[Pairs]:
         """Chunks of violating pairs, by their first row. Complexity: O(pairs)."""
@@ -271,21 +266,7 @@ class GroupDetector:
             part = seeds[start:end]
             out = np.empty((int(degrees[start:end].sum()), 2), dtype=np.int32)
             alone = np.full(part.size, -1, dtype=np.int32)
-            size = kernels.list_conflicts(
-                self._extra,
-                self._kinds,
-                self._values,
-                self._kind_by_slot(),
-                *self._read_lists(),
-                part,
-                degrees[start:end],
-                alone,
-                self._rows.alive,
-                self._rows.twin,
-                False,
-                True,
-                out,
-            )
+            size = self._fill(out, part, degrees[start:end], alone, once=True)
             if size:
                 yield out[:size][np.lexsort((out[:size, 1], out[:size, 0]))]
             start = end
@@ -305,11 +286,6 @@ class GroupDetector:
         size = kernels.rows_of(groups, self._extra, self._kinds, self._values, *lists, self._rows.alive, out)
         slots = np.sort(out[:size])
         return slots[self.degrees(slots) > 0] if self._several else slots
-
-    def representatives(self) -> I32:
-        """A violating row of each violating group. Complexity: O(groups + violating rows), vectorised."""
-        slots = self.violating()
-        return slots[np.unique(self._grouping.t_groups[slots], return_index=True)[1]]
 
     def size_bytes(self) -> int:
         """Memory held beside the grouping, which rules share."""

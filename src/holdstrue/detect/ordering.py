@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.data.looks import look_of
 from holdstrue.plan import bind
 from holdstrue.plan.compile import table_of
-from holdstrue.rules.model import DC, Column, Condition, Rule
+from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
 from holdstrue.sources.fit import is_text, plain_column
 
@@ -30,11 +30,9 @@ def ordered_text(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Sche
     found: dict[tuple[str, str], Rule] = {}
     for rule in rules:
         table = table_of(rule, main)
-        for column in (*_in_body(rule), *_in_condition(rule.where)):
-            schema = schemas.get(table)
-            if schema is None or column not in schema.names:
-                continue
-            if is_text(schema.field(column).type):
+        schema = schemas.get(table, pa.schema([]))
+        for column in (name for read in rule.reads() if read.op.is_order for name in read.columns):
+            if column in schema.names and is_text(schema.field(column).type):
                 found.setdefault((table, column), rule)
     return found
 
@@ -80,20 +78,3 @@ def _ways(column: str, types: str) -> str:
     if not named:
         return "write its numbers without separators of thousands"
     return f"declare what it holds with {' or '.join(named)}"
-
-
-def _in_body(rule: Rule) -> Iterator[str]:
-    if isinstance(rule.body, DC):
-        for predicate in rule.body.predicates:
-            if predicate.op.is_order:
-                yield predicate.left.name
-                if isinstance(predicate.right, Column):
-                    yield predicate.right.name
-
-
-def _in_condition(condition: Condition | None) -> Iterator[str]:
-    for comparison in bind.comparisons_of(condition):
-        if comparison.op.is_order:
-            yield comparison.column
-            if isinstance(comparison.right, str):
-                yield comparison.right

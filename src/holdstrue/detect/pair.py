@@ -10,31 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs
-from holdstrue.detect.counting import MOST_UNEQUAL, count_partners
-from holdstrue.errors import HoldstrueError
+from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.detect.detector import Batches, Detector
+from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
 from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.blocks import BlockIndex
+from holdstrue.index.catalogue import index_type
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Shape, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import pairs as kernels
 from holdstrue.plan.checks import PairCheck
-from holdstrue.plan.compile import IndexKind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Condition, Op
 from holdstrue.typing import I32, I64, U8, Mask
 
 COUNT_FROM = 4096
 """From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
-
-_CODE = {Op.EQ: 0, Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
 
 
 class PairSet:
@@ -46,18 +41,16 @@ class PairSet:
         shapes: Sequence[Shape],
         rows: Rows,
         groupings: Sequence[Grouping],
-        kind: IndexKind,
+        index: str,
     ) -> None:
         self._checks, self.shapes = tuple(checks), tuple(shapes)
         self._rows = rows
         self._groupings = tuple(groupings)
         self._roles = [np.zeros(64, dtype=np.uint8) for _ in checks]
-        self._kind = kind
+        self._type = index_type(index)
         self._pending: list[I32] = []
         self._entered = 0
-        self._index: Any = _index(kind, self.shapes, self)
-        # the rows of a batch are compared among themselves through blocks whatever the index
-        self.within: BlockIndex = self._index if kind == "blocks" else BlockIndex(self.shapes, self)
+        self._index: PairIndex = self._type(self.shapes, self)
 
     @property
     def alive(self) -> U8:
@@ -82,7 +75,7 @@ class PairSet:
         return self._groupings[check].two_sided or self._checks[check].t_member != self._checks[check].s_member
 
     @property
-    def index(self) -> Any:
+    def index(self) -> PairIndex:
         """The index, with every row that came in."""
         self.flush()
         return self._index
@@ -129,39 +122,25 @@ class PairSet:
 
     def rebuild(self) -> None:
         """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
-        self._index = _index(self._kind, self.shapes, self)
-        if self._kind == "blocks":
-            self.within = self._index
+        self._index = self._type(self.shapes, self)
         self._pending = [self._rows.living_slots()]
 
     def size_bytes(self) -> int:
         """Memory held by the index and the roles."""
-        return int(self.index.size_bytes()) + sum(roles.nbytes for roles in self._roles)
+        return self.index.size_bytes() + sum(roles.nbytes for roles in self._roles)
 
     def snapshot(self) -> Snapshot:
-        """The arrays that make up the state; the papers' indexes are rebuilt from the rows."""
-        arrays = nested("index", self.index.snapshot()) if self._kind == "blocks" else {}
+        """The arrays that make up the state."""
         roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self._roles)}
-        return {**arrays, **roles}
+        return {**nested("index", self.index.snapshot()), **roles}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._roles = [arrays[f"roles.{i}"] for i in range(len(self._roles))]
         self._entered = self._rows.size
-        if self._kind == "blocks":
-            self._index.restore(unnested("index", arrays))
-        else:
+        self._index.restore(unnested("index", arrays))
+        if not self._index.keeps_arrays:
             self._pending = [self._rows.living_slots()]
-
-
-def _index(kind: IndexKind, shapes: tuple[Shape, ...], rows: PairSet) -> Any:
-    if kind == "blocks":
-        return BlockIndex(shapes, rows)
-    if kind == "lt_tree":
-        return import_module("holdstrue.papers.weever").LTTreeIndex(shapes, rows)
-    if kind == "chains":
-        return import_module("holdstrue.papers.chains").ChainIndex(shapes, rows)
-    raise HoldstrueError(f"no index {kind!r}", hint="choose blocks, lt_tree or chains")
 
 
 @dataclass(frozen=True)
@@ -180,10 +159,10 @@ class Candidates:
         return (own, partners) if self.role == T_ROLE else (partners, own)
 
 
-class PairDetector:
+class PairDetector(Detector):
     """Counts of violating pairs, in all and by row, of one two-row check."""
 
-    width = 2
+    check: PairCheck
 
     def __init__(self, number: int, check: PairCheck, pairs: PairSet, rows: Rows, columns: Sequence[str]) -> None:
         self.check = check
@@ -194,7 +173,7 @@ class PairDetector:
         shape = pairs.shapes[number]
         self._shape = shape
         self._terms = _as_array([term for term in shape.terms if term.op is not Op.EQ])
-        self._rest = _as_array(pairs.within.unsearched(number))
+        self._rest = _as_array(pairs.index.unsearched(number))
         self._symmetric = check.symmetric
         self._degree = np.zeros(64, dtype=np.int64)
         self._totals = np.zeros(2, dtype=np.int64)
@@ -214,30 +193,26 @@ class PairDetector:
         """Groups with a violating pair, of a key or an FD. Complexity: O(slots), vectorised."""
         return self.violating_groups().size if self.check.grouped and self.rows else 0
 
-    def violating_groups(self) -> I32:
-        """Groups with a violating pair. Complexity: O(slots), vectorised."""
-        t_groups, _ = self._set.groups(self._number)
-        return np.unique(t_groups[self.violating()]).astype(np.int32)
-
-    def representatives(self) -> I32:
-        """A violating row of each violating group. Complexity: O(slots), vectorised."""
-        t_groups, _ = self._set.groups(self._number)
-        slots = self.violating()
-        return slots[np.unique(t_groups[slots], return_index=True)[1]]
+    @property
+    def group_by_slot(self) -> I32:
+        """By slot: the group of rows with equal equality columns, seen as t."""
+        return self._set.groups(self._number)[0]
 
     def conflicting(self, group: int) -> list[I32]:
         """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
-        t_groups, _ = self._set.groups(self._number)
         slots = self.violating()
-        own = slots[t_groups[slots] == group]
+        own = slots[self.group_by_slot[slots] == group]
         if not self.check.rhs:
             return [own[i : i + 1] for i in range(own.size)]
         codes = self._rows.codes[self._columns.index(self.check.rhs[0])][own]
         values, first = np.unique(codes, return_index=True)
         return [own[codes == value] for value in values[np.argsort(first)]]
 
-    def apply(self, batch: Batch, limit: int) -> Outcome:
+    def apply(self, batches: Batches, limit: int) -> Outcome:
         """Find what the old rows take along and the new rows bring. Complexity: O(batch * log n + pairs)."""
+        batch = batches.get(self.check.table)
+        if batch is None:
+            return nothing(2)
         self._degree = room(self._degree, batch.rows.size, fill=0)
         # the table was empty, so everything there is came in with this batch
         alone = not batch.old.size and batch.new.size == batch.rows.living
@@ -283,7 +258,7 @@ class PairDetector:
                 partners = hits.partners
                 yield Candidates(slots[hits.queries], partners, twins[hits.queries], partners, role, among=False)
         if slots.size > 1:
-            for hits in self._set.within.probe_among(self._number, slots):
+            for hits in index.probe_among(self._number, slots):
                 own, other = hits.queries, hits.partners
                 yield Candidates(slots[own], slots[other], twins[own], twins[other], T_ROLE, among=True)
 
@@ -334,7 +309,6 @@ class PairDetector:
         slots = self.violating()
         for start in range(0, slots.size, 1024):
             part = slots[start : start + 1024]
-            hits: Hits
             for hits in self._set.index.probe(self._number, part, T_ROLE):
                 t, s = part[hits.queries], hits.partners
                 keep = self._keep(t, s, t, s, self._symmetric) == 1
@@ -363,6 +337,6 @@ class PairDetector:
         self._degree, self._totals = arrays["degree"], arrays["totals"]
 
 
-def _as_array(terms: Sequence[Term]) -> I32:
-    rows = [(_CODE[term.op], term.left, term.right) for term in terms]
+def _as_array(terms: Sequence[Term[int]]) -> I32:
+    rows = [(term.op.code, term.left, term.right) for term in terms]
     return np.array(rows, dtype=np.int32).reshape(-1, 3)

@@ -7,27 +7,25 @@ value beside the numbering, and 4 more a referring row once rows are listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from holdstrue.data.coding import key_digest
-from holdstrue.detect.batch import Batch, Outcome
+from holdstrue.detect.batch import Batch, Outcome, nothing
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.lists import RowLists
 from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.row_lists import RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
 
 
-class ReferenceDetector:
+class ReferenceDetector(Detector):
     """Which rows refer to a value that no row of the other table provides."""
 
-    width = 1
-    pairs = 0
-    groups = 0
+    check: ReferenceCheck
+    rows = 0
 
     def __init__(self, check: ReferenceCheck, rows: Rows, ref_rows: Rows) -> None:
         self.check = check
@@ -39,18 +37,20 @@ class ReferenceDetector:
         self._provides = np.full(64, -1, dtype=np.int32)
         self._referring = np.zeros(64, dtype=np.int32)
         self._providers = np.zeros(64, dtype=np.int32)
-        self.rows = 0
 
-    def apply(self, own: Batch | None, other: Batch | None, limit: int) -> Outcome:
+    def apply(self, batches: Batches, limit: int) -> Outcome:
         """Take in changes of either table, or of both at once. Complexity: O(batch), plus the rows that flip."""
+        own, other = batches.get(self.check.table), batches.get(self.check.ref_table)
+        if own is None and other is None:
+            return nothing(1)
         if own is not None:
-            self._refers = self._place(own, self.check.columns, self._refers, referring=True)
+            self._refers = self._place(own, self.check.referring, self._refers, referring=True)
         if other is not None:
             self._provides = self._place(other, self.check.ref_columns, self._provides, referring=False)
         self._referring = room(self._referring, len(self._numbers), fill=0)
         self._providers = room(self._providers, len(self._numbers), fill=0)
-        nothing = np.empty(0, dtype=np.int32)
-        old, new = (nothing, nothing) if own is None else (own.old, own.new)
+        nobody = np.empty(0, dtype=np.int32)
+        old, new = (nobody, nobody) if own is None else (own.old, own.new)
         went = self._missing(self._refers[old])
         self._count(self._referring, self._refers[old], -1)
         appeared, vanished = self._provide(other)
@@ -131,12 +131,6 @@ class ReferenceDetector:
         missing = np.flatnonzero((self._providers[:size] == 0) & (self._referring[:size] > 0))
         parts = [self._referring_rows(int(number)) for number in missing]
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
-
-    def violations(self) -> Iterator[I32]:
-        """Chunks of rows whose reference is missing."""
-        slots = self.violating()
-        if slots.size:
-            yield slots[:, None]
 
     def degrees(self, slots: I32) -> I64:
         """How many violations each row is in: one or none."""

@@ -19,11 +19,11 @@ from holdstrue.kernels.hashing import repeats
 from holdstrue.typing import I32, I64, U64
 
 OnConflict: TypeAlias = Literal["error", "upsert", "ignore"]
-Digest: TypeAlias = Callable[[pa.Table], tuple[U64, U64]]
+KeyDigest: TypeAlias = Callable[[pa.Table], tuple[U64, U64]]
 
 
 def resolve(
-    changes: Changes, rows: Rows, key: Sequence[str], digest: Digest, on_conflict: OnConflict = "error"
+    changes: Changes, rows: Rows, key: Sequence[str], digest: KeyDigest, on_conflict: OnConflict = "error"
 ) -> Incoming:
     """Net the changes of each key and find the row versions they replace; nothing is changed yet.
 

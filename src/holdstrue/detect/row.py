@@ -5,11 +5,10 @@ Memory: 4 bytes a violating row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from holdstrue.detect.batch import Batch, Outcome
+from holdstrue.detect.batch import Outcome, nothing
+from holdstrue.detect.detector import Batches, Detector
 from holdstrue.index.numbering import Snapshot
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import RowCheck
@@ -17,22 +16,23 @@ from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
 
 
-class RowDetector:
+class RowDetector(Detector):
     """The slots of violating rows, ascending; slots of rows removed since are skipped when read."""
 
-    width = 1
+    check: RowCheck
+    rows = 0
 
     def __init__(self, check: RowCheck, rows: Rows) -> None:
         self.check = check
         self._rows = rows
         self._found: list[I32] = []
         self._sorted = np.empty(0, dtype=np.int32)
-        self.pairs = 0
-        self.groups = 0
-        self.rows = 0
 
-    def apply(self, batch: Batch, limit: int) -> Outcome:
+    def apply(self, batches: Batches, limit: int) -> Outcome:
         """Judge the new rows, forget the old ones. Complexity: O(batch * log violations)."""
+        batch = batches.get(self.check.table)
+        if batch is None:
+            return nothing(1)
         went = self._violates(batch.old)
         came = holds(self.check.broken, batch.incoming.column, batch.new.size)
         self._remember(batch.new[came])
@@ -63,12 +63,6 @@ class RowDetector:
         """Slots of the violating rows. Complexity: O(violating rows, removed ones since the last rebuild included)."""
         slots = self._slots()
         return slots[self._rows.alive[slots] != 0]
-
-    def violations(self) -> Iterator[I32]:
-        """Chunks of violating rows."""
-        slots = self.violating()
-        if slots.size:
-            yield slots[:, None]
 
     def degrees(self, slots: I32) -> I64:
         """How many violations each row is in: one or none."""

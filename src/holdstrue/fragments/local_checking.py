@@ -12,9 +12,9 @@ from math import prod
 
 from holdstrue.fragments.fragment_layout import Fragment
 from holdstrue.fragments.normal_cfds import NormalCFD
-from holdstrue.plan.bind import condition_columns
 from holdstrue.rules.model import All, Any, Column, Comparison, Condition, Constant, IsNull, Not, Predicate
 from holdstrue.rules.order import Order
+from holdstrue.rules.terms import condition_columns
 
 MOST_CASES = 256
 """Disjunctions that would give more cases than this are not proved contradictory. Chosen, not tuned."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
 from holdstrue.fragments.fragment_layout import FragmentLayout
-from holdstrue.plan.bind import condition_columns, own_columns
+from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import given_columns
 from holdstrue.rules.model import CFD, FD, All, Comparison, Condition, Constant, Op, Pattern, Rule, RuleSet
+from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 
 GUARD = "?"

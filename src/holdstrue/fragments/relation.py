@@ -33,9 +33,10 @@ from holdstrue.fragments.site_host import MakeHost, local_host
 from holdstrue.fragments.site_schemas import column_types, site_schema, widest
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import shared_seed
-from holdstrue.plan.bind import bind, condition_columns
+from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
+from holdstrue.rules.terms import condition_columns
 from holdstrue.sources.feeds import read_changes
 from holdstrue.typing import Mask
 

@@ -25,8 +25,8 @@ from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.index.arrays import all_true
-from holdstrue.plan.bind import condition_columns
 from holdstrue.plan.filter import holds
+from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 from holdstrue.typing import I32, Mask
 

@@ -17,7 +17,11 @@ SLACK = 16
 
 
 def room(array: Array, needed: int, *, fill: int | None = None, axis: int = 0) -> Array:
-    """`array` itself when it holds `needed` entries along `axis`, else a larger copy (new entries = `fill`)."""
+    """`array` itself when it holds `needed` entries along `axis`, else a larger copy (new entries = `fill`).
+
+    >>> room(np.array([3, 4]), 3, fill=-1)[:4].tolist()
+    [3, 4, -1, -1]
+    """
     size = array.shape[axis]
     if needed <= size:
         return array

@@ -1,117 +1,134 @@
 """The default index of two-row rules: equality groups, then sorted runs with chains and fenced blocks.
 
-Each rule has one side (both roles read the same columns) or two. A side is a list of immutable runs
+Each rule has one spine (both roles read the same columns) or two. A spine is a list of immutable runs
 of geometrically growing size, merged as new ones come in; a removed row is skipped by its `alive`
-flag and dropped when its run is merged. Memory: 20.5 bytes a row and side.
+flag and dropped when its run is merged. Memory: 20.5 bytes a row and spine.
+
+Worked example: not(t.state = s.state and t.pay > s.pay and t.tax < s.tax) on five rows
+
+    slot   0    1    2    3    4
+    state  NY   NY   NJ   NY   NY      (groups 0, 0, 1, 0, 0)
+    pay    10   20   10   30   40
+    tax    1    2    1    3    1
+
+In group 0 pay and tax rise together from slot 0 over 1 to 3, which is the chain (of a group of 64 rows or more;
+smaller ones are scanned); slot 4 is the rest. Who completes a violation with slot 4 as t? A partner s of group 0 with
+pay <= 39 and tax >= 2: the first bound leaves positions 0 to 2 of the chain, the second 1 to 2, hence slots 1 and 3;
+of the rest nobody. So (4, 1) and (4, 3) are the violations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar, Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Hits, Shape, Slots, Term
-from holdstrue.index.run import Few, Run
+from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
+from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels
-from holdstrue.rules.model import Op
+from holdstrue.operators import ABOVE, Op
 from holdstrue.typing import I32, I64
-
-Snapshot = dict[str, NDArray[Any]]
 
 RATIO = 4
 """A run is merged with the one before it unless that is this many times larger. Chosen, not tuned."""
 
-MOST_FEW = 128
+MOST_UNSORTED = 128
 """Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
 
-_CODE = {Op.NE: 1, Op.LT: 2, Op.LE: 3, Op.GT: 4, Op.GE: 5}
 _NOTHING = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Drive:
+class Drive(Generic[Name]):
     """The (at most two) terms an index searches by; the others are checked on what it returns."""
 
-    first: Term | None
-    second: Term | None
+    first: Term[Name] | None
+    second: Term[Name] | None
+    rest: tuple[Term[Name], ...]
 
     @staticmethod
-    def of(shape: Shape) -> Drive:
-        """Two order terms if there are, else one, else a != term (two ranges that leave out the equal rows)."""
-        ordered = [term for term in shape.terms if term.op.is_order]
-        unequal = [term for term in shape.terms if term.op is Op.NE]
+    def of(terms: Sequence[Term[Name]]) -> Drive[Name]:
+        """Two order terms if there are, else one, else a != term (two ranges that leave out the equal rows).
+
+        >>> drive = Drive.of([Term("state", Op.EQ, "state"), Term("tax", Op.NE, "tax"), Term("pay", Op.GT, "pay")])
+        >>> print(drive.first, drive.second, *drive.rest, sep="; ")
+        t.pay > s.pay; None; t.tax != s.tax
+        """
+        ordered = [term for term in terms if term.op.is_order]
+        unequal = [term for term in terms if term.op is Op.NE]
         first, second = [*(ordered or unequal[:1]), None, None][:2]
-        return Drive(first, second)
+        rest = tuple(term for term in (*ordered, *unequal) if term not in (first, second))
+        return Drive(first, second, rest)
 
     @property
     def rising(self) -> bool:
         """Whether rows that do not violate have their two attributes ascending together."""
         if self.first is None or self.second is None:
             return True
-        up = (Op.GT, Op.GE)
-        return (self.first.op in up) != (self.second.op in up)
+        return (ABOVE in self.first.op.outcomes) != (ABOVE in self.second.op.outcomes)
 
 
 @dataclass
-class Side:
+class Spine:
     """The rows of one role (or of both) in runs, largest first."""
 
     runs: list[Run] = field(default_factory=list)
-    few: Few | None = None
+    unsorted: UnsortedRun | None = None
     held: int = 0
     dead: int = 0
 
     @property
-    def parts(self) -> list[Run | Few]:
+    def parts(self) -> list[Run | UnsortedRun]:
         """Everything that must be probed."""
-        return [*self.runs] if self.few is None else [*self.runs, self.few]
+        return [*self.runs] if self.unsorted is None else [*self.runs, self.unsorted]
 
 
 class BlockIndex:
     """A `PairIndex` of sorted runs (see the module)."""
 
-    def __init__(self, shapes: Sequence[Shape], rows: GroupedRows) -> None:
-        self._shapes = tuple(shapes)
+    reads_equalities: ClassVar[bool] = False
+    takes_keys: ClassVar[bool] = False
+    keeps_arrays: ClassVar[bool] = True
+
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
         self._rows = rows
-        self._drives = tuple(Drive.of(shape) for shape in shapes)
-        self._sides: list[dict[int, Side]] = []
+        self._drives = tuple(Drive.of(shape.terms) for shape in shapes)
+        self._spines: list[dict[int, Spine]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
             one = all(term.left == term.right for term in shape.terms) and not rows.lopsided(check)
-            self._sides.append({T_ROLE | S_ROLE: Side()} if one else {T_ROLE: Side(), S_ROLE: Side()})
+            self._spines.append({T_ROLE | S_ROLE: Spine()} if one else {T_ROLE: Spine(), S_ROLE: Spine()})
 
     def insert(self, slots: Slots) -> None:
         """Add rows. Complexity: O(rows * log(rows held / rows)) amortised."""
-        for check in range(len(self._shapes)):
-            for role, side in self._sides[check].items():
-                self._add(check, role, side, slots)
+        for check, role, spine in self._each():
+            self._add(check, role, spine, slots)
 
-    def _add(self, check: int, role: int, side: Side, slots: Slots) -> None:
+    def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
         members = slots[(self._rows.roles(check)[slots] & role) != 0]
         if not members.size:
             return
-        side.held += members.size
-        if members.size <= MOST_FEW:
-            waiting = members if side.few is None else np.concatenate((side.few.slots, members))
-            if waiting.size <= MOST_FEW:
-                side.few = Few(*self._attributes(check, role, waiting), waiting)
+        spine.held += members.size
+        if members.size <= MOST_UNSORTED:
+            waiting = members if spine.unsorted is None else np.concatenate((spine.unsorted.slots, members))
+            if waiting.size <= MOST_UNSORTED:
+                spine.unsorted = UnsortedRun(*self._attributes(check, role, waiting), waiting)
                 return
-            side.few = None
-            side.runs.append(self.run(check, role, waiting))
+            spine.unsorted = None
+            spine.runs.append(self.run(check, role, waiting))
         else:
-            side.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
+            spine.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
         merged: list[Run] = []
-        size = len(side.runs[-1])
-        while len(side.runs) > 1 and len(side.runs[-2]) < RATIO * size:
-            merged.append(side.runs.pop())
-            size += len(side.runs[-1])
+        size = len(spine.runs[-1])
+        while len(spine.runs) > 1 and len(spine.runs[-2]) < RATIO * size:
+            merged.append(spine.runs.pop())
+            size += len(spine.runs[-1])
         if merged:
-            merged.append(side.runs.pop())
-            self._merge(check, role, side, merged)
+            merged.append(spine.runs.pop())
+            self._merge(check, role, spine, merged)
 
     def _probed(self, check: int, role: int, slots: Slots) -> Run | None:
         """The run that `probe_among` built of the same rows just before."""
@@ -120,26 +137,29 @@ class BlockIndex:
             return None
         return replace(known[2], slots=slots[known[2].slots])
 
-    def _merge(self, check: int, role: int, side: Side, runs: list[Run]) -> None:
+    def _merge(self, check: int, role: int, spine: Spine, runs: list[Run]) -> None:
         slots = np.concatenate([run.slots for run in runs])
         living = slots[self._rows.alive[slots] != 0]
-        side.held -= slots.size - living.size
-        side.dead = max(0, side.dead - (slots.size - living.size))
+        spine.held -= slots.size - living.size
+        spine.dead = max(0, spine.dead - (slots.size - living.size))
         if living.size:
-            side.runs.append(self.run(check, role, living))
+            spine.runs.append(self.run(check, role, living))
 
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
-        for check in range(len(self._shapes)):
-            for role, side in self._sides[check].items():
-                side.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
-                if side.dead * 2 > side.held and side.held > 1024:
-                    self._merge(check, role, side, self._taken(check, role, side))
+        for check, role, spine in self._each():
+            spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
+            if spine.dead * 2 > spine.held and spine.held > 1024:
+                self._merge(check, role, spine, self._taken(check, role, spine))
 
-    def _taken(self, check: int, role: int, side: Side) -> list[Run]:
-        """All rows of a side as runs, taken out of it."""
-        runs, few, side.runs, side.few = side.runs, side.few, [], None
-        return runs if few is None else [*runs, self.run(check, role, few.slots)]
+    def _each(self) -> Iterator[tuple[int, int, Spine]]:
+        """Every spine with its check and role."""
+        return ((check, role, spine) for check, own in enumerate(self._spines) for role, spine in own.items())
+
+    def _taken(self, check: int, role: int, spine: Spine) -> list[Run]:
+        """All rows of a spine as runs, taken out of it."""
+        runs, unsorted, spine.runs, spine.unsorted = spine.runs, spine.unsorted, [], None
+        return runs if unsorted is None else [*runs, self.run(check, role, unsorted.slots)]
 
     def run(self, check: int, role: int, slots: Slots, names: Slots | None = None) -> Run:
         """A run of the given rows as they are searched when they play `role`; `names` replace their slots."""
@@ -164,8 +184,8 @@ class BlockIndex:
     def queries(self, check: int, slots: Slots, role: int) -> tuple[I32, I64, I64]:
         """Groups, interval pairs and probed positions of a search for the partners of rows in `role`."""
         drive = self._drives[check]
-        t_groups, s_groups = self._rows.groups(check)
-        as_t = role == T_ROLE
+        roles, groups_by_role, as_t = self._rows.roles(check), self._rows.groups(check), role == T_ROLE
+        own_groups = groups_by_role[0 if as_t else 1]
         ops = [self._seen_from_partner(term, as_t) for term in (drive.first, drive.second)]
         columns = [
             _NOTHING if term is None else self._rows.codes(term.left if as_t else term.right)
@@ -174,20 +194,9 @@ class BlockIndex:
         position = np.arange(slots.size, dtype=np.int64)
         groups, found = [], []
         # a != is two searches: below and above
-        for op in (_CODE[Op.LT], _CODE[Op.GT]) if ops[0] == _CODE[Op.NE] else (ops[0],):
+        for op in (Op.LT.code, Op.GT.code) if ops[0] == Op.NE.code else (ops[0],):
             group, box = np.empty(slots.size, dtype=np.int32), np.empty((slots.size, 4), dtype=np.int64)
-            kernels.boxes(
-                slots,
-                self._rows.roles(check),
-                role,
-                t_groups if as_t else s_groups,
-                columns[0],
-                op,
-                columns[1],
-                ops[1],
-                group,
-                box,
-            )
+            kernels.boxes(slots, roles, role, own_groups, columns[0], op, columns[1], ops[1], group, box)
             groups.append(group)
             found.append(box)
         if len(found) == 1:
@@ -195,29 +204,27 @@ class BlockIndex:
         return np.concatenate(groups), np.concatenate(found), np.concatenate((position, position))
 
     @staticmethod
-    def _seen_from_partner(term: Term | None, as_t: bool) -> int:
+    def _seen_from_partner(term: Term[int] | None, as_t: bool) -> int:
         """The operator that the partner's value must satisfy against a row's own."""
         if term is None:
             return kernels.ANY
-        return _CODE[term.op.flipped if as_t else term.op]
+        return (term.op.flipped if as_t else term.op).code
 
-    def unsearched(self, check: int) -> tuple[Term, ...]:
-        """Terms that `probe` does not take care of, so that its answers are candidates only."""
-        drive = self._drives[check]
-        rest = (term for term in self._shapes[check].terms if term.op is not Op.EQ)
-        return tuple(term for term in rest if term not in (drive.first, drive.second))
+    def unsearched(self, check: int) -> tuple[Term[int], ...]:
+        """Terms that probes do not take care of, so that their answers are candidates only."""
+        return self._drives[check].rest
 
     def probe(self, check: int, slots: Slots, role: int) -> Iterator[Hits]:
         """Partners by the driving terms; the remaining terms are the caller's to check.
 
         Complexity: O(runs * log n + answers) a row on clean data.
         """
-        sides = self._sides[check]
-        side = sides.get(T_ROLE | S_ROLE) or sides[S_ROLE if role == T_ROLE else T_ROLE]
-        if not side.parts:
+        spines = self._spines[check]
+        spine = spines.get(T_ROLE | S_ROLE) or spines[S_ROLE if role == T_ROLE else T_ROLE]
+        if not spine.parts:
             return
         group, box, position = self.queries(check, slots, role)
-        for part in side.parts:
+        for part in spine.parts:
             for query, partner in part.probe(group, box, self._rows.alive):
                 yield Hits(position[query], partner)
 
@@ -226,11 +233,11 @@ class BlockIndex:
         members = np.flatnonzero(self._rows.roles(check)[slots] & S_ROLE).astype(np.int32)
         if not members.size:
             return
-        sides = self._sides[check]
-        role = T_ROLE | S_ROLE if T_ROLE | S_ROLE in sides else S_ROLE
-        part: Run | Few
-        if members.size <= MOST_FEW:
-            part = Few(*self._attributes(check, role, slots[members]), members)
+        spines = self._spines[check]
+        role = T_ROLE | S_ROLE if T_ROLE | S_ROLE in spines else S_ROLE
+        part: Run | UnsortedRun
+        if members.size <= MOST_UNSORTED:
+            part = UnsortedRun(*self._attributes(check, role, slots[members]), members)
         else:
             part = self.run(check, role, slots[members], members)
             self._among[check] = (slots, role, part)
@@ -241,13 +248,30 @@ class BlockIndex:
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return sum(run.size_bytes() for sides in self._sides for side in sides.values() for run in side.runs)
+        return sum(run.size_bytes() for _, _, spine in self._each() for run in spine.runs)
+
+    @staticmethod
+    def outline(terms: Sequence[Term[str]]) -> list[str]:
+        """How a check of these terms will be served.
+
+        >>> BlockIndex.outline([Term("state", Op.EQ, "state"), Term("pay", Op.GT, "pay"), Term("tax", Op.NE, "tax")])[0]
+        'hash on t.state = s.state; search t.pay > s.pay; then test t.tax != s.tax'
+        """
+        drive = Drive.of(terms)
+        equal = [term for term in terms if term.op is Op.EQ]
+        steps = [f"hash on {_listed(equal)}" if equal else "no equality: one group of all rows"]
+        searched = [term for term in (drive.first, drive.second) if term is not None]
+        steps += [f"search {_listed(searched)}"] if searched else []
+        steps += [f"then test {_listed(drive.rest)}"] if drive.rest else []
+        swept = sum(term.op.is_order for term in terms) <= 2
+        scratch = "sort and sweep, counted without listing" if swept else "pairs are found through the index"
+        return ["; ".join(steps), f"from scratch: {scratch}"]
 
     def explain(self, check: int) -> list[str]:
         """What the index searches by and why, for people."""
         drive = self._drives[check]
-        sides = self._sides[check]
-        lines = [f"runs: {', '.join(str(len(part)) for side in sides.values() for part in side.parts) or 'none'}"]
+        spines = self._spines[check]
+        lines = [f"runs: {', '.join(str(len(part)) for spine in spines.values() for part in spine.parts) or 'none'}"]
         if drive.first is None:
             return [*lines, "groups only: every two rows of a group are candidates"]
         if drive.second is None:
@@ -259,22 +283,23 @@ class BlockIndex:
         ]
 
     def snapshot(self) -> Snapshot:
-        """All runs, merged into one a side, so that opening maps few arrays."""
+        """All runs, merged into one a spine, so that opening maps few arrays."""
         arrays: Snapshot = {}
-        for check, sides in enumerate(self._sides):
-            for role, side in sides.items():
-                if len(side.parts) > 1 or side.few is not None or side.dead:
-                    self._merge(check, role, side, self._taken(check, role, side))
-                    side.dead = 0
-                for run in side.runs:
-                    arrays |= {f"{check}.{role}.{name}": array for name, array in run.snapshot().items()}
+        for check, role, spine in self._each():
+            if len(spine.parts) > 1 or spine.unsorted is not None or spine.dead:
+                self._merge(check, role, spine, self._taken(check, role, spine))
+                spine.dead = 0
+            for run in spine.runs:
+                arrays |= nested(f"{check}.{role}", run.snapshot())
         return arrays
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the runs of a snapshot."""
-        for check, sides in enumerate(self._sides):
-            for role, side in sides.items():
-                prefix = f"{check}.{role}."
-                own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-                side.runs = [Run.restore(own)] if own else []
-                side.held, side.dead = sum(len(run) for run in side.runs), 0
+        for check, role, spine in self._each():
+            own = unnested(f"{check}.{role}", arrays)
+            spine.runs = [Run.restore(own)] if own else []
+            spine.held, spine.dead = sum(len(run) for run in spine.runs), 0
+
+
+def _listed(terms: Sequence[Term[str]]) -> str:
+    return " and ".join(map(str, terms))

@@ -15,7 +15,18 @@ from holdstrue.typing import I32, U64, Mask
 
 
 class Grouping:
-    """Groups of rows by slot; `two_sided` when the two roles of a rule equate different columns."""
+    """Groups of rows by slot; `two_sided` when the two roles of a rule equate different columns.
+
+    Examples
+    --------
+    Five rows by a key of one word each; the last has NULL there:
+
+    >>> words = np.array([7, 9, 7, 7, 0], dtype=np.uint64)
+    >>> grouping = Grouping()
+    >>> grouping.insert(0, (np.zeros(5, np.uint64), words, np.array([True, True, True, True, False])))
+    >>> grouping.t_groups[:5].tolist(), len(grouping)
+    ([0, 1, 0, 0, -1], 2)
+    """
 
     def __init__(self, *, two_sided: bool = False) -> None:
         self.two_sided = two_sided

@@ -5,7 +5,7 @@ Memory: 16 bytes a key and 8 bytes a cell, with at most three cells in four in u
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from holdstrue.index.arrays import room, with_slack
 from holdstrue.kernels import hashing
 from holdstrue.typing import I32, U64, Mask
 
-Snapshot = dict[str, NDArray[Any]]
+Snapshot: TypeAlias = dict[str, NDArray[Any]]
+"""The arrays that make up the state of a structure, by name."""
 
 _SMALLEST = 64
 

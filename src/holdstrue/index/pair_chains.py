@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from holdstrue.index.protocol import Codes, Slots
-from holdstrue.rules.model import Op
+from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I64
 
 CHUNK = 1 << 20
@@ -30,7 +30,7 @@ Measured with two chains: building takes 0.6 us a row; inserting one takes 5 us 
 rows and 23 us into 100K, nearly all of it moving memory.
 """
 
-FEW = 16
+SORT_FROM = 16
 """Rows below which finding each one's place costs less than sorting: 8 us either way at 16."""
 
 Found: TypeAlias = tuple[I64, Slots]
@@ -88,8 +88,8 @@ class PairChains:
     """
 
     def __init__(self, first: Op, second: Op) -> None:
-        self._down = (first in (Op.LT, Op.LE), second in (Op.LT, Op.LE))
-        self._weak = (first in (Op.LE, Op.GE), second in (Op.LE, Op.GE))
+        self._down = (BELOW in first.outcomes, BELOW in second.outcomes)
+        self._weak = (EQUAL in first.outcomes, EQUAL in second.outcomes)
         self._chains: list[Chain] = []
         self._size = 0
 
@@ -308,7 +308,7 @@ class SortedRows:
     def insert(self, slots: Slots, columns: Sequence[Codes]) -> None:
         """Add rows. Runtime complexity: O(log n) searching and O(n) moving a row, or one sort."""
         keys = columns[0] if columns else np.zeros(len(slots), dtype=np.int64)
-        if len(slots) >= max(FEW, REBUILD_SHARE * len(self)):
+        if len(slots) >= max(SORT_FROM, REBUILD_SHARE * len(self)):
             keys = np.concatenate([keys, np.array(self._keys, dtype=np.int64)])
             slots = np.concatenate([slots, self.rows()])
             order = np.lexsort((slots, keys))

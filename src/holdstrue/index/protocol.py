@@ -1,12 +1,13 @@
-"""The few verbs every index of row pairs speaks, so that one can stand in for another."""
+"""What every index of row pairs can, wants and says, so that one can stand in for another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from holdstrue.rules.model import Op
+from holdstrue.index.numbering import Snapshot
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
 Slots: TypeAlias = I32
@@ -15,34 +16,48 @@ Codes: TypeAlias = I64
 T_ROLE = 1
 S_ROLE = 2
 
+Name = TypeVar("Name", bound=int | str)
+
 
 @dataclass(frozen=True)
-class Term:
-    """One predicate `t.left op s.right` of a two-row rule, over numbered code columns."""
+class Term(Generic[Name]):
+    """One predicate `t.left op s.right` of a two-row rule; an index knows columns by number, a plan by name.
 
-    left: int
+    >>> print(Term("salary", Op.GT, "salary"), Term(0, Op.EQ, 1))
+    t.salary > s.salary t.0 = s.1
+    """
+
+    left: Name
     op: Op
-    right: int
+    right: Name
+
+    def __str__(self) -> str:
+        return f"t.{self.left} {self.op} s.{self.right}"
+
+    @property
+    def symmetric(self) -> bool:
+        """A column compared with itself by = or !=: the same of (t, s) and of (s, t)."""
+        return self.left == self.right and not self.op.is_order
 
 
 @dataclass(frozen=True)
 class Shape:
     """The two-row part of a rule: what a pair (t, s) of distinct rows must never satisfy together."""
 
-    terms: tuple[Term, ...]
-
-    @property
-    def symmetric(self) -> bool:
-        """Every term compares a column with itself by = or !=, so (t, s) and (s, t) are one violation."""
-        return all(term.left == term.right and not term.op.is_order for term in self.terms)
+    terms: tuple[Term[int], ...]
 
 
-class RowCodes(Protocol):
-    """What an index may read of the rows: their codes and the roles they may play.
+class PairRows(Protocol):
+    """What an index may read of the rows: codes, the roles they may play, and the groups they are in.
 
     A row version is named by its slot. Codes compare as the values do (equality for all columns,
     order for columns that a term orders).
     """
+
+    @property
+    def alive(self) -> U8:
+        """By slot: 0 for row versions that were removed."""
+        ...
 
     def codes(self, column: int) -> Codes:
         """Codes of a column by slot (at least as long as the largest slot in use)."""
@@ -52,17 +67,8 @@ class RowCodes(Protocol):
         """By slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
         ...
 
-
-class GroupedRows(RowCodes, Protocol):
-    """Rows whose equality columns are numbered already, for indexes that build on groups."""
-
-    @property
-    def alive(self) -> U8:
-        """By slot: 0 for row versions that were removed."""
-        ...
-
     def groups(self, check: int) -> tuple[Slots, Slots]:
-        """By slot: the group a row is in as t and as s, -1 for none."""
+        """By slot: the group of rows with equal equality columns that a row is in as t and as s, -1 for none."""
         ...
 
     def lopsided(self, check: int) -> bool:
@@ -79,10 +85,19 @@ class Hits:
 
 
 class PairIndex(Protocol):
-    """All two-row checks of a table in one structure."""
+    """All two-row checks of a table in one structure; `index/catalogue.py` has them by name."""
+
+    reads_equalities: ClassVar[bool]
+    """Whether it compares the codes of equality terms itself; otherwise it goes by the groups of the rows."""
+    takes_keys: ClassVar[bool]
+    """Whether keys and FDs are searched here too, pair by pair; otherwise they are counted by group."""
+    keeps_arrays: ClassVar[bool]
+    """Whether `snapshot` holds the rows; otherwise they are inserted again after `restore`."""
+
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None: ...
 
     def insert(self, slots: Slots) -> None:
-        """Add rows; each enters the roles that `RowCodes.roles` gives it."""
+        """Add rows; each enters the roles that `PairRows.roles` gives it."""
         ...
 
     def remove(self, slots: Slots) -> None:
@@ -92,8 +107,37 @@ class PairIndex(Protocol):
     def probe(self, check: int, slots: Slots, role: int) -> Iterator[Hits]:
         """Rows inside that complete a violation when the probed rows (inside or not) play `role`.
 
-        A probed row is never its own partner. With T_ROLE the partners are the s of pairs
-        (probed, partner); with S_ROLE they are the t of pairs (partner, probed). Probed rows that
-        may not play `role` have no partners. Hits come in chunks.
+        A probed row is never its own partner unless the index goes by groups. With T_ROLE the partners
+        are the s of pairs (probed, partner); with S_ROLE they are the t of pairs (partner, probed).
+        Probed rows that may not play `role` have no partners. Hits come in chunks.
         """
+        ...
+
+    def probe_among(self, check: int, slots: Slots) -> Iterator[Hits]:
+        """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
+        ...
+
+    def unsearched(self, check: int) -> tuple[Term[int], ...]:
+        """Terms that probes do not take care of, so that their answers are candidates only."""
+        ...
+
+    @staticmethod
+    def outline(terms: Sequence[Term[str]]) -> list[str]:
+        """How a check of these terms will be served, for people who read a plan."""
+        ...
+
+    def explain(self, check: int) -> list[str]:
+        """How a check is served now, with columns by number, for people."""
+        ...
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state; none where it is rebuilt."""
+        ...
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
         ...

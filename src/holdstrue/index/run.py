@@ -6,12 +6,13 @@ Memory: 20 bytes a row, 0.5 for fences and 12 a distinct group of the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.index.numbering import Snapshot
 from holdstrue.kernels import runs as kernels
 from holdstrue.kernels.sorting import SMALL, argsort
 from holdstrue.typing import I32, I64, U8
@@ -22,7 +23,20 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of one side of a rule, by group and first attribute."""
+    """Rows of one spine, by group and first attribute.
+
+    Examples
+    --------
+    Five rows (a, b) in two groups; which of group 0 have a <= 2 and b >= 20?
+
+    >>> group, slots = np.array([0, 0, 1, 0, 1], dtype=np.int32), np.arange(5, dtype=np.int32)
+    >>> run = Run.build(group, np.array([3, 1, 1, 2, 2]), np.array([30, 10, 10, 20, 20]), slots, rising=True)
+    >>> run.slots.tolist(), run.starts.tolist()
+    ([1, 3, 0, 2, 4], [0, 3, 5])
+    >>> question = np.array([[-100, 2, 20, 100]])
+    >>> [found.tolist() for _, found in run.probe(np.zeros(1, np.int32), question, np.ones(5, np.uint8))]
+    [[3]]
+    """
 
     groups: I32
     starts: I32
@@ -38,6 +52,12 @@ class Run:
 
     def __len__(self) -> int:
         return self.slots.size
+
+    @property
+    def arrays(self) -> tuple[I32, I32, I32, I64, I64, I32, I64, I64, I64, I64]:
+        """All arrays, in the order in which they are listed here and kernels take them."""
+        rows = (self.groups, self.starts, self.splits, self.a, self.b, self.slots)
+        return (*rows, self.fence_low, self.fence_high, self.wall_low, self.wall_high)
 
     @staticmethod
     def build(group: I32, a: I64, b: I64, slots: I32, *, rising: bool, chains: bool = True) -> Run:
@@ -84,73 +104,39 @@ class Run:
         while cursor[0] < query_group.size:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
-            found = kernels.probe_run(
-                self.groups,
-                self.starts,
-                self.splits,
-                self.a,
-                self.b,
-                self.slots,
-                self.fence_low,
-                self.fence_high,
-                self.wall_low,
-                self.wall_high,
-                self.rising,
-                query_group,
-                query,
-                alive,
-                cursor,
-                out_query,
-                out_slot,
-            )
+            found = kernels.probe_run(*self.arrays, self.rising, query_group, query, alive, cursor, out_query, out_slot)
             if found:
                 yield out_query[:found], out_slot[:found]
             room = CHUNK
 
     def size_bytes(self) -> int:
         """Memory held."""
-        arrays = (
-            self.groups,
-            self.starts,
-            self.splits,
-            self.a,
-            self.b,
-            self.slots,
-            self.fence_low,
-            self.fence_high,
-            self.wall_low,
-            self.wall_high,
-        )
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.arrays)
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """The arrays that make up the run."""
-        names = (
-            "groups",
-            "starts",
-            "splits",
-            "a",
-            "b",
-            "slots",
-            "fence_low",
-            "fence_high",
-            "wall_low",
-            "wall_high",
-        )
-        arrays: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
-        arrays["rising"] = np.array([self.rising], dtype=np.int64)
-        return arrays
+        arrays: list[NDArray[Any]] = [*self.arrays, np.array([self.rising], dtype=np.int64)]
+        return {field.name: array for field, array in zip(fields(self), arrays, strict=True)}
 
     @staticmethod
-    def restore(arrays: dict[str, NDArray[Any]]) -> Run:
+    def restore(arrays: Snapshot) -> Run:
         """The run of a snapshot."""
         rising = bool(arrays["rising"][0])
         return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)
 
 
 @dataclass(frozen=True)
-class Few:
-    """Some rows in no order, for so few that building a run is not worth it."""
+class UnsortedRun:
+    """Some rows in no order, for so few that building a run is not worth it; probed as a `Run` is.
+
+    Examples
+    --------
+    >>> group, slots = np.zeros(3, np.int32), np.array([4, 5, 6], np.int32)
+    >>> rows = UnsortedRun(group, np.array([3, 1, 2]), np.array([7, 8, 9]), slots)
+    >>> question = np.array([[2, 9, 0, 99]])
+    >>> [found.tolist() for _, found in rows.probe(np.zeros(1, np.int32), question, np.ones(7, np.uint8))]
+    [[4, 6]]
+    """
 
     group: I32
     a: I64
@@ -167,7 +153,7 @@ class Few:
         while cursor[0] < query_group.size:
             out_query = np.empty(room, dtype=np.int64)
             out_slot = np.empty(room, dtype=np.int32)
-            found = kernels.probe_few(
+            found = kernels.probe_unsorted(
                 self.group, self.a, self.b, self.slots, query_group, query, alive, cursor, out_query, out_slot
             )
             if found:

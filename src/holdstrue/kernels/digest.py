@@ -112,7 +112,19 @@ def digest_bytes(data: U8, offsets: I32, keys: U64, hi: U64, lo: U64) -> None:
 
 @kernel
 def extend_key(hi: U64, lo: U64, value_hi: U64, value_lo: U64, keys: U64) -> None:
-    """Append one more value, given by its digest, to the digest of a tuple. Complexity: O(n)."""
+    """Append one more value, given by its digest, to the digest of a tuple. Complexity: O(n).
+
+    Examples
+    --------
+    The pairs (1, 2), (1, 3), (2, 1), (1, 2), (2, 2), a word at a time: the first and the fourth are one value.
+
+    >>> keys = np.arange(3, 3 + 2 * 2 * KEYS, 2, dtype=np.uint64).reshape(2, KEYS)
+    >>> hi, lo = np.full((2, 5), 11, dtype=np.uint64)
+    >>> for words in ([1, 1, 2, 1, 2], [2, 3, 1, 2, 2]):
+    ...     extend_key_by_words(hi, lo, np.array(words, dtype=np.uint64), keys)
+    >>> len(set(hi.tolist())), bool(hi[0] == hi[3] and lo[0] == lo[3])
+    (4, True)
+    """
     step, first, second = keys[0, STEP], keys[0, FIRST], keys[0, SECOND]
     for i in range(hi.size):
         hi[i] = keyed(hi[i] * step + value_hi[i], first, second)

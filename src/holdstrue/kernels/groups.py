@@ -135,7 +135,22 @@ def enlist_kinds(extra: I32, kinds: I32, first: int, end: int) -> None:
 
 @kernel
 def load_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I32, totals: I64) -> None:
-    """Count rows into empty counters, where no kind is partial. Complexity: O(rows + kinds + groups)."""
+    """Count rows into empty counters, where no kind is partial. Complexity: O(rows + kinds + groups).
+
+    Examples
+    --------
+    zip -> city on five rows: (10, NY), (10, NY), (10, LA), (20, SF), (20, SF). Kinds 0 and 1 are the two cities of
+    group 0, kind 2 is the city of group 1. Each of the two rows with NY conflicts with the one with LA.
+
+    >>> core, pairs, extra = np.zeros((2, 2), np.int32), np.zeros(2, np.int64), np.full((2, 1), -1, np.int32)
+    >>> kinds, values, totals = np.zeros((3, 4), np.int32), np.zeros((0, 3), np.int64), np.zeros(3, np.int64)
+    >>> kinds[:, GROUP] = 0, 0, 1
+    >>> load_rows(core, pairs, extra, kinds, values, np.array([0, 0, 1, 2, 2], np.int32), totals)
+    >>> core[:, N].tolist(), core[:, D].tolist(), pairs.tolist()
+    ([3, 2], [2, 1], [2, 0])
+    >>> dict(pairs=int(totals[PAIRS_TOTAL]), rows=int(totals[ROWS_TOTAL]), groups=int(totals[GROUPS_TOTAL]))
+    {'pairs': 2, 'rows': 3, 'groups': 1}
+    """
     if kinds.shape[0] == 0:
         for i in range(rows.size):
             if rows[i] >= 0:

@@ -41,6 +41,16 @@ def find_or_add(
     The caller has made room for `hi.size` new keys; `origin[k]` receives the row of the k-th new key.
     Returns how many keys are known now.
     Complexity: O(n) expected.
+
+    Examples
+    --------
+    >>> cells, key_hi, key_lo = np.zeros(8, np.uint64), np.empty(5, np.uint64), np.empty(5, np.uint64)
+    >>> hi, lo = np.zeros(5, np.uint64), np.array([7, 9, 7, 9, 5], np.uint64)
+    >>> out, origin = np.empty(5, np.int32), np.empty(5, np.int32)
+    >>> member = np.array([True, True, True, True, False])
+    >>> known = find_or_add(cells, key_hi, key_lo, 0, hi, lo, member, out, origin)
+    >>> known, out.tolist(), origin[:known].tolist(), key_lo[:known].tolist()
+    (2, [0, 1, 0, 1, -1], [0, 1], [7, 9])
     """
     mask = np.uint64(cells.size - 1)
     before = used

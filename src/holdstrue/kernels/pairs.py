@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
-EQ, NE, LT, LE, GT, GE = range(6)
+EQ, NE, LT, LE, GT, GE = (op.code for op in Op)
 
 ROWS_TOTAL, PAIRS_TOTAL = range(2)
 
@@ -80,7 +81,18 @@ def keep_pairs(
 
 @kernel
 def count_degrees(degree: I64, t: I32, s: I32, keep: U8, step: int, totals: I64) -> int:
-    """Add `step` to the degree of both rows of every kept pair; returns the pairs kept. Complexity: O(pairs)."""
+    """Add `step` to the degree of both rows of every kept pair; returns the pairs kept. Complexity: O(pairs).
+
+    Examples
+    --------
+    The pairs (0, 1), (0, 2), (3, 4), of which the second is no violation:
+
+    >>> import numpy as np
+    >>> degree, totals = np.zeros(5, np.int64), np.zeros(2, np.int64)
+    >>> t, s, keep = np.array([0, 0, 3], np.int32), np.array([1, 2, 4], np.int32), np.array([1, 0, 1], np.uint8)
+    >>> count_degrees(degree, t, s, keep, 1, totals), degree.tolist(), totals.tolist()
+    (2, [1, 1, 0, 1, 1], [4, 2])
+    """
     kept = 0
     for i in range(t.size):
         if keep[i] == 0:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.kernels.jit import inline, kernel
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8, Mask
 
-LT, LE, GT, GE = 2, 3, 4, 5
+LT, LE, GT, GE = Op.LT.code, Op.LE.code, Op.GT.code, Op.GE.code
 ANY = -1
 
 BLOCK = 64
@@ -30,6 +31,12 @@ def longest_chain(b: I64, rising: bool, chain: Mask, tails: I32, before: I32) ->
     """Mark a longest subsequence of `b` that never falls (or never rises); returns its length.
 
     Patience sorting. Complexity: O(n log n).
+
+    Examples
+    --------
+    >>> chain, scratch = np.empty(5, np.bool_), np.empty((2, 5), np.int32)
+    >>> longest_chain(np.array([1, 9, 2, 3, 0]), True, chain, scratch[0], scratch[1]), chain.tolist()
+    (3, [True, False, True, True, False])
     """
     length = 0
     for i in range(b.size):
@@ -94,7 +101,15 @@ def place_chains(
 
 @kernel
 def fences(values: I64, low: I64, high: I64) -> None:
-    """Extrema of every BLOCK consecutive values. Complexity: O(n)."""
+    """Extrema of every BLOCK consecutive values. Complexity: O(n).
+
+    Examples
+    --------
+    >>> low, high = np.empty((2, 2), np.int64)
+    >>> fences(np.arange(100), low, high)
+    >>> low.tolist(), high.tolist()
+    ([0, 64], [63, 99])
+    """
     for block in range(low.size):
         start = block * BLOCK
         end = min(start + BLOCK, values.size)
@@ -332,7 +347,7 @@ def probe_run(
 
 
 @kernel
-def probe_few(
+def probe_unsorted(
     group: I32,
     a: I64,
     b: I64,

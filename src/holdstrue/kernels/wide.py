@@ -1,4 +1,8 @@
-"""Machine operations that Python has no word for: the high half of a product, and eight bytes as one word."""
+"""Machine operations that Python has no word for: the high half of a product, and eight bytes as one word.
+
+Called from kernels only. `product_high(2**63, 6)` is 3, because 6 * 2^63 = 3 * 2^64; `eight_bytes` of the bytes
+1, 0, 0, 0, 0, 0, 0, 2, 9 at 0 is 1 + 2 * 256^7, and at 1 it is 2 * 256^6 + 9 * 256^7.
+"""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Report(Findings):
             for slots in gathered(detector.violations(), limit - len(found)):
                 ordered, violations = views.name(detector, slots)
                 values = python_rows(rows.take(ordered.reshape(-1), columns))
-                width = detector.width
+                width = detector.check.width
                 found.extend((v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
         return found
 

@@ -12,9 +12,8 @@ import numpy as np
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.batch import Outcome
 from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation
-from holdstrue.detect.engine import Detector, Engine
-from holdstrue.detect.group import GroupDetector
-from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.detector import Detector
+from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import Rule
@@ -49,14 +48,13 @@ class Views:
         detectors = self._of(rule)
         if len(detectors) == 1:
             [only] = detectors
-            return RuleCounts(only.rows, only.pairs, only.groups, only.pairs if only.width == 2 else only.rows)
+            return RuleCounts(only.rows, only.pairs, only.groups, only.open)
         rows = sum(detector.rows for detector in detectors)
         if sum(detector.rows > 0 for detector in detectors) > 1:
             rows = np.unique(np.concatenate([detector.violating() for detector in detectors])).size
         pairs = sum(detector.pairs for detector in detectors)
         groups = sum(detector.groups for detector in detectors)
-        single = sum(detector.rows for detector in detectors if detector.width == 1)
-        return RuleCounts(rows, pairs, groups, pairs + single)
+        return RuleCounts(rows, pairs, groups, sum(detector.open for detector in detectors))
 
     def result(self, number: int, rule: Rule) -> RuleResult:
         """A rule with its counts and status."""
@@ -81,10 +79,10 @@ class Views:
         rule = self._engine.plan.rules.rules[detector.check.rule].name
         table = detector.check.table
         keys = self.keys(table, slots.reshape(-1))
-        if detector.width == 1:
+        if detector.check.width == 1:
             return slots, [Violation(rule, key) for key in keys]
         t, s = keys[::2], keys[1::2]
-        if isinstance(detector, GroupDetector) or (isinstance(detector, PairDetector) and detector.check.symmetric):
+        if detector.check.symmetric:
             swap = np.array([not in_order(a, b) for a, b in zip(t, s, strict=True)], dtype=np.bool_)
             slots = np.where(swap[:, None], slots[:, ::-1], slots)
             pairs = [(b, a) if turn else (a, b) for a, b, turn in zip(t, s, swap, strict=True)]
@@ -116,8 +114,7 @@ class Views:
         steps = {}
         for number, rule in enumerate(self._engine.plan.rules):
             own = [outcomes[at] for at in self._engine.by_rule[number]]
-            detectors = self._of(number)
-            still = sum(detector.pairs if detector.width == 2 else detector.rows for detector in detectors)
+            still = sum(detector.open for detector in self._of(number))
             steps[rule.name] = Step(sum(o.added for o in own), sum(o.removed for o in own), still)
         return steps
 
@@ -125,9 +122,9 @@ class Views:
         """Violating groups of a key, FD or CFD."""
         name = self._engine.plan.rules.rules[rule].name
         for detector in self._of(rule):
-            if not isinstance(detector, GroupDetector | PairDetector) or not detector.check.grouped:
-                continue
             check = detector.check
+            if not check.grouped:
+                continue
             for group in detector.violating_groups()[:limit]:
                 sides = detector.conflicting(int(group))
                 [values] = python_rows(self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs))

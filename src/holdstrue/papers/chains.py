@@ -5,17 +5,18 @@ Qian, Li, Tan, Ran, Ma: Incremental discovery of denial constraints, Sections 5 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from holdstrue.index.pair_chains import CHUNK, Found, PairChains, SortedRows
-from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, RowCodes, Shape, Slots, Term
-from holdstrue.rules.model import Op
-from holdstrue.typing import I64, Mask
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, PairRows, Shape, Slots, Term
+from holdstrue.operators import ABOVE, Op
+from holdstrue.papers.compared import ComparedIndex
+from holdstrue.typing import I64
 
 VECTOR_QUERIES = 8
 """Queries of one group from which searching each chain once for all of them is faster.
@@ -32,13 +33,8 @@ CLEAR_CORRELATION = 0.1
 CHOOSE_AGAIN = 4
 """Growth after which the pair and its direction are chosen anew; rebuilding stays O(1) a row."""
 
-Key: TypeAlias = tuple[int, ...]
+EqualCodes: TypeAlias = tuple[int, ...]
 Group: TypeAlias = PairChains | SortedRows
-
-_COMPARE: dict[Op, Callable[[Any, Any], Mask]] = {
-    Op.EQ: np.equal, Op.NE: np.not_equal, Op.LT: np.less,
-    Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,9 @@ class Selection:
     `rising` says by role of the indexed rows whether the second searched column rises with the first.
     """
 
-    equal: tuple[Term, ...]
-    searched: tuple[Term, ...]
-    verified: tuple[Term, ...]
+    equal: tuple[Term[int], ...]
+    searched: tuple[Term[int], ...]
+    verified: tuple[Term[int], ...]
     rising: tuple[bool, bool]
 
     @property
@@ -62,19 +58,19 @@ class Selection:
 class RoleGroups:
     """The rows of one check as partners in one role, hashed on the equalities' columns."""
 
-    def __init__(self, rows: RowCodes, equal: Sequence[int], searched: Sequence[int], rising: bool) -> None:
+    def __init__(self, rows: PairRows, equal: Sequence[int], searched: Sequence[int], rising: bool) -> None:
         self._rows = rows
         self._equal = tuple(equal)
         self.searched = tuple(searched)
         # The weak operators make the fewest chains, and a chain serves all operators.
         self._second = Op.GE if rising else Op.LE
-        self._groups: dict[Key, Group] = {}
+        self._groups: dict[EqualCodes, Group] = {}
 
     def __len__(self) -> int:
         """The number of rows."""
         return sum(len(group) for group in self._groups.values())
 
-    def get(self, key: Key) -> Group | None:
+    def get(self, key: EqualCodes) -> Group | None:
         """The group of rows with these codes on the equalities' columns."""
         return self._groups.get(key)
 
@@ -114,7 +110,7 @@ class RoleGroups:
         first, second = self.searched
         return f"{len(self._groups)} groups of Index({first}>=, {second}{self._second}), rank up to {rank}"
 
-    def _by_key(self, slots: Slots) -> Iterator[tuple[Key, Slots]]:
+    def _by_key(self, slots: Slots) -> Iterator[tuple[EqualCodes, Slots]]:
         if not len(slots) or not self._equal:
             if len(slots):
                 yield (), slots
@@ -142,7 +138,7 @@ class RoleGroups:
                 assert key == tuple(int(self._rows.codes(c)[row]) for c in self._equal)
 
 
-class ChainIndex:
+class ChainIndex(ComparedIndex):
     """All two-row checks of a table, each served by chains (paper 001).
 
     Parameters
@@ -154,12 +150,17 @@ class ChainIndex:
 
     Notes
     -----
+    Five rows with (pay, tax) = (10, 1), (20, 2), (10, 1), (30, 3), (40, 2), not(t.pay > s.pay and t.tax < s.tax):
+    rows 0, 1 and 3 make a chain that rises in both (2 equals 0), row 4 one of its own. For t = 4 the chain is
+    searched for pay < 40 (all of it) and tax > 2 (its end): the run that both share is row 3.
+
     Each check has its own groups; comparisons across columns need one structure per role (Fetch+).
     Which two inequalities are searched, and in which direction the chains run, is decided when
     rows first arrive and again when their number has grown fourfold.
     """
 
-    def __init__(self, shapes: Sequence[Shape], rows: RowCodes) -> None:
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
+        super().__init__(shapes, rows)
         self._checks = [_Check(number, shape, rows) for number, shape in enumerate(shapes)]
 
     def insert(self, slots: Slots) -> None:
@@ -194,7 +195,7 @@ class ChainIndex:
 class _Check:
     """One check: its selection and the partners by role."""
 
-    def __init__(self, number: int, shape: Shape, rows: RowCodes) -> None:
+    def __init__(self, number: int, shape: Shape, rows: PairRows) -> None:
         self._number = number
         self._shape = shape
         self._rows = rows
@@ -284,13 +285,13 @@ class _Check:
         chosen = self._selection
         ops = [term.op.flipped if as_t else term.op for term in chosen.searched]
 
-        def codes(terms: Sequence[Term]) -> list[I64]:
+        def codes(terms: Sequence[Term[int]]) -> list[I64]:
             columns = [term.left if as_t else term.right for term in terms]
             return [self._rows.codes(column)[slots[mine]] for column in columns]
 
         values = codes(chosen.searched)
         keys = codes(chosen.equal)
-        by_key: dict[Key, list[int]] = {}
+        by_key: dict[EqualCodes, list[int]] = {}
         for i, key in enumerate(zip(*(k.tolist() for k in keys), strict=True) if keys else [()] * len(mine)):
             by_key.setdefault(key, []).append(i)
         for key, members in by_key.items():
@@ -316,7 +317,7 @@ class _Check:
             keep &= (self._rows.roles(self._number)[partners] & wanted) != 0
         t, s = (probed, partners) if role == T_ROLE else (partners, probed)
         for term in self._selection.verified:
-            keep &= _COMPARE[term.op](self._rows.codes(term.left)[t], self._rows.codes(term.right)[s])
+            keep &= term.op.on_codes(self._rows.codes(term.left)[t], self._rows.codes(term.right)[s])
         if keep.any():
             yield Hits(queries[keep], partners[keep])
 
@@ -329,7 +330,7 @@ class _Check:
             assert np.all(roles & (role if self._t_side is not self._s_side else T_ROLE | S_ROLE))
 
 
-def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
+def select(terms: Sequence[Term[int]], rows: PairRows, slots: Slots) -> Selection:
     """SelectIndex for one check: the two inequalities whose columns correlate most, and their direction.
 
     Inequalities go before `!=`, which a search can only split in two. Chains are few when they
@@ -339,13 +340,13 @@ def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
     others = [term for term in terms if term.op is not Op.EQ]
     step = max(1, len(slots) // SAMPLE)
     sample = slots[::step]
-    best: tuple[tuple[int, float], tuple[Term, ...], tuple[bool, bool]] | None = None
+    best: tuple[tuple[int, float], tuple[Term[int], ...], tuple[bool, bool]] | None = None
     for pair in combinations(others, 2):
         by_role = [
             _correlation(rows, sample, pair[0].left, pair[1].left),
             _correlation(rows, sample, pair[0].right, pair[1].right),
         ]
-        upward = [term.op in (Op.GT, Op.GE) for term in pair]
+        upward = [ABOVE in term.op.outcomes for term in pair]
         default = upward[0] != upward[1] or not all(term.op.is_order for term in pair)
         t_rising, s_rising = (r > 0 if abs(r) >= CLEAR_CORRELATION else default for r in by_role)
         score = (sum(term.op.is_order for term in pair), sum(map(abs, by_role)))
@@ -356,7 +357,7 @@ def select(terms: Sequence[Term], rows: RowCodes, slots: Slots) -> Selection:
     return Selection(equal, searched, tuple(verified), (True, True) if best is None else best[2])
 
 
-def _correlation(rows: RowCodes, sample: Slots, a: int, b: int) -> float:
+def _correlation(rows: PairRows, sample: Slots, a: int, b: int) -> float:
     """Pearson's coefficient of two columns' codes; 0 where it is not defined."""
     x = rows.codes(a)[sample].astype(np.float64)
     y = rows.codes(b)[sample].astype(np.float64)
@@ -367,5 +368,5 @@ def _correlation(rows: RowCodes, sample: Slots, a: int, b: int) -> float:
     return float((x * y).sum()) / scale if scale > 0 else 0.0
 
 
-def _text(terms: Sequence[Term]) -> str:
-    return ", ".join(f"t.{term.left} {term.op} s.{term.right}" for term in terms)
+def _text(terms: Sequence[Term[int]]) -> str:
+    return ", ".join(map(str, terms))

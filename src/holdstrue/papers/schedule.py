@@ -12,7 +12,7 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from holdstrue.rules.model import Op
+from holdstrue.operators import Op
 
 P = TypeVar("P", bound=Hashable)
 R = TypeVar("R", bound=Hashable)

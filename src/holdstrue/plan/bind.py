@@ -3,139 +3,61 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from holdstrue.data.values import common_families, family_of
 from holdstrue.errors import RuleError
 from holdstrue.plan.constants import constant_for
-from holdstrue.rules.model import (
-    CFD,
-    DC,
-    FD,
-    All,
-    Any,
-    Column,
-    Comparison,
-    Condition,
-    Constant,
-    Inclusion,
-    IsNull,
-    Key,
-    Not,
-    NotNull,
-    Op,
-    Rule,
-    Source,
-)
+from holdstrue.rules.cursor import DENIAL
+from holdstrue.rules.model import Constant, Rule, Source
+from holdstrue.rules.terms import Read, condition_columns, reads_of
 from holdstrue.rules.text import condition_text
 
 
 def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise a `RuleError` that underlines the first name or comparison that does not fit."""
     schema = schemas[table]
-    for column in own_columns(replace(rule, where=None)):
-        _need(rule, column, table, schema)
-    match rule.body:
-        case Inclusion():
-            _bind_inclusion(rule, rule.body, table, schemas)
-        case DC(predicates):
-            for predicate in predicates:
-                _bind_comparison(rule, schema, predicate.left.name, predicate.op, predicate.right)
-        case CFD(lhs, rhs, tableau):
-            for pattern in tableau:
-                for column, constant in (
-                    *zip(lhs, pattern.lhs, strict=True),
-                    *zip(rhs, pattern.rhs, strict=True),
-                ):
-                    if constant is not None:
-                        _bind_comparison(rule, schema, column, Op.EQ, constant)
-    _bind_where(rule, table, schema)
+    for part, reads in _parts(rule):
+        _each_column(part, reads, partial(_need, table=table, schema=schema))
+        if part is rule:
+            _bind_references(rule, table, schemas)
+        for read in reads:
+            _bind_comparison(part, schema, read)
 
 
-def _bind_where(rule: Rule, table: str, schema: pa.Schema) -> None:
-    """The filter's own columns and comparisons, underlined in the filter's text."""
-    if rule.where is None:
-        return
-    shown = _as_filter(rule, rule.where)
-    for column in dict.fromkeys(condition_columns(rule.where)):
-        _need(shown, column, table, schema)
-    for comparison in comparisons_of(rule.where):
-        right = comparison.right if isinstance(comparison.right, Constant) else Column("t", comparison.right)
-        _bind_comparison(shown, schema, comparison.column, comparison.op, right)
+def _parts(rule: Rule) -> Iterator[tuple[Rule, list[Read]]]:
+    """What the body reads and what the filter reads, each with the rule as messages about that part show it."""
+    yield rule, list(rule.body.reads())
+    if rule.where is not None:
+        text = condition_text(rule.where)
+        found = ((column, text.find(column)) for column in condition_columns(rule.where))
+        source = Source(text, tuple((column, at, at + len(column)) for column, at in found if at >= 0))
+        yield replace(rule, name=f"{rule.name} (its where)", source=source), list(reads_of(rule.where))
 
 
-def _as_filter(rule: Rule, where: Condition) -> Rule:
-    """The rule as messages about its filter show it."""
-    text = condition_text(where)
-    return replace(rule, name=f"{rule.name} (its where)", source=Source(text, _places(text, condition_columns(where))))
-
-
-def _places(text: str, columns: Iterator[str]) -> tuple[tuple[str, int, int], ...]:
-    found = ((column, text.find(column)) for column in dict.fromkeys(columns))
-    return tuple((column, at, at + len(column)) for column, at in found if at >= 0)
+def _each_column(shown: Rule, reads: Iterable[Read], ask: Callable[[Rule, str], None]) -> None:
+    for column in dict.fromkeys(name for read in reads for name in read.columns):
+        ask(shown, column)
 
 
 def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise for the first column that a rule reads and its table does not have; types are not looked at."""
     for rule in rules:
-        body = rule.body
-        own = (body.table if isinstance(body, Inclusion) else None) or rule.table or main
-        for column in own_columns(replace(rule, where=None)) if own in schemas else ():
-            _present(rule, column, own, schemas[own])
-        if rule.where is not None and own in schemas:
-            shown = _as_filter(rule, rule.where)
-            for column in dict.fromkeys(condition_columns(rule.where)):
-                _present(shown, column, own, schemas[own])
-        if isinstance(body, Inclusion) and body.ref_table in schemas:
-            for column in body.ref_columns:
-                _present(rule, column, body.ref_table, schemas[body.ref_table])
+        own = rule.own_table or main
+        for part, reads in _parts(rule) if own in schemas else ():
+            _each_column(part, reads, partial(_present, table=own, schema=schemas[own]))
+        for table, columns in rule.body.references.items():
+            for column in columns if table in schemas else ():
+                _present(rule, column, table, schemas[table])
 
 
 def own_columns(rule: Rule) -> tuple[str, ...]:
     """Columns the rule reads of its own table, in order of appearance."""
-    names: list[str] = []
-    match rule.body:
-        case Key(columns) | NotNull(columns) | Inclusion(_, columns, _, _):
-            names.extend(columns)
-        case FD(lhs, rhs) | CFD(lhs, rhs, _):
-            names.extend((*lhs, *rhs))
-        case DC(predicates):
-            for predicate in predicates:
-                names.append(predicate.left.name)
-                if isinstance(predicate.right, Column):
-                    names.append(predicate.right.name)
-    names.extend(condition_columns(rule.where))
-    return tuple(dict.fromkeys(names))
-
-
-def condition_columns(condition: Condition | None) -> Iterator[str]:
-    match condition:
-        case Comparison(column, _, right):
-            yield column
-            if isinstance(right, str):
-                yield right
-        case IsNull(column):
-            yield column
-        case Not(operand):
-            yield from condition_columns(operand)
-        case All(operands) | Any(operands):
-            for operand in operands:
-                yield from condition_columns(operand)
-
-
-def comparisons_of(condition: Condition | None) -> Iterator[Comparison]:
-    """The comparisons that a condition is made of."""
-    match condition:
-        case Comparison():
-            yield condition
-        case Not(operand):
-            yield from comparisons_of(operand)
-        case All(operands) | Any(operands):
-            for operand in operands:
-                yield from comparisons_of(operand)
+    return rule.columns
 
 
 def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
@@ -171,59 +93,51 @@ def _constant_hint(column: str, data_type: pa.DataType, constant: Constant) -> s
 
 
 def _is_compared_with(rule: Rule, name: str) -> bool:
-    """Whether a denial constraint has the name on the right of a comparison, where people forget the quotes of text."""
-    return isinstance(rule.body, DC) and any(
-        isinstance(p.right, Column) and p.right.name == name for p in rule.body.predicates
-    )
+    """Whether the name stands on the right of a comparison, where people forget the quotes of text."""
+    return any(read.right == name for read in rule.body.reads())
 
 
-def _bind_comparison(rule: Rule, schema: pa.Schema, left: str, op: Op, right: Column | Constant) -> None:
+def _bind_comparison(rule: Rule, schema: pa.Schema, read: Read) -> None:
+    left, right = read.column, read.right
     left_type = schema.field(left).type
-    if isinstance(right, Constant):
-        if constant_for(right, left_type, ordered=op.is_order) is None:
-            raise error(
-                rule,
-                f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
-                left,
-                _constant_hint(left, left_type, right),
-            )
-        return
-    right_type = schema.field(right.name).type
-    if common_families([left_type, right_type]) is None:
+    if isinstance(right, str):
+        _bind_columns(rule, (left, left_type), (right, schema.field(right).type))
+    elif right is not None and constant_for(right, left_type, ordered=read.op.is_order) is None:
         raise error(
             rule,
-            f"{left!r} ({left_type}) does not compare with {right.name!r} ({right_type})",
+            f"column {left!r} holds {left_type} values, which do not compare with {right.value!r}",
             left,
+            _constant_hint(left, left_type, right),
+        )
+
+
+def _bind_columns(rule: Rule, left: tuple[str, pa.DataType], right: tuple[str, pa.DataType]) -> None:
+    if common_families([left[1], right[1]]) is None:
+        raise error(
+            rule,
+            f"{left[0]!r} ({left[1]}) does not compare with {right[0]!r} ({right[1]})",
+            left[0],
             "compare values of one kind, or cast one of the columns",
         )
 
 
-def _bind_inclusion(rule: Rule, body: Inclusion, table: str, schemas: Mapping[str, pa.Schema]) -> None:
-    ref = schemas.get(body.ref_table)
-    if ref is None:
-        raise error(
-            rule,
-            f"no table {body.ref_table!r}",
-            body.ref_table,
-            f"name it with --table {body.ref_table}=PATH (known: {', '.join(schemas)})",
-        )
-    for column, ref_column in zip(body.columns, body.ref_columns, strict=True):
-        _need(rule, ref_column, body.ref_table, ref)
-        left_type, right_type = schemas[table].field(column).type, ref.field(ref_column).type
-        if common_families([left_type, right_type]) is None:
-            raise error(
-                rule,
-                f"{column!r} ({left_type}) does not compare with {ref_column!r} ({right_type})",
-                column,
-                "compare values of one kind, or cast one of the columns",
-            )
+def _bind_references(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
+    own = schemas[table]
+    for other, ref_columns in rule.body.references.items():
+        if other not in schemas:
+            hint = f"name it with --table {other}=PATH (known: {', '.join(schemas)})"
+            raise error(rule, f"no table {other!r}", other, hint)
+        for read, ref_column in zip(rule.body.reads(), ref_columns, strict=True):
+            _need(rule, ref_column, other, schemas[other])
+            ref_type = schemas[other].field(ref_column).type
+            _bind_columns(rule, (read.column, own.field(read.column).type), (ref_column, ref_type))
 
 
 def error(rule: Rule, message: str, name: str, hint: str) -> RuleError:
     """A `RuleError` of this rule with the place of `name` underlined."""
     said = f"rule {rule.name!r}: {message}"
-    if isinstance(rule.body, DC):
-        said += "\na denial constraint lists what must never hold together"
+    if rule.kind == "dc":
+        said += f"\n{DENIAL}"
     if rule.source is None:
         return RuleError(said, hint=hint)
     start, end = next(

@@ -1,20 +1,51 @@
-"""The parts a rule is made of: checks of one row, of groups, of pairs, of references."""
+"""The parts a rule is made of: checks of one row, of groups, of pairs, of references.
+
+Every check says how many rows a violation has (`width`), whether a pair counts once rather than in each order
+(`symmetric`), whether its violations lie in groups of rows that agree on `lhs` (`grouped`), and what it reads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
+from holdstrue.index.protocol import Term
 from holdstrue.rules.model import Condition, Op
+from holdstrue.rules.terms import condition_columns
+
+Equal: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns of t and of s that must agree, in one order."""
+
+
+class _Alone:
+    """A check whose violations are single rows."""
+
+    width: ClassVar[int] = 1
+    symmetric: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
+    nulls_equal: ClassVar[bool] = False
+    lhs: ClassVar[tuple[str, ...]] = ()
+    rhs: ClassVar[tuple[str, ...]] = ()
+    equal: ClassVar[Equal] = ()
 
 
 @dataclass(frozen=True)
-class RowCheck:
+class RowCheck(_Alone):
     """Rows for which `broken` is known to hold violate the rule."""
 
     rule: int
     table: str
     broken: Condition
+
+    @property
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """What the check asks of single rows of its table."""
+        return (self.broken,)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that the check reads."""
+        return _once(conditioned(self))
 
 
 @dataclass(frozen=True)
@@ -25,6 +56,10 @@ class GroupCheck:
     holds, and its i-th right-hand value counts only where `asked[i]` holds.
     """
 
+    width: ClassVar[int] = 2
+    symmetric: ClassVar[bool] = True
+    grouped: ClassVar[bool] = True
+
     rule: int
     table: str
     lhs: tuple[str, ...]
@@ -34,35 +69,37 @@ class GroupCheck:
     asked: tuple[Condition | None, ...] = ()
 
     @property
-    def grouped(self) -> bool:
-        """Its violations lie in groups."""
-        return True
+    def equal(self) -> Equal:
+        """The columns that must agree."""
+        return tuple((name, name) for name in self.lhs)
 
+    @property
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """What the check asks of single rows of its table."""
+        return (self.member, *self.asked)
 
-@dataclass(frozen=True)
-class PairTerm:
-    """`t.left op s.right`."""
-
-    left: str
-    op: Op
-    right: str
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that the check reads."""
+        return _once((*self.lhs, *self.rhs, *conditioned(self)))
 
 
 @dataclass(frozen=True)
 class PairCheck:
     """Pairs of distinct rows (t, s) that satisfy every term violate the rule."""
 
+    width: ClassVar[int] = 2
+    nulls_equal: ClassVar[bool] = False
+
     rule: int
     table: str
-    terms: tuple[PairTerm, ...]
+    terms: tuple[Term[str], ...]
     t_member: Condition | None = None
     s_member: Condition | None = None
 
     @property
     def symmetric(self) -> bool:
         """Every term compares a column with itself by = or != and both rows are chosen alike."""
-        plain = all(term.left == term.right and not term.op.is_order for term in self.terms)
-        return plain and self.t_member == self.s_member
+        return all(term.symmetric for term in self.terms) and self.t_member == self.s_member
 
     @property
     def lhs(self) -> tuple[str, ...]:
@@ -75,21 +112,55 @@ class PairCheck:
         return tuple(term.left for term in self.terms if term.op is Op.NE)
 
     @property
+    def equal(self) -> Equal:
+        """The columns that must agree."""
+        return tuple(sorted({(term.left, term.right) for term in self.terms if term.op is Op.EQ}))
+
+    @property
     def grouped(self) -> bool:
         """Whether the rule is a key or an FD with one right-hand column: rows that agree, and differ in one column."""
         return self.symmetric and bool(self.lhs) and len(self.rhs) <= 1
 
+    @property
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """What the check asks of single rows of its table."""
+        return (self.t_member, self.s_member)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that the check reads."""
+        compared = (name for term in self.terms for name in (term.left, term.right))
+        return _once((*compared, *conditioned(self)))
+
 
 @dataclass(frozen=True)
-class ReferenceCheck:
-    """Rows whose (known) `columns` do not occur in `ref_columns` of `ref_table` violate the rule."""
+class ReferenceCheck(_Alone):
+    """Rows whose (known) `referring` columns do not occur in `ref_columns` of `ref_table` violate the rule."""
 
     rule: int
     table: str
-    columns: tuple[str, ...]
+    referring: tuple[str, ...]
     ref_table: str
     ref_columns: tuple[str, ...]
     member: Condition | None = None
 
+    @property
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """What the check asks of single rows of its table."""
+        return (self.member,)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that the check reads."""
+        own = (*self.referring, *conditioned(self)) if self.table == table else ()
+        return _once((*own, *(self.ref_columns if self.ref_table == table else ())))
+
 
 Check: TypeAlias = RowCheck | GroupCheck | PairCheck | ReferenceCheck
+
+
+def conditioned(check: Check) -> tuple[str, ...]:
+    """The columns whose values a check looks at one by one, beyond comparing them with those of other rows."""
+    return _once(name for condition in check.conditions for name in condition_columns(condition))
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
-from holdstrue.plan.bind import bind, own_columns
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, PairTerm, ReferenceCheck, RowCheck
+from holdstrue.index import catalogue
+from holdstrue.index.protocol import Term
+from holdstrue.plan.bind import bind
+from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.rules.model import (
     CFD,
     DC,
@@ -33,7 +35,7 @@ from holdstrue.rules.model import (
     RuleSet,
 )
 
-IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
+IndexKind: TypeAlias = catalogue.IndexKind
 Cell: TypeAlias = tuple[str, str]
 
 
@@ -60,7 +62,7 @@ def main_table(rules: RuleSet, others: tuple[str, ...], default: str = "data") -
     """The name of the table that rules without a table speak of, and that data without a name belongs to."""
     if rules.table is not None:
         return rules.table
-    named = [(rule.body.table if isinstance(rule.body, Inclusion) else None) or rule.table for rule in rules]
+    named = [rule.own_table for rule in rules]
     free = list(dict.fromkeys(name for name in named if name is not None and name not in others))
     if None in named:
         return free[0] if len(free) == 1 else default
@@ -71,17 +73,14 @@ def needed_columns(rules: RuleSet, main: str) -> dict[str, tuple[str, ...]]:
     """Per table the columns that rules read (RANGE: nothing else is read from a file)."""
     needed: dict[str, dict[str, None]] = {main: {}}
     for rule in rules:
-        table = table_of(rule, main)
-        needed.setdefault(table, {}).update(dict.fromkeys(own_columns(rule)))
-        if isinstance(rule.body, Inclusion):
-            needed.setdefault(rule.body.ref_table, {}).update(dict.fromkeys(rule.body.ref_columns))
+        for table, columns in ((table_of(rule, main), rule.columns), *rule.body.references.items()):
+            needed.setdefault(table, {}).update(dict.fromkeys(columns))
     return {table: tuple(columns) for table, columns in needed.items()}
 
 
 def table_of(rule: Rule, main: str) -> str:
     """The table whose rows can violate the rule."""
-    own = rule.body.table if isinstance(rule.body, Inclusion) else None
-    return own or rule.table or main
+    return rule.own_table or main
 
 
 def compile_rules(
@@ -96,6 +95,7 @@ def compile_rules(
     `seed` is that of the state where digests are kept; what stays in this process has its own.
     """
     checks: list[Check] = []
+    as_pairs = catalogue.index_type(index).takes_keys
     for number, rule in enumerate(rules):
         table = table_of(rule, main)
         if table not in schemas:
@@ -104,7 +104,7 @@ def compile_rules(
                 hint=f"name it with --table {table}=PATH (known: {', '.join(schemas)})",
             )
         bind(rule, table, schemas)
-        checks.extend(_checks(number, rule, table, rules.nulls == "equal", index))
+        checks.extend(_checks(number, rule, table, rules.nulls == "equal", as_pairs))
     return Plan(
         rules,
         main,
@@ -117,14 +117,14 @@ def compile_rules(
     )
 
 
-def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, index: IndexKind) -> Iterator[Check]:
+def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, as_pairs: bool) -> Iterator[Check]:
     where = rule.where
     match rule.body:
         case Key(columns):
-            yield _as_pairs(GroupCheck(number, table, _ordered(columns), (), nulls_equal, where), index)
+            yield _by_group(GroupCheck(number, table, _ordered(columns), (), nulls_equal, where), as_pairs)
         case FD(lhs, rhs):
             asked = (None,) * len(rhs)
-            yield _as_pairs(GroupCheck(number, table, _ordered(lhs), rhs, nulls_equal, where, asked), index)
+            yield _by_group(GroupCheck(number, table, _ordered(lhs), rhs, nulls_equal, where, asked), as_pairs)
         case CFD():
             yield from _conditional(number, rule.body, table, nulls_equal, where)
         case NotNull(columns):
@@ -133,7 +133,7 @@ def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, index: Index
             body = rule.body
             yield ReferenceCheck(number, table, body.columns, body.ref_table, body.ref_columns, where)
         case DC():
-            yield _denial(number, rule.body, table, where, index)
+            yield _denial(number, rule.body, table, where, as_pairs)
 
 
 def _ordered(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -141,12 +141,12 @@ def _ordered(columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(columns)))
 
 
-def _as_pairs(check: GroupCheck, index: IndexKind) -> Check:
-    """A key or an FD with one right-hand column as the denial constraint it is, for the papers' indexes."""
-    if index == "blocks" or len(check.rhs) > 1 or check.nulls_equal:
+def _by_group(check: GroupCheck, as_pairs: bool) -> Check:
+    """A key or an FD; with one right-hand column as the denial constraint it is, for indexes that take it so."""
+    if not as_pairs or len(check.rhs) > 1 or check.nulls_equal:
         return check
-    terms = [PairTerm(column, Op.EQ, column) for column in check.lhs]
-    terms += [PairTerm(column, Op.NE, column) for column in check.rhs]
+    terms = [Term(column, Op.EQ, column) for column in check.lhs]
+    terms += [Term(column, Op.NE, column) for column in check.rhs]
     return PairCheck(check.rule, check.table, tuple(terms), check.member, check.member)
 
 
@@ -189,28 +189,25 @@ def given_columns(lhs: tuple[str, ...], pattern: Pattern) -> tuple[Condition, ..
     )
 
 
-def _denial(number: int, body: DC, table: str, where: Condition | None, index: IndexKind) -> Check:
+def _denial(number: int, body: DC, table: str, where: Condition | None, as_pairs: bool) -> Check:
     if not body.two_rows:
         broken = All(tuple(_single(predicate) for predicate in body.predicates))
         return RowCheck(number, table, _both(where, broken))
     members: dict[str, list[Condition | None]] = {"t": [where], "s": [where]}
-    terms: list[PairTerm] = []
+    terms: list[Term[str]] = []
     for predicate in body.predicates:
         left, right = predicate.left, predicate.right
         if isinstance(right, Constant) or left.var == right.var:
             members[left.var].append(_single(predicate))
         elif left.var == "t":
-            terms.append(PairTerm(left.name, predicate.op, right.name))
+            terms.append(Term(left.name, predicate.op, right.name))
         else:
-            terms.append(PairTerm(right.name, predicate.op.flipped, left.name))
+            terms.append(Term(right.name, predicate.op.flipped, left.name))
     t_member, s_member = (_all(*_in_one_order(members[var])) for var in ("t", "s"))
     check = PairCheck(number, table, tuple(dict.fromkeys(terms)), t_member, s_member)
-    unequal = [term for term in check.terms if term.op is Op.NE]
-    if index != "blocks" or not check.symmetric or len(unequal) > 1 or len(unequal) == len(check.terms):
+    if as_pairs or not check.grouped:
         return check
-    lhs = _ordered(tuple(term.left for term in check.terms if term.op is Op.EQ))
-    rhs = tuple(term.left for term in unequal)
-    return GroupCheck(number, table, lhs, rhs, False, check.t_member, (None,) * len(rhs))
+    return GroupCheck(number, table, _ordered(check.lhs), check.rhs, False, check.t_member, (None,) * len(check.rhs))
 
 
 def _in_one_order(conditions: list[Condition | None]) -> list[Condition]:

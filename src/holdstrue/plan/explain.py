@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, PairTerm, ReferenceCheck, RowCheck
+from holdstrue.index.catalogue import index_type
+from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.range import value_range
-from holdstrue.rules.model import Op
 from holdstrue.rules.text import condition_text
 
 
@@ -38,12 +38,9 @@ def _ranges(plan: Plan) -> str:
     return ", ".join(parts)
 
 
-def _equality(check: Check) -> tuple[str, ...] | None:
-    if isinstance(check, GroupCheck):
-        return check.lhs
-    if isinstance(check, PairCheck):
-        return tuple(sorted({term.left for term in check.terms if term.op is Op.EQ and term.left == term.right}))
-    return None
+def _equality(check: Check) -> tuple[str, ...]:
+    """The columns that a check's rows are grouped by, each compared with itself."""
+    return tuple(left for left, right in check.equal if left == right)
 
 
 def _shared(plan: Plan) -> dict[tuple[str, tuple[str, ...]], set[int]]:
@@ -68,34 +65,7 @@ def _describe(check: Check, plan: Plan) -> list[str]:
         case ReferenceCheck():
             return [f"reference check: hash on {check.ref_table}({', '.join(check.ref_columns)}), counts per value"]
         case PairCheck(terms=terms):
-            return _describe_pair(check, terms, plan)
-
-
-def _describe_pair(check: PairCheck, terms: tuple[PairTerm, ...], plan: Plan) -> list[str]:
-    equal = [term for term in terms if term.op is Op.EQ]
-    ordered = [term for term in terms if term.op.is_order]
-    unequal = [term for term in terms if term.op is Op.NE]
-    lines = [f"pair check through index {plan.index}"]
-    if plan.index == "blocks":
-        steps = [f"hash on {_and(equal)}" if equal else "no equality: one group of all rows"]
-        drive = ordered[:2] or unequal[:1]
-        if drive:
-            steps.append(f"search {_and(drive)}")
-        rest = [term for term in (*ordered[2:], *unequal) if term not in drive]
-        if rest:
-            steps.append(f"then test {_and(rest)}")
-        lines.append("; ".join(steps))
-        many = len(ordered) > 2
-        lines.append(
-            "from scratch: pairs are found through the index"
-            if many
-            else "from scratch: sort and sweep, counted without listing"
-        )
-    for who, member in (("t", check.t_member), ("s", check.s_member)):
-        if member is not None:
-            lines.append(f"{who} only with {condition_text(member)}")
-    return lines
-
-
-def _and(terms: list[PairTerm]) -> str:
-    return " and ".join(f"t.{term.left} {term.op} s.{term.right}" for term in terms)
+            lines = [f"pair check through index {plan.index}", *index_type(plan.index).outline(terms)]
+            members = (("t", check.t_member), ("s", check.s_member))
+            lines += [f"{who} only with {condition_text(member)}" for who, member in members if member is not None]
+            return lines

@@ -16,7 +16,7 @@ from holdstrue.plan.constants import constant_for
 from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
 from holdstrue.typing import Mask
 
-Columns = Callable[[str], pa.Array]
+ColumnOf = Callable[[str], pa.Array]
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Truth:
     false: Mask
 
 
-def holds(condition: Condition | None, columns: Columns, rows: int) -> Mask:
+def holds(condition: Condition | None, columns: ColumnOf, rows: int) -> Mask:
     """Where the condition is known to hold; everywhere when there is none."""
     if condition is None:
         return np.ones(rows, dtype=np.bool_)
     return evaluate(condition, columns).true
 
 
-def evaluate(condition: Condition, columns: Columns) -> Truth:
+def evaluate(condition: Condition, columns: ColumnOf) -> Truth:
     """Evaluate over columns: comparisons with NULL are unknown, `and`, `or` and `not` as in SQL."""
     match condition:
         case Comparison(column, op, Constant() as constant):
@@ -63,7 +63,7 @@ def _truth(result: Mask, known: Mask) -> Truth:
 def _with_column(left: pa.Array, right: pa.Array, op: Op, left_name: str, right_name: str) -> Truth:
     if common_families([left.type, right.type]) is None:
         raise incomparable(left_name, left.type, right_name, right.type)
-    return _truth(with_column(left, right, op.value), known(left) & known(right))
+    return _truth(with_column(left, right, op), known(left) & known(right))
 
 
 def _with_constant(array: pa.Array, name: str, op: Op, constant: Constant) -> Truth:
@@ -74,8 +74,8 @@ def _with_constant(array: pa.Array, name: str, op: Op, constant: Constant) -> Tr
     if pa.types.is_null(array.type):
         return Truth(usable, usable)
     if isinstance(point, str | bytes):
-        return _truth(with_text(array, op.value, point), usable)
-    return _truth(with_number(array, op.value, point), usable)
+        return _truth(with_text(array, op, point), usable)
+    return _truth(with_number(array, op, point), usable)
 
 
 def incomparable(left: str, left_type: pa.DataType, right: str, right_type: pa.DataType | None) -> HoldstrueError:

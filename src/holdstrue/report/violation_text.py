@@ -10,7 +10,7 @@ from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
 from holdstrue.report.typeset import Cell, Ink, aligned
 from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
-from holdstrue.rules.model import CFD, DC, FD, Column, Rule
+from holdstrue.rules.model import Rule
 
 EXAMPLES = 5
 """Violations a rule shows in text unless a limit is given."""
@@ -105,7 +105,7 @@ def more_line(count: int, ink: Ink, noun: str = "") -> Iterator[str]:
 
 def _marked(rule: Rule, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[list[Cell]]:
     """The two rows of a pair; where the rule compares a column with itself and the rows differ, both are marked."""
-    compared = compared_columns(rule)
+    compared = rule.body.compared
     lines: list[list[Cell]] = [[], []]
     for name in names:
         one, other = (word(row[name]) for row in rows)
@@ -116,20 +116,6 @@ def _marked(rule: Rule, names: Sequence[str], rows: Sequence[Mapping[str, Any]])
             for line, text in zip(lines, (one, other), strict=True):
                 line.append(Cell(shorten(text)))
     return lines
-
-
-def compared_columns(rule: Rule) -> frozenset[str]:
-    """The columns in which a difference between the two rows is what the rule is about."""
-    match rule.body:
-        case FD(_, rhs) | CFD(_, rhs, _):
-            return frozenset(rhs)
-        case DC(predicates):
-            return frozenset(
-                p.left.name
-                for p in predicates
-                if isinstance(p.right, Column) and p.left.name == p.right.name and p.left.var != p.right.var
-            )
-    return frozenset()
 
 
 def _keys(keys: Sequence[Any], rows: int) -> str:

@@ -7,12 +7,12 @@ from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 from holdstrue.errors import RuleError, brief
-from holdstrue.rules.model import Constant, Op, Scalar, number_as_written
+from holdstrue.operators import SYMBOLS, Op
+from holdstrue.rules.terms import Constant, Scalar, number_as_written
 from holdstrue.rules.tokens import Token, tokenize
 
 DENIAL = "a denial constraint lists what must never hold together"
 
-_OPERATORS = {str(op): op for op in Op}
 _HINT = "names with spaces or other unusual characters go in backticks, `like this`"
 
 LONGEST = 1_000_000
@@ -112,9 +112,9 @@ class Cursor:
     def operator(self, hint: str | None = None) -> Op:
         """Take a comparison operator."""
         token = self.peek()
-        if token.kind != "symbol" or token.word not in _OPERATORS:
-            self.fail("expected a comparison: = != < <= > >=", hint=hint)
-        return _OPERATORS[self.take().word]
+        if token.kind != "symbol" or token.word not in SYMBOLS:
+            self.fail(f"expected a comparison: {' '.join(Op)}", hint=hint)
+        return SYMBOLS[self.take().word]
 
     def sees_constant(self) -> bool:
         """Whether a literal starts here."""

@@ -26,7 +26,7 @@ class Parsed:
 
 
 @dataclass(frozen=True)
-class Operand:
+class WrittenColumn:
     """A column as written: its variable, None where the rule names none, and its place."""
 
     variable: str | None
@@ -36,12 +36,12 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class WrittenComparison:
     """A comparison as written, before its variables become t and s."""
 
-    left: Operand | Constant
+    left: WrittenColumn | Constant
     op: Op
-    right: Operand | Constant
+    right: WrittenColumn | Constant
     start: int
     end: int
 
@@ -61,14 +61,14 @@ def parse_denial(cursor: Cursor) -> Parsed:
     return assemble(cursor.text, comparisons, declared)
 
 
-def assemble(text: str, comparisons: list[Comparison], declared: tuple[str, ...] = ()) -> Parsed:
+def assemble(text: str, comparisons: list[WrittenComparison], declared: tuple[str, ...] = ()) -> Parsed:
     """Name the variables t and s, put columns on the left, and note each place.
 
     A rule written with t and s keeps them. Other names become t and s in the order they are
     declared, by their number where they have one (`t1` before `t2`), otherwise as first met. The only
     variable of a rule is t, whatever it is called.
     """
-    operands = [side for c in comparisons for side in (c.left, c.right) if isinstance(side, Operand)]
+    operands = [side for c in comparisons for side in (c.left, c.right) if isinstance(side, WrittenColumn)]
     roles = _roles(text, operands, declared)
     spans: dict[str, tuple[int, int]] = {}
     predicates = []
@@ -84,9 +84,9 @@ def assemble(text: str, comparisons: list[Comparison], declared: tuple[str, ...]
                     hint=f"{DENIAL}; at least one side must be a column such as t.age",
                 )
             left, op, right = right, op.flipped, left
-        sides = [_column(side, roles) if isinstance(side, Operand) else side for side in (left, right)]
+        sides = [_column(side, roles) if isinstance(side, WrittenColumn) else side for side in (left, right)]
         for side, column in zip((left, right), sides, strict=True):
-            if isinstance(side, Operand) and isinstance(column, Column):
+            if isinstance(side, WrittenColumn) and isinstance(column, Column):
                 spans.setdefault(f"{column.var}.{column.name}", (side.start, side.end))
         assert isinstance(sides[0], Column)
         predicate = Predicate(sides[0], op, sides[1])
@@ -108,14 +108,14 @@ def _declared(cursor: Cursor) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _conjunction(cursor: Cursor) -> list[Comparison]:
+def _conjunction(cursor: Cursor) -> list[WrittenComparison]:
     comparisons = _comparisons(cursor)
     while cursor.accept("and") or cursor.accept(","):
         comparisons += _comparisons(cursor)
     return comparisons
 
 
-def _comparisons(cursor: Cursor) -> list[Comparison]:
+def _comparisons(cursor: Cursor) -> list[WrittenComparison]:
     if cursor.accept("("):
         inner = _conjunction(cursor)
         cursor.expect(")", "to close the bracket", _joined_hint(cursor))
@@ -126,10 +126,10 @@ def _comparisons(cursor: Cursor) -> list[Comparison]:
     left = _operand(cursor, left=True)
     op = cursor.operator(f"{DENIAL}: comparisons joined by and")
     right = _operand(cursor, left=False)
-    return [Comparison(left, op, right, start, cursor.last.end)]
+    return [WrittenComparison(left, op, right, start, cursor.last.end)]
 
 
-def _operand(cursor: Cursor, *, left: bool) -> Operand | Constant:
+def _operand(cursor: Cursor, *, left: bool) -> WrittenColumn | Constant:
     token = cursor.peek()
     # On the left, double quotes hold a column's name; after an operator they hold text.
     if cursor.sees_constant() and not (left and token.kind == "double"):
@@ -138,7 +138,7 @@ def _operand(cursor: Cursor, *, left: bool) -> Operand | Constant:
         return cursor.constant(f"{DENIAL}; {_OPERAND}")
     first = cursor.take()
     if not cursor.accept("."):
-        return Operand(None, first.value, first.start, first.end)
+        return WrittenColumn(None, first.value, first.start, first.end)
     name = cursor.name("a column name after the dot", f"{DENIAL}; {_OPERAND}")
     value, end = name.value, name.end
     opening, kind, closing = (cursor.peek(i) for i in range(3))
@@ -148,7 +148,7 @@ def _operand(cursor: Cursor, *, left: bool) -> Operand | Constant:
         value, end = f"{value}({kind.value})", closing.end
         for _ in range(3):
             cursor.take()
-    return Operand(first.value, value, first.start, end)
+    return WrittenColumn(first.value, value, first.start, end)
 
 
 def _joined_hint(cursor: Cursor) -> str:
@@ -160,7 +160,7 @@ def _joined_hint(cursor: Cursor) -> str:
     return f"{DENIAL}, joined by and"
 
 
-def _roles(text: str, operands: list[Operand], declared: tuple[str, ...]) -> dict[str | None, Var]:
+def _roles(text: str, operands: list[WrittenColumn], declared: tuple[str, ...]) -> dict[str | None, Var]:
     used = list(dict.fromkeys(operand.variable for operand in operands))
     named = [variable for variable in used if variable is not None]
     if None in used and named:
@@ -206,5 +206,5 @@ def _numbered(variable: str) -> tuple[str, int]:
     return match.group(1), 2 * int(match.group(2) or 0) + bool(match.group(3))
 
 
-def _column(operand: Operand, roles: dict[str | None, Var]) -> Column:
+def _column(operand: WrittenColumn, roles: dict[str | None, Var]) -> Column:
     return Column(roles[operand.variable], operand.name)

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import replace
 from decimal import Decimal
 
 from holdstrue.rules.model import (
-    CFD,
-    DC,
-    FD,
     All,
     Any,
     Body,
-    Column,
     Comparison,
     Condition,
     Constant,
-    Inclusion,
     IsNull,
-    Key,
     Not,
-    NotNull,
-    Op,
-    Pattern,
-    Predicate,
     Rule,
 )
-from holdstrue.rules.normal import normal_body, swapped
-from holdstrue.rules.text import condition_text, text_of
+from holdstrue.rules.text import condition_text
 
 
 def fingerprint(rule: Rule) -> str:
@@ -47,59 +35,13 @@ def fingerprint(rule: Rule) -> str:
     True
     """
     where = "" if rule.where is None else condition_text(_canonical_condition(rule.where))
-    said = "\n".join((canonical_text(rule.body), where, table_of(rule) or ""))
+    said = "\n".join((canonical_text(rule.body), where, rule.own_table or ""))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def table_of(rule: Rule) -> str | None:
-    """The table a rule speaks of, where it says so."""
-    if rule.table is None and isinstance(rule.body, Inclusion):
-        return rule.body.table
-    return rule.table
 
 
 def canonical_text(body: Body) -> str:
     """The text that all ways of writing a body share."""
-    normal = normal_body(_with_plain_numbers(body))
-    match normal:
-        case Key(columns):
-            return _canonical_dc(DC(tuple(_across(column, Op.EQ) for column in columns)))
-        case FD(lhs, (rhs,)):
-            return _canonical_dc(DC((*(_across(column, Op.EQ) for column in lhs), _across(rhs, Op.NE))))
-        case DC():
-            return _canonical_dc(normal)
-        case NotNull(columns):
-            return text_of(NotNull(tuple(sorted(columns))))
-        case Inclusion():
-            return text_of(replace(normal, table=None))
-        case _:
-            return text_of(normal)
-
-
-def _across(column: str, op: Op) -> Predicate:
-    return Predicate(Column("t", column), op, Column("s", column))
-
-
-def _canonical_dc(body: DC) -> str:
-    as_written = normal_body(body)
-    exchanged = normal_body(DC(tuple(swapped(predicate) for predicate in body.predicates)))
-    return min(text_of(as_written), text_of(exchanged))
-
-
-def _with_plain_numbers(body: Body) -> Body:
-    match body:
-        case DC(predicates):
-            rights = (_plain(p.right) if isinstance(p.right, Constant) else p.right for p in predicates)
-            return DC(tuple(replace(p, right=right) for p, right in zip(predicates, rights, strict=True)))
-        case CFD(_, _, tableau):
-            rows = tuple(Pattern(_plain_cells(row.lhs), _plain_cells(row.rhs)) for row in tableau)
-            return replace(body, tableau=rows)
-        case _:
-            return body
-
-
-def _plain_cells(cells: tuple[Constant | None, ...]) -> tuple[Constant | None, ...]:
-    return tuple(None if cell is None else _plain(cell) for cell in cells)
+    return body.with_constants(_plain).normal().canonical().text
 
 
 def _plain(constant: Constant) -> Constant:

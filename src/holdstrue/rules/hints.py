@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import PATTERN, Op
 from holdstrue.rules.condition import parse_condition
-from holdstrue.rules.model import All, Any, Column, Comparison, Condition, IsNull, Not, Op, Predicate
+from holdstrue.rules.model import All, Any, Column, Comparison, Condition, IsNull, Not, Predicate
 from holdstrue.rules.text import predicate_text
 from holdstrue.rules.tokens import name_text
 
 _CALL = re.compile(r"\s*((?:is|primary|unique)?[\s_]*[a-z_]+)\s*\(([^()]+)\)\s*", re.IGNORECASE)
 _SAID = re.compile(r"\s*([^\s()=<>]+)\s+(?:is\s+)?(unique|not[\s_]null|required|mandatory)\s*", re.IGNORECASE)
-_COMPARES = re.compile(r"[=<>≠≤≥]|\b(?:in|between|is)\b", re.IGNORECASE)
+_COMPARES = re.compile(rf"{PATTERN}|\b(?:in|between|is)\b", re.IGNORECASE)
 _KEY = frozenset(("unique", "isunique", "primarykey", "uniquekey", "pk", "distinct", "nodups", "noduplicates"))
 _NOT_NULL = frozenset(("notnull", "isnotnull", "nonnull", "nonempty", "notempty", "required", "mandatory", "notna"))
-_OPPOSITE = {Op.EQ: Op.NE, Op.NE: Op.EQ, Op.LT: Op.GE, Op.GE: Op.LT, Op.GT: Op.LE, Op.LE: Op.GT}
 
 _MOST = 5
 """Rules or comparisons that are written out in a hint."""
@@ -76,7 +76,7 @@ def _opposite(condition: Condition) -> str | None:
         case Not(Comparison() as inner):
             return _comparison(inner, inner.op)
         case Comparison():
-            return _comparison(condition, _OPPOSITE[condition.op])
+            return _comparison(condition, condition.op.negated)
         case _:
             return None
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import HOLOCLEAN
 from holdstrue.rules.cursor import DENIAL
-from holdstrue.rules.denial import Comparison, Operand, Parsed, assemble
-from holdstrue.rules.model import Constant, Op, number_as_written
-
-OPERATORS = {"EQ": Op.EQ, "IQ": Op.NE, "LT": Op.LT, "GT": Op.GT, "LTE": Op.LE, "GTE": Op.GE}
+from holdstrue.rules.denial import Parsed, WrittenColumn, WrittenComparison, assemble
+from holdstrue.rules.model import Constant, number_as_written
 
 _NAME = r"[^\W\d]\w*"
 _CALL = rf"{_NAME}\s*\(\s*(?:{_NAME}\s*\.|[\"'])"
 _START = re.compile(rf"(\s*(?:{_NAME}\s*&\s*)+)(?={_CALL})")
 _PART = re.compile(rf"({_NAME})\s*\((.*)\)\s*$", re.DOTALL)
-_HINT = f"{DENIAL}: t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b), with EQ IQ LT GT LTE GTE"
+_HINT = f"{DENIAL}: t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b), with {' '.join(sorted(HOLOCLEAN, key=len))}"
 
 
 def looks_like_holoclean(text: str) -> bool:
@@ -38,7 +37,7 @@ def parse_holoclean(text: str) -> Parsed:
     opening = _START.match(text)
     assert opening is not None
     declared = re.findall(_NAME, opening.group(1))
-    comparisons: list[Comparison] = []
+    comparisons: list[WrittenComparison] = []
     start = opening.end(1)
     # An & separates where another call follows; any other belongs to a name.
     for cut in [*re.finditer(rf"&\s*(?={_CALL})", text[start:]), None]:
@@ -48,12 +47,12 @@ def parse_holoclean(text: str) -> Parsed:
     return assemble(text, comparisons, tuple(declared))
 
 
-def _comparison(text: str, start: int, part: str, variables: list[str]) -> Comparison:
+def _comparison(text: str, start: int, part: str, variables: list[str]) -> WrittenComparison:
     end = start + len(part.rstrip())
     match = _PART.match(part)
     if match is None:
         raise RuleError("expected a comparison such as EQ(t1.a,t2.a)", text=text, start=start, end=end, hint=_HINT)
-    if match.group(1).upper() not in OPERATORS:
+    if match.group(1).upper() not in HOLOCLEAN:
         raise RuleError(
             f"unknown operator {match.group(1)!r}",
             text=text,
@@ -70,10 +69,10 @@ def _comparison(text: str, start: int, part: str, variables: list[str]) -> Compa
     origin = start + match.start(2)
     left = _operand(text, origin, inside[: comma.start()], variables)
     right = _operand(text, origin + comma.end(), inside[comma.end() :], variables)
-    return Comparison(left, OPERATORS[match.group(1).upper()], right, start, end)
+    return WrittenComparison(left, HOLOCLEAN[match.group(1).upper()], right, start, end)
 
 
-def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand | Constant:
+def _operand(text: str, start: int, side: str, variables: list[str]) -> WrittenColumn | Constant:
     start += len(side) - len(side.lstrip())
     side = side.strip()
     if len(side) >= 2 and side[0] in "'\"" and side[-1] == side[0]:
@@ -91,4 +90,4 @@ def _operand(text: str, start: int, side: str, variables: list[str]) -> Operand 
             end=start + max(1, len(side)),
             hint=_HINT,
         )
-    return Operand(variable.strip(), name.strip(), start, start + len(side))
+    return WrittenColumn(variable.strip(), name.strip(), start, start + len(side))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import PATTERN, SYMBOLS
 from holdstrue.rules.cursor import DENIAL
-from holdstrue.rules.denial import Comparison, Operand, Parsed, assemble
-from holdstrue.rules.model import Op
-from holdstrue.rules.tokens import SYMBOLS
+from holdstrue.rules.denial import Parsed, WrittenColumn, WrittenComparison, assemble
 
 _START = re.compile(r"\s*\[\s*DC\s*:", re.IGNORECASE)
-_OPERATOR = re.compile(r"\s(==|=|!=|<>|≠|<=|≤|>=|≥|<|>)\s")
+_OPERATOR = re.compile(rf"\s({PATTERN})\s")
 _COLUMN = re.compile(r"([^\W\d]\w*)\.(.+)", re.DOTALL)
 _HINT = f"{DENIAL}, here with two spaces between comparisons: [DC: t0.a == t1.a  t0.b <> t1.b  ]"
 
@@ -46,16 +45,16 @@ def parse_hydra(text: str) -> Parsed:
     return assemble(text, comparisons)
 
 
-def _comparison(text: str, start: int, part: str) -> Comparison:
+def _comparison(text: str, start: int, part: str) -> WrittenComparison:
     operator = _OPERATOR.search(part)
     if operator is None:
         raise RuleError("expected a comparison", text=text, start=start, end=start + len(part), hint=_HINT)
     left = _operand(text, start, part[: operator.start()])
     right = _operand(text, start + operator.end(), part[operator.end() :])
-    return Comparison(left, Op(SYMBOLS[operator.group(1)]), right, start, start + len(part))
+    return WrittenComparison(left, SYMBOLS[operator.group(1)], right, start, start + len(part))
 
 
-def _operand(text: str, start: int, side: str) -> Operand:
+def _operand(text: str, start: int, side: str) -> WrittenColumn:
     match = _COLUMN.fullmatch(side)
     if match is None:
         raise RuleError(
@@ -65,4 +64,4 @@ def _operand(text: str, start: int, side: str) -> Operand:
             end=start + max(1, len(side)),
             hint=_HINT,
         )
-    return Operand(match.group(1), match.group(2), start, start + len(side))
+    return WrittenColumn(match.group(1), match.group(2), start, start + len(side))

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from holdstrue.rules.fingerprint import canonical_text, fingerprint, table_of
+from holdstrue.rules.fingerprint import canonical_text, fingerprint
 from holdstrue.rules.model import (
-    CFD,
     DC,
     FD,
     Body,
-    Column,
     Inclusion,
-    Key,
     NotNull,
-    Op,
-    Pattern,
-    Predicate,
     Rule,
     RuleSet,
-    columns_of,
 )
-from holdstrue.rules.normal import normal_body, swapped
 from holdstrue.rules.order import Order
 
 
@@ -120,29 +112,18 @@ class _Near:
 
 def _names(denial: DC) -> set[str]:
     """The columns that a denial compares."""
-    return {side.name for p in denial.predicates for side in (p.left, p.right) if hasattr(side, "name")}
+    return {column.name for predicate in denial.predicates for column in predicate.columns}
 
 
 def _family(body: Body, nulls: str) -> str:
     """Rules of different families are not compared: with `nulls: equal` FDs mean something else than DCs."""
-    match body:
-        case Inclusion():
-            return "inclusion"
-        case NotNull():
-            return "not null"
-        case _ if nulls == "unknown":
-            return "pairs"
-        case Key():
-            return "key"
-        case FD() | CFD():
-            return "fd"
-        case DC():
-            return "dc"
+    spelled_out = not isinstance(body, NotNull | Inclusion)
+    return "pairs" if spelled_out and nulls == "unknown" else body.family
 
 
 def _eligible(general: Rule, special: Rule) -> bool:
     same_filter = general.where is None or general.where == special.where
-    return general.tolerance is None and table_of(general) == table_of(special) and same_filter
+    return general.tolerance is None and general.own_table == special.own_table and same_filter
 
 
 class _Known:
@@ -150,10 +131,10 @@ class _Known:
 
     def __init__(self, rule: Rule, nulls: str) -> None:
         self.name = rule.name
-        self.body = normal_body(rule.body)
+        self.body = rule.body.normal()
         self.family = _family(self.body, nulls)
-        self.premises = tuple(_denials(self.body, strict=True))
-        self.conclusions = tuple((dc, Order(dc.predicates)) for dc in _denials(self.body, strict=False))
+        self.premises = tuple(self.body.denials(strict=True))
+        self.conclusions = tuple((dc, Order(dc.predicates)) for dc in self.body.denials(strict=False))
 
 
 def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...]:
@@ -216,50 +197,9 @@ def _follows(general: DC, special: DC, order: Order) -> bool:
     """Whether every violation of `special` (with its closure `order`) is one of `general`."""
     if general.two_rows and not special.two_rows:
         return False
-    names = {column.name for predicate in special.predicates for column in columns_of(predicate)}
-    if not {column.name for predicate in general.predicates for column in columns_of(predicate)} <= names:
+    if not _names(general) <= _names(special):
         return False
     if all(order.entails(predicate) for predicate in general.predicates):
         return True
     # The premise holds for both orders of the two rows, and a one-row premise for either row.
-    return special.two_rows and all(order.entails(swapped(predicate)) for predicate in general.predicates)
-
-
-def _denials(body: Body, *, strict: bool) -> Iterator[DC]:
-    """What a normal body forbids, one denial for each attribute on the right.
-
-    Whether a constant pattern applies to a row with NULL under `_` is left open: with `strict` the denial
-    asks for a known value (safe for a premise), without it does not (safe for a conclusion).
-    """
-    match body:
-        case DC():
-            yield body
-        case Key(columns):
-            yield DC(tuple(_across(column, Op.EQ) for column in columns))
-        case FD(lhs, rhs):
-            for column in rhs:
-                yield DC((*(_across(name, Op.EQ) for name in lhs), _across(column, Op.NE)))
-        case CFD(_, _, tableau):
-            for pattern in tableau:
-                yield from _pattern_denials(body, pattern, strict)
-
-
-def _pattern_denials(body: CFD, pattern: Pattern, strict: bool) -> Iterator[DC]:
-    row, pair = [], []
-    for name, cell in zip(body.lhs, pattern.lhs, strict=True):
-        t, s = Column("t", name), Column("s", name)
-        pair.append(_across(name, Op.EQ))
-        if cell is not None:
-            row.append(Predicate(t, Op.EQ, cell))
-            pair += [Predicate(t, Op.EQ, cell), Predicate(s, Op.EQ, cell)]
-        elif strict:
-            row.append(Predicate(t, Op.EQ, t))
-    for name, cell in zip(body.rhs, pattern.rhs, strict=True):
-        if cell is None:
-            yield DC((*pair, _across(name, Op.NE)))
-        else:
-            yield DC((*row, Predicate(Column("t", name), Op.NE, cell)))
-
-
-def _across(column: str, op: Op) -> Predicate:
-    return Predicate(Column("t", column), op, Column("s", column))
+    return special.two_rows and all(order.entails(predicate.swapped) for predicate in general.predicates)

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import ABOVE, BELOW, Op, Outcomes, op_of
 from holdstrue.rules.cursor import DENIAL
-from holdstrue.rules.model import (
-    CFD,
-    DC,
-    FD,
-    Body,
-    Column,
-    Constant,
-    Inclusion,
-    Key,
-    NotNull,
-    Op,
-    Pattern,
-    Predicate,
-    Rule,
-    Source,
-    columns_of,
-)
 from holdstrue.rules.order import Order, family, identity
+from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Source
 from holdstrue.rules.text import constant_text, pattern_text, predicate_text
+
+if TYPE_CHECKING:
+    from holdstrue.rules.bodies import Body
+    from holdstrue.rules.model import Rule
+
+Names: TypeAlias = tuple[str, ...]
 
 MOST_COMPARISONS = 1000
 """Comparisons of one denial constraint; those that people write or that are found have up to a few dozen."""
 
 _MOST_BLAMED = 100
-
-# An operator is the set of outcomes it allows: conjunction is intersection.
-_OUTCOMES = {Op.EQ: "=", Op.NE: "<>", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: "=>"}
-_OPERATORS = {frozenset(outcomes): op for op, outcomes in _OUTCOMES.items()}
-_RANK = {op: rank for rank, op in enumerate(Op)}
 
 
 def normalise(rule: Rule) -> Rule:
@@ -58,52 +44,35 @@ def normalise(rule: Rule) -> Rule:
     >>> normalise(parse_rule("not(s.a <= t.a and t.b = s.b and t.a != s.a and t.c > 3 and 5 < t.c)")).text
     'not(t.b = s.b and t.a > s.a and t.c > 5)'
     """
-    return replace(rule, body=normal_body(rule.body, rule.source))
+    return replace(rule, body=rule.body.normal(rule.source))
 
 
 def normal_body(body: Body, source: Source | None = None) -> Body:
     """The normal form of a body; `source` is what errors underline."""
-    match body:
-        case DC():
-            return _normal_dc(body, source)
-        case FD():
-            return _normal_fd(body, source)
-        case CFD():
-            return _normal_cfd(body, source)
-        case Key() | NotNull():
-            _check_once(body.columns, source)
-            return body
-        case Inclusion():
-            return _normal_inclusion(body, source)
+    return body.normal(source)
 
 
-def _reject(source: Source | None, message: str, name: str, hint: str) -> RuleError:
+def reject(source: Source | None, message: str, name: str, hint: str) -> RuleError:
+    """An error that underlines a name of the rule."""
     if source is None:
         return RuleError(message, hint=hint)
     start, end = source.span(name)
     return RuleError(message, text=source.text, start=start, end=end, hint=hint)
 
 
-def _check_once(columns: Iterable[str], source: Source | None) -> None:
+def check_once(columns: Iterable[str], source: Source | None) -> None:
+    """Refuse a column that is named twice."""
     seen: set[str] = set()
     for column in columns:
         if column in seen:
-            raise _reject(source, f"column {column!r} is named twice", column, "name each column once")
+            raise reject(source, f"column {column!r} is named twice", column, "name each column once")
         seen.add(column)
 
 
-def _normal_fd(body: FD, source: Source | None) -> FD:
-    _check_once(body.lhs, source)
-    _check_once(body.rhs, source)
-    rhs = sorted(set(body.rhs) - set(body.lhs))
-    if not rhs:
-        raise _trivial(body.rhs, source)
-    return FD(tuple(sorted(body.lhs)), tuple(rhs))
-
-
-def _trivial(rhs: tuple[str, ...], source: Source | None) -> RuleError:
+def trivial(rhs: Names, source: Source | None) -> RuleError:
+    """The error for a dependency that no rows can break."""
     names = " and ".join(map(repr, rhs))
-    return _reject(
+    return reject(
         source,
         f"this rule can never be violated: {names} on the right is also on the left",
         rhs[0],
@@ -111,41 +80,40 @@ def _trivial(rhs: tuple[str, ...], source: Source | None) -> RuleError:
     )
 
 
-def _normal_cfd(body: CFD, source: Source | None) -> FD | CFD:
-    _check_once(body.lhs, source)
-    _check_once(body.rhs, source)
-    left = sorted(range(len(body.lhs)), key=body.lhs.__getitem__)
+def normal_patterns(
+    lhs: Names, rhs: Names, tableau: tuple[Pattern, ...], source: Source | None
+) -> tuple[Names, Names, tuple[Pattern, ...]]:
+    """The attributes of a conditional dependency, sorted, and its patterns, none of which another makes idle."""
+    check_once(lhs, source)
+    check_once(rhs, source)
+    left = sorted(range(len(lhs)), key=lhs.__getitem__)
+    place = {column: i for i, column in enumerate(lhs)}
     right = [
         i
-        for i in sorted(range(len(body.rhs)), key=body.rhs.__getitem__)
-        if body.rhs[i] not in body.lhs or not all(_repeats(body, pattern, i) for pattern in body.tableau)
+        for i in sorted(range(len(rhs)), key=rhs.__getitem__)
+        if rhs[i] not in place or not all(_repeats(row.rhs[i], row.lhs[place[rhs[i]]]) for row in tableau)
     ]
     if not right:
-        raise _trivial(body.rhs, source)
-    _check_patterns(body, source)
-    lhs, rhs = tuple(body.lhs[i] for i in left), tuple(body.rhs[i] for i in right)
-    patterns = [
-        Pattern(tuple(pattern.lhs[i] for i in left), tuple(pattern.rhs[i] for i in right)) for pattern in body.tableau
-    ]
+        raise trivial(rhs, source)
+    _check_patterns(place, rhs, tableau, source)
+    patterns = [Pattern(tuple(row.lhs[i] for i in left), tuple(row.rhs[i] for i in right)) for row in tableau]
     kept = _not_covered(list({pattern_text(pattern): pattern for pattern in patterns}.values()))
-    if len(kept) == 1 and all(cell is None for cell in kept[0].lhs + kept[0].rhs):
-        return FD(lhs, rhs)
-    return CFD(lhs, rhs, tuple(sorted(kept, key=pattern_text)))
+    return tuple(lhs[i] for i in left), tuple(rhs[i] for i in right), tuple(sorted(kept, key=pattern_text))
 
 
-def _check_patterns(body: CFD, source: Source | None) -> None:
+def _check_patterns(place: Mapping[str, int], rhs: Names, tableau: tuple[Pattern, ...], source: Source | None) -> None:
     """Refuse patterns that no row can keep: two values demanded of one column at once."""
     demands: dict[tuple[str, str], str] = {}
-    for pattern in body.tableau:
+    for pattern in tableau:
         left = pattern_text(Pattern(pattern.lhs, ()))
-        for column, cell in zip(body.rhs, pattern.rhs, strict=True):
+        for column, cell in zip(rhs, pattern.rhs, strict=True):
             if cell is None:
                 continue
             said = constant_text(cell)
-            given = pattern.lhs[body.lhs.index(column)] if column in body.lhs else None
+            given = pattern.lhs[place[column]] if column in place else None
             other = constant_text(given) if given is not None else demands.setdefault((left, column), said)
             if other != said:
-                raise _reject(
+                raise reject(
                     source,
                     f"this rule contradicts itself: {column!r} cannot be {other} and {said} in one row",
                     column,
@@ -153,9 +121,8 @@ def _check_patterns(body: CFD, source: Source | None) -> None:
                 )
 
 
-def _repeats(body: CFD, pattern: Pattern, i: int) -> bool:
+def _repeats(wanted: Constant | None, given: Constant | None) -> bool:
     """Whether a pattern says nothing on the right that its left side does not say of the same column."""
-    wanted, given = pattern.rhs[i], pattern.lhs[body.lhs.index(body.rhs[i])]
     return wanted is None or (given is not None and constant_text(wanted) == constant_text(given))
 
 
@@ -188,66 +155,39 @@ def _at(cells: list[str | None], places: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(str(cells[i]) for i in places)
 
 
-def _normal_inclusion(body: Inclusion, source: Source | None) -> Inclusion:
-    pairs = sorted(set(zip(body.columns, body.ref_columns, strict=True)))
-    if body.table == body.ref_table and all(column == ref for column, ref in pairs):
-        raise _reject(
-            source,
-            "this rule can never be violated: the columns refer to themselves",
-            body.columns[0],
-            "name another table or other columns on the right",
-        )
-    return Inclusion(body.table, tuple(c for c, _ in pairs), body.ref_table, tuple(r for _, r in pairs))
-
-
-def _normal_dc(body: DC, source: Source | None) -> DC:
-    if not body.predicates:
+def normal_predicates(predicates: tuple[Predicate, ...], source: Source | None) -> tuple[Predicate, ...]:
+    """The comparisons of a denial constraint in normal form (see `normalise`)."""
+    if not predicates:
         raise RuleError("a denial constraint without comparisons", hint=DENIAL)
-    if len(body.predicates) > MOST_COMPARISONS:
+    if len(predicates) > MOST_COMPARISONS:
         raise RuleError(
-            f"a denial constraint of {len(body.predicates):,} comparisons",
+            f"a denial constraint of {len(predicates):,} comparisons",
             hint=f"at most {MOST_COMPARISONS:,} are read",
         )
-    if not Order(body.predicates).possible:
-        raise _contradiction(body.predicates, source)
-    oriented = [_oriented(predicate) for predicate in _on_t(body.predicates)]
+    if not Order(predicates).possible:
+        raise _contradiction(predicates, source)
+    oriented = [_oriented(predicate) for predicate in _on_t(predicates)]
     known = {p.left: replace(p, op=Op.EQ) for p in oriented if p.left == p.right}
     merged = _merged([p for p in oriented if p.left != p.right])
     if not merged:
-        first = predicate_text(body.predicates[0])
-        raise _reject(
+        first = predicate_text(predicates[0])
+        raise reject(
             source,
             f"every row violates this rule: {first} always holds",
             first,
             f"{DENIAL}; compare different columns, or the same column of two rows t and s",
         )
-    read = {column for predicate in merged for column in columns_of(predicate)}
+    read = {column for predicate in merged for column in predicate.columns}
     merged += [predicate for column, predicate in known.items() if column not in read]
-    return DC(tuple(sorted(merged, key=_place)))
+    return tuple(sorted(merged, key=_place))
 
 
 def _on_t(predicates: Iterable[Predicate]) -> list[Predicate]:
     """A rule that speaks of s alone speaks of one row: call it t."""
     predicates = list(predicates)
-    if any(column.var == "t" for predicate in predicates for column in columns_of(predicate)):
+    if any(column.var == "t" for predicate in predicates for column in predicate.columns):
         return predicates
-    return [swapped(predicate) for predicate in predicates]
-
-
-def swapped(predicate: Predicate) -> Predicate:
-    """The predicate with t and s exchanged.
-
-    Examples
-    --------
-    >>> predicate_text(swapped(Predicate(Column("t", "a"), Op.LT, Column("s", "b"))))
-    's.a < t.b'
-    """
-    right = _other_row(predicate.right) if isinstance(predicate.right, Column) else predicate.right
-    return Predicate(_other_row(predicate.left), predicate.op, right)
-
-
-def _other_row(column: Column) -> Column:
-    return Column("s" if column.var == "t" else "t", column.name)
+    return [predicate.swapped for predicate in predicates]
 
 
 def _oriented(predicate: Predicate) -> Predicate:
@@ -261,16 +201,16 @@ def _oriented(predicate: Predicate) -> Predicate:
 
 def _merged(predicates: list[Predicate]) -> list[Predicate]:
     """One comparison for each pair of sides, and no bound that a tighter one makes idle. Complexity: O(n)."""
-    groups: dict[tuple[Hashable, Hashable], tuple[Predicate, frozenset[str]]] = {}
+    groups: dict[tuple[Hashable, Hashable], tuple[Predicate, Outcomes]] = {}
     for predicate in predicates:
-        outcomes = frozenset(_OUTCOMES[predicate.op])
+        outcomes = predicate.op.outcomes
         right = predicate.right
         # on a column of text 1.50 is not 1.5
         written = right.written if isinstance(right, Constant) else None
         sides = (identity(predicate.left), (identity(right), written))
         known, allowed = groups.get(sides, (predicate, outcomes))
         groups[sides] = (known, allowed & outcomes)
-    merged = [replace(predicate, op=_OPERATORS[outcomes]) for predicate, outcomes in groups.values()]
+    merged = [replace(predicate, op=op_of(outcomes)) for predicate, outcomes in groups.values()]
     bounds = _bounds(merged)
     return [predicate for predicate in merged if not _is_idle(predicate, bounds)]
 
@@ -290,9 +230,9 @@ def _bounds(predicates: Iterable[Predicate]) -> dict[tuple[Column, str], _Bounds
             continue
         value = predicate.right.value
         known = found.setdefault((predicate.left, family(value)), _Bounds())
-        if predicate.op in (Op.LT, Op.LE, Op.EQ) and (known.high is None or value < known.high):
+        if ABOVE not in predicate.op.outcomes and (known.high is None or value < known.high):
             known.high = value
-        if predicate.op in (Op.GT, Op.GE, Op.EQ) and (known.low is None or value > known.low):
+        if BELOW not in predicate.op.outcomes and (known.low is None or value > known.low):
             known.low = value
     return found
 
@@ -305,21 +245,14 @@ def _is_idle(predicate: Predicate, bounds: Mapping[tuple[Column, str], _Bounds])
     known = bounds[predicate.left, family(value)]
     below = known.high is not None and known.high < value
     above = known.low is not None and known.low > value
-    match predicate.op:
-        case Op.LT | Op.LE:
-            return below
-        case Op.GT | Op.GE:
-            return above
-        case Op.NE:
-            return below or above
-        case _:
-            return False
+    allowed = predicate.op.outcomes
+    return (below and BELOW in allowed) or (above and ABOVE in allowed)
 
 
 def _place(predicate: Predicate) -> tuple[bool, int, str]:
     """Comparisons of two rows before those of one, then by operator, then by text."""
-    across = len({column.var for column in columns_of(predicate)}) == 2
-    return not across, _RANK[predicate.op], predicate_text(predicate)
+    across = len({column.var for column in predicate.columns}) == 2
+    return not across, predicate.op.code, predicate_text(predicate)
 
 
 def _contradiction(predicates: tuple[Predicate, ...], source: Source | None) -> RuleError:
@@ -331,7 +264,7 @@ def _contradiction(predicates: tuple[Predicate, ...], source: Source | None) -> 
             core = rest
     listed = " and ".join(map(predicate_text, core[:_MOST_BLAMED]))
     verb = "hold together" if len(core) > 1 else "hold"
-    return _reject(
+    return reject(
         source,
         f"this denial constraint can never be violated: {listed} cannot {verb}",
         predicate_text(core[-1]),

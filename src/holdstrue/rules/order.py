@@ -10,9 +10,10 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from holdstrue.rules.model import Column, Constant, Op, Predicate, Scalar
+from holdstrue.operators import ABOVE, BELOW, EQUAL, Op
+from holdstrue.rules.terms import Column, Constant, Predicate, Scalar
 
-Term: TypeAlias = Column | Constant
+Comparand: TypeAlias = Column | Constant
 
 _AT_MOST, _BELOW = 1, 2
 
@@ -66,7 +67,7 @@ def family(value: Scalar) -> str:
             return "date"
 
 
-def identity(term: Term) -> Hashable:
+def identity(term: Comparand) -> Hashable:
     """What two terms share when they are one: a NaN is itself, 1 and 1.0 are one number."""
     if isinstance(term, Column):
         return term
@@ -86,7 +87,6 @@ class Order:
 
     Examples
     --------
-    >>> from holdstrue.rules.model import Column, Op
     >>> a, b, c = (Column("t", name) for name in "abc")
     >>> order = Order([Predicate(a, Op.LT, b), Predicate(b, Op.LE, c)])
     >>> order.entails(Predicate(a, Op.NE, c)), order.possible
@@ -124,23 +124,11 @@ class Order:
         if right is None:
             return False
         down, up = self._strength(left, right), self._strength(right, left)
-        match predicate.op:
-            case Op.EQ:
-                return bool(down and up)
-            case Op.NE:
-                return _BELOW in (down, up) or self._differ(left, right)
-            case Op.LT:
-                return down == _BELOW
-            case Op.LE:
-                return down > 0
-            case Op.GT:
-                return up == _BELOW
-            case Op.GE:
-                return up > 0
+        return _sure(predicate.op, down, up, self._differ(left, right))
 
     def _entails_constant(self, left: int, op: Op, constant: Constant) -> bool:
         # The constant need not occur in the conjunction: any constant that does may stand between.
-        strength: dict[bool, int] = {False: 0, True: 0}  # keyed by "upwards": left below the constant
+        below = above = 0  # how surely left is at most the constant, and at least
         unequal = False
         for i, term in self._constants:
             sign = 0 if same_constant(term, constant) else compare(term.value, constant.value)
@@ -148,24 +136,16 @@ class Order:
                 continue
             down, up = self._strength(left, i), self._strength(i, left)
             if sign <= 0 and down:
-                strength[True] = max(strength[True], _BELOW if sign < 0 else down)
+                below = max(below, _BELOW if sign < 0 else down)
             if sign >= 0 and up:
-                strength[False] = max(strength[False], _BELOW if sign > 0 else up)
+                above = max(above, _BELOW if sign > 0 else up)
             if sign == 0:
                 unequal = unequal or self._differ(left, i)
-        match op:
-            case Op.EQ:
-                return bool(strength[True] and strength[False])
-            case Op.NE:
-                return unequal or _BELOW in strength.values()
-            case Op.LT | Op.LE:
-                return strength[True] >= (_BELOW if op is Op.LT else _AT_MOST)
-            case Op.GT | Op.GE:
-                return strength[False] >= (_BELOW if op is Op.GT else _AT_MOST)
+        return _sure(op, below, above, unequal)
 
     # --- the graph -----------------------------------------------------------------------------
 
-    def _node(self, term: Term) -> int:
+    def _node(self, term: Comparand) -> int:
         new = len(self._nodes)
         node = self._nodes.setdefault(identity(term), new)
         if node == new and isinstance(term, Constant):
@@ -173,12 +153,14 @@ class Order:
         return node
 
     def _assume(self, left: int, op: Op, right: int) -> None:
-        if op is Op.NE:
+        allowed = op.outcomes
+        strict = EQUAL not in allowed
+        if ABOVE not in allowed:
+            self._at_most.append((left, right, strict))
+        if BELOW not in allowed:
+            self._at_most.append((right, left, strict))
+        if strict and BELOW in allowed and ABOVE in allowed:
             self._unequal.append((left, right))
-        if op in (Op.EQ, Op.LE, Op.LT):
-            self._at_most.append((left, right, op is Op.LT))
-        if op in (Op.EQ, Op.GE, Op.GT):
-            self._at_most.append((right, left, op is Op.GT))
 
     def _order_constants(self) -> None:
         """Constants that compare, from the least to the greatest."""
@@ -229,6 +211,13 @@ class Order:
 
     def _differ(self, one: int, other: int) -> bool:
         return (self._parts[one], self._parts[other]) in self._closure[2]
+
+
+def _sure(op: Op, below: int, above: int, unequal: bool) -> bool:
+    """Whether every outcome that an operator does not allow is ruled out, by how surely the sides are at most, at
+    least, or unlike each other."""
+    ruled_out = {ABOVE: bool(below), BELOW: bool(above), EQUAL: unequal or _BELOW in (below, above)}
+    return all(ruled_out[outcome] for outcome in op.negated.outcomes)
 
 
 def strong_parts(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:

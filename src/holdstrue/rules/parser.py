@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import PATTERN
 from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.cursor import DENIAL, Cursor
 from holdstrue.rules.denial import Parsed, parse_denial
@@ -31,7 +32,7 @@ from holdstrue.rules.text import condition_text, text_of
 from holdstrue.rules.tokens import Token
 
 _FORMS = "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
-_COMPARES = re.compile(r"[=<>≠≤≥]|\b(?:in|between)\b", re.IGNORECASE)
+_COMPARES = re.compile(rf"{PATTERN}|\b(?:in|between)\b", re.IGNORECASE)
 _CELL = "write _ for any value, and text in 'quotes'"
 
 

@@ -6,27 +6,24 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from holdstrue.rules.model import (
-    CFD,
-    DC,
-    FD,
+from holdstrue.rules.terms import (
     All,
     Any,
-    Body,
     Column,
     Comparison,
     Condition,
     Constant,
-    Inclusion,
     IsNull,
-    Key,
     Not,
-    NotNull,
     Pattern,
     Predicate,
 )
 from holdstrue.rules.tokens import name_text, quote
+
+if TYPE_CHECKING:
+    from holdstrue.rules.bodies import Body
 
 
 def text_of(body: Body) -> str:
@@ -34,24 +31,13 @@ def text_of(body: Body) -> str:
 
     Examples
     --------
+    >>> from holdstrue.rules.model import CFD, FD
     >>> text_of(FD(("zip",), ("city", "home state")))
     'zip -> city, `home state`'
     >>> text_of(CFD(("CC", "zip"), ("street",), (Pattern((Constant(44), None), (None,)),)))
     '[CC=44, zip] -> [street]'
     """
-    match body:
-        case Key(columns):
-            return f"key({_names(columns)})"
-        case FD(lhs, rhs):
-            return f"{_names(lhs)} -> {_names(rhs)}"
-        case CFD():
-            return _cfd_text(body)
-        case DC(predicates):
-            return f"not({' and '.join(map(predicate_text, predicates))})"
-        case NotNull(columns):
-            return f"not null({_names(columns)})"
-        case Inclusion(table, columns, ref_table, ref_columns):
-            return f"{_reference(table, columns)} in {_reference(ref_table, ref_columns)}"
+    return body.text
 
 
 def predicate_text(predicate: Predicate) -> str:
@@ -59,7 +45,7 @@ def predicate_text(predicate: Predicate) -> str:
 
     Examples
     --------
-    >>> from holdstrue.rules.model import Op
+    >>> from holdstrue.operators import Op
     >>> predicate_text(Predicate(Column("t", "age"), Op.LT, Constant(0)))
     't.age < 0'
     """
@@ -106,7 +92,7 @@ def condition_text(condition: Condition) -> str:
 
     Examples
     --------
-    >>> from holdstrue.rules.model import Op
+    >>> from holdstrue.operators import Op
     >>> adult = Comparison("age", Op.GE, Constant(18))
     >>> condition_text(All((adult, Not(IsNull("zip code")))))
     'age >= 18 and not `zip code` is null'
@@ -131,28 +117,9 @@ def _operand(condition: Condition) -> str:
     return f"({text})" if isinstance(condition, All | Any) else text
 
 
-def _names(names: Iterable[str]) -> str:
+def names_text(names: Iterable[str]) -> str:
+    """Names with commas."""
     return ", ".join(map(name_text, names))
-
-
-def _reference(table: str | None, columns: tuple[str, ...]) -> str:
-    names = name_text(columns[0]) if len(columns) == 1 else f"({_names(columns)})"
-    return names if table is None else f"{name_text(table)}.{names}"
-
-
-def _cfd_text(body: CFD) -> str:
-    if len(body.tableau) == 1 and any(cell is not None for cell in body.tableau[0].lhs + body.tableau[0].rhs):
-        (pattern,) = body.tableau
-        return f"[{_attributes(body.lhs, pattern.lhs)}] -> [{_attributes(body.rhs, pattern.rhs)}]"
-    rows = ", ".join(pattern_text(pattern) for pattern in body.tableau)
-    return f"[{_names(body.lhs)}] -> [{_names(body.rhs)}] with {rows}"
-
-
-def _attributes(names: tuple[str, ...], cells: tuple[Constant | None, ...]) -> str:
-    return ", ".join(
-        name_text(name) if cell is None else f"{name_text(name)}={constant_text(cell)}"
-        for name, cell in zip(names, cells, strict=True)
-    )
 
 
 def pattern_text(pattern: Pattern) -> str:

@@ -6,17 +6,18 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from holdstrue import operators
 from holdstrue.errors import RuleError
 
-Kind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
+TokenKind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
 
 # Words that mean something in some position; a name that is one of them is printed in backticks.
 KEYWORDS = frozenset(("_", "and", "between", "false", "forall", "in", "is", "key", "not", "null", "or", "true", "with"))
 
 # Every spelling of a symbol and the one the parser sees.
 SYMBOLS = {
-    "->": "->", "→": "->", "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "==": "=", "=": "=",
-    "!=": "!=", "<>": "!=", "≠": "!=", "<": "<", ">": ">",
+    **{symbol: str(op) for symbol, op in operators.SYMBOLS.items()},
+    "->": "->", "→": "->",
     "&&": "and", "&": "and", "∧": "and", "^": "and", "!": "not", "¬": "not", "~": "not",
     "∀": "forall", "∈": "in", "⊆": "in", "||": "||", "|": "||", "‖": "||", "∥": "||",
     "(": "(", ")": ")", "[": "[", "]": "]", "{": "{", "}": "}", ",": ",", ".": ".", ":": ":",
@@ -46,7 +47,7 @@ class Token:
     is what was meant: the name as written, or a quoted text without its quotes.
     """
 
-    kind: Kind
+    kind: TokenKind
     word: str
     value: str
     start: int

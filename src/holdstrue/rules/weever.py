@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdstrue.errors import RuleError
+from holdstrue.operators import WEEVER
 from holdstrue.rules.cursor import DENIAL
-from holdstrue.rules.model import DC, Column, Op, Predicate, Rule, RuleSet, Source
+from holdstrue.rules.model import DC, Column, Predicate, Rule, RuleSet, Source
 from holdstrue.rules.normal import normalise
 from holdstrue.rules.text import text_of
-
-OPERATORS = {
-    "EQUAL": Op.EQ, "UNEQUAL": Op.NE, "NOT_EQUAL": Op.NE, "LESS": Op.LT, "LESS_EQUAL": Op.LE,
-    "GREATER": Op.GT, "GREATER_EQUAL": Op.GE,
-}  # fmt: skip
 
 _SHAPE = 'a comparison is {"colIdx1": 7, "colIdx2": 8, "op": "EQUAL"}: column 7 of row t, column 8 of row s'
 
@@ -64,9 +60,9 @@ def _list(value: Any, place: str) -> list[Any]:
 def _predicate(item: Any, columns: Sequence[str], place: str) -> Predicate:
     if not isinstance(item, dict) or not {"colIdx1", "colIdx2", "op"} <= item.keys():
         raise RuleError(f"{place}: expected a comparison, got {item!r}", hint=_SHAPE)
-    op = OPERATORS.get(str(item["op"]).upper())
+    op = WEEVER.get(str(item["op"]).upper())
     if op is None:
-        raise RuleError(f"{place}: unknown operator {item['op']!r}", hint=f"one of {', '.join(OPERATORS)}; {DENIAL}")
+        raise RuleError(f"{place}: unknown operator {item['op']!r}", hint=f"one of {', '.join(WEEVER)}; {DENIAL}")
     left, right = (_name(item[side], columns, place) for side in ("colIdx1", "colIdx2"))
     return Predicate(Column("t", left), op, Column("s", right))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from holdstrue.rules.model import CFD, DC, FD, Body, Column, Constant, Inclusion, Key, NotNull, Op, Pattern, Predicate
+from holdstrue.operators import Op
+from holdstrue.rules.terms import Column, Constant, Pattern, Predicate
 from holdstrue.rules.text import constant_text
 
-_SAYS = {
-    Op.EQ: "is",
-    Op.NE: "is not",
-    Op.LT: "is less than",
-    Op.LE: "is at most",
-    Op.GT: "is greater than",
-    Op.GE: "is at least",
-}
+if TYPE_CHECKING:
+    from holdstrue.rules.bodies import Body
 
 
 def in_words(body: Body) -> str:
@@ -22,6 +18,7 @@ def in_words(body: Body) -> str:
 
     Examples
     --------
+    >>> from holdstrue.rules.model import DC, FD, Key
     >>> in_words(FD(("zip",), ("city",)))
     'rows with the same zip have the same city'
     >>> in_words(Key(("area", "phone")))
@@ -30,45 +27,35 @@ def in_words(body: Body) -> str:
     >>> in_words(DC((pay, tax)))
     'no row has a higher pay and a lower tax than another'
     """
-    match body:
-        case Key(columns):
-            return f"no two rows have the same {_listed(columns)}"
-        case FD(lhs, rhs):
-            return f"rows with the same {_listed(lhs)} have the same {_listed(rhs)}"
-        case CFD(lhs, rhs, tableau):
-            return "; ".join(_conditional(lhs, rhs, pattern) for pattern in tableau)
-        case NotNull(columns):
-            return f"{_listed(columns)} {'is' if len(columns) == 1 else 'are'} never empty"
-        case Inclusion(table, columns, ref_table, ref_columns):
-            of = f" of {table}" if table else ""
-            return f"every {_listed(columns)}{of} occurs in {_listed(ref_columns)} of {ref_table}"
-        case DC(predicates):
-            return _denied(predicates, two_rows=body.two_rows)
+    return body.words
 
 
-def _conditional(lhs: Sequence[str], rhs: Sequence[str], pattern: Pattern) -> str:
+def pattern_words(lhs: Sequence[str], rhs: Sequence[str], pattern: Pattern) -> str:
+    """What one pattern of a conditional dependency says."""
     fixed = [f"{name} is {constant_text(value)}" for name, value in zip(lhs, pattern.lhs, strict=True) if value]
     free = [name for name, value in zip(lhs, pattern.lhs, strict=True) if value is None]
     known = [f"{name} is {constant_text(value)}" for name, value in zip(rhs, pattern.rhs, strict=True) if value]
     same = [name for name, value in zip(rhs, pattern.rhs, strict=True) if value is None]
-    where = f"where {_listed(fixed)}, " if fixed else ""
+    where = f"where {listed(fixed)}, " if fixed else ""
     if same:
-        subject = f"rows with the same {_listed(free)}" if free else "rows"
-        known.append(f"{subject} have the same {_listed(same)}")
-    return where + _listed(known)
+        subject = f"rows with the same {listed(free)}" if free else "rows"
+        known.append(f"{subject} have the same {listed(same)}")
+    return where + listed(known)
 
 
-def _denied(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
+def denial_words(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
+    """What a denial constraint says."""
     if not two_rows:
-        return f"no row where {_listed([_one(predicate) for predicate in predicates])}"
+        return f"no row where {listed([_one(predicate) for predicate in predicates])}"
     if all(_own(predicate) for predicate in predicates):
         same = [p.left.name for p in predicates if p.op is Op.EQ]
         rest = [p for p in predicates if p.op is not Op.EQ]
         if not rest:
-            return f"no two rows have the same {_listed(same)}"
-        among = f"among rows with the same {_listed(same)}, " if same else ""
-        return f"{among}no row has {_listed([_against(p) for p in rest])} than another"
-    return f"no two rows t and s where {_listed([_one(predicate) for predicate in predicates])}"
+            return f"no two rows have the same {listed(same)}"
+        among = f"among rows with the same {listed(same)}, " if same else ""
+        held = [f"{predicate.op.against} {predicate.left.name}" for predicate in rest]
+        return f"{among}no row has {listed(held)} than another"
+    return f"no two rows t and s where {listed([_one(predicate) for predicate in predicates])}"
 
 
 def _own(predicate: Predicate) -> bool:
@@ -77,27 +64,12 @@ def _own(predicate: Predicate) -> bool:
     return isinstance(right, Column) and (left.var, right.var) == ("t", "s") and left.name == right.name
 
 
-def _against(predicate: Predicate) -> str:
-    name = predicate.left.name
-    match predicate.op:
-        case Op.GT:
-            return f"a higher {name}"
-        case Op.LT:
-            return f"a lower {name}"
-        case Op.GE:
-            return f"a higher or equal {name}"
-        case Op.LE:
-            return f"a lower or equal {name}"
-        case _:
-            return f"another {name}"
-
-
 def _one(predicate: Predicate) -> str:
     left, right = predicate.left, predicate.right
     said = constant_text(right) if isinstance(right, Constant) else f"{right.var}.{right.name}"
-    return f"{left.var}.{left.name} {_SAYS[predicate.op]} {said}"
+    return f"{left.var}.{left.name} {predicate.op.says} {said}"
 
 
-def _listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str]) -> str:
     """Words with commas and an `and`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.data.changes import Places, Source
+from holdstrue.data.changes import Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.detect.ordering import SAMPLE
 from holdstrue.errors import ChangeError
@@ -90,7 +90,7 @@ def feed_of(
 
 def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
     """The columns of the rows inside Debezium's events, as the first of them tell."""
-    places = Places((Source("the changes", sample.num_rows),))
+    places = Places((Origin("the changes", sample.num_rows),))
     return pa.schema([plain_field(field) for field in debezium_table(sample, places, target).rows.schema])
 
 

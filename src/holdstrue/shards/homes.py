@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes, Places, Source
+from holdstrue.data.changes import Changes, Origin, Places
 from holdstrue.errors import HoldstrueError
 from holdstrue.shards.dispatch import RowVersions, dispatch
 from holdstrue.shards.job import Job
@@ -66,7 +66,7 @@ class Homes:
         ops = rows.column(OP).to_numpy().astype(np.uint8)
         values = rows.drop_columns([name for name in (OP, SEQ, SHARD, COMMIT) if name in rows.column_names])
         position = rows.column(SEQ).to_numpy() & ((1 << 40) - 1)
-        places = Places((Source(SOMEWHERE, 1 << 40),), position)
+        places = Places((Origin(SOMEWHERE, 1 << 40),), position)
         changes = Changes(values, ops, places)
         if COMMIT not in rows.column_names:
             return changes

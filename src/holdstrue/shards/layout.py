@@ -23,10 +23,10 @@ from holdstrue.data.coding import Coded, encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
-from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck, conditioned
 from holdstrue.plan.compile import Plan, part_of
 from holdstrue.rules.model import All, Comparison, Condition, Constant, Op
-from holdstrue.shards.routing import Route, Side, columns_of, conditioned, routes_of
+from holdstrue.shards.routing import Route, Side, routes_of
 from holdstrue.typing import I32, U64, Mask
 
 Digest = tuple[int, int]
@@ -194,7 +194,7 @@ class Layout:
     def _travelling(self, route: int, table: str) -> pa.Schema:
         schema = self.plan.schemas[table]
         checks = [self.plan.checks[n] for n in self.routes[route].checks]
-        names = (*self.keys[table], *(name for check in checks for name in columns_of(check, table)))
+        names = (*self.keys[table], *(name for check in checks for name in check.columns(table)))
         looked_at = {name for check in checks if check.table == table for name in conditioned(check)}
         fields = []
         for name in dict.fromkeys(names):

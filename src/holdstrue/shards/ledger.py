@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts, Step
-from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.shards.layout import HOME, Layout
 from holdstrue.shards.routing import Route
 from holdstrue.shards.wire import SUMMARY, Message, raised
@@ -169,9 +168,7 @@ class Ledger:
     def _finer(self, check: int) -> bool:
         """Whether rows that agree on the check's columns agree on more than those that its route places them by."""
         own = self.layout.plan.checks[check]
-        if not isinstance(own, GroupCheck | PairCheck) or not own.grouped:
-            return False
-        return set(own.lhs) != set(self._route(check).t.columns)
+        return own.grouped and set(own.lhs) != set(self._route(check).t.columns)
 
     def _spread(self, check: int) -> bool:
         return not self._single(check) and (self._route(check).kind == "cross" or self._hot(check))
@@ -187,4 +184,4 @@ class Ledger:
         return next(route for route in self.layout.routes if check in route.checks)
 
     def _single(self, check: int) -> bool:
-        return isinstance(self.layout.plan.checks[check], RowCheck | ReferenceCheck)
+        return self.layout.plan.checks[check].width == 1

@@ -11,7 +11,7 @@ from holdstrue.data.changes import Changes
 from holdstrue.shards.dispatch import BEFORE, S_BUCKET, T_BUCKET
 from holdstrue.shards.layout import S_FLAG, T_FLAG, Layout
 from holdstrue.shards.lists import KEPT, listing
-from holdstrue.shards.shard import Shard, is_symmetric
+from holdstrue.shards.shard import Shard
 from holdstrue.typing import I64
 
 
@@ -45,6 +45,6 @@ def _listed(shard: Shard, check: int) -> I64:
     """The violations of a check, each as one number."""
     found = [np.empty((0, 2), dtype=np.int32), *shard.listed(check)]
     slots = np.concatenate(found).astype(np.int64)
-    if is_symmetric(shard.engine.detectors[check]):
+    if shard.engine.detectors[check].check.symmetric:
         slots.sort(axis=1)
     return slots[:, 0] << 32 | slots[:, 1]

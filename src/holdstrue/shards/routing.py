@@ -8,15 +8,13 @@ where all rows share one place. One-row checks need no route: they run where a r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from holdstrue.plan.bind import condition_columns
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.rules.model import Condition, Op
 
 RouteKind: TypeAlias = Literal["group", "cross", "reference"]
 Equalities: TypeAlias = frozenset[tuple[str, str]]
@@ -75,7 +73,7 @@ def routes_of(plan: Plan) -> tuple[Route, ...]:
             case GroupCheck() | PairCheck():
                 pairs.setdefault(check.table, []).append((number, _equalities(check)))
             case ReferenceCheck():
-                sides = Side(check.table, check.columns), Side(check.ref_table, check.ref_columns)
+                sides = Side(check.table, check.referring), Side(check.ref_table, check.ref_columns)
                 references.setdefault(sides, []).append(number)
             case RowCheck():
                 pass
@@ -84,7 +82,7 @@ def routes_of(plan: Plan) -> tuple[Route, ...]:
             ordered = sorted(shared)
             lefts, rights = tuple(left for left, _ in ordered), tuple(right for _, right in ordered)
             kind: RouteKind = "group" if lefts == rights else "cross"
-            nulls = any(getattr(plan.checks[n], "nulls_equal", False) for n in numbers)
+            nulls = any(plan.checks[n].nulls_equal for n in numbers)
             routes.append(Route(kind, tuple(numbers), Side(table, lefts), Side(table, rights), nulls))
     for (t, s), numbers in references.items():
         routes.append(Route("reference", tuple(numbers), t, s))
@@ -93,9 +91,7 @@ def routes_of(plan: Plan) -> tuple[Route, ...]:
 
 def _equalities(check: GroupCheck | PairCheck) -> Equalities:
     """What a check's rows agree on; where some columns are compared with themselves, those alone: one place a row."""
-    if isinstance(check, GroupCheck):
-        return frozenset((column, column) for column in check.lhs)
-    equal = frozenset((term.left, term.right) for term in check.terms if term.op is Op.EQ)
+    equal = frozenset(check.equal)
     plain = frozenset((left, right) for left, right in equal if left == right)
     return plain or equal
 
@@ -151,38 +147,3 @@ def _greedy(sets: Sequence[Equalities], candidates: Sequence[Equalities]) -> Seq
         chosen.append(best)
         open_ = {equal for equal in open_ if not _serves(best, equal)}
     return chosen
-
-
-def columns_of(check: Check, table: str) -> tuple[str, ...]:
-    """The columns of a table that a check reads."""
-    match check:
-        case RowCheck(_, _, broken):
-            return tuple(dict.fromkeys(condition_columns(broken)))
-        case GroupCheck(_, _, lhs, rhs):
-            asked = (name for condition in check.asked for name in condition_columns(condition))
-            return tuple(dict.fromkeys((*lhs, *rhs, *condition_columns(check.member), *asked)))
-        case PairCheck(_, _, terms):
-            compared = (name for term in terms for name in (term.left, term.right))
-            chosen = (*condition_columns(check.t_member), *condition_columns(check.s_member))
-            return tuple(dict.fromkeys((*compared, *chosen)))
-        case ReferenceCheck():
-            own = (*check.columns, *condition_columns(check.member)) if check.table == table else ()
-            other = check.ref_columns if check.ref_table == table else ()
-            return tuple(dict.fromkeys((*own, *other)))
-
-
-def conditioned(check: Check) -> tuple[str, ...]:
-    """The columns whose values a check looks at one by one, beyond comparing them with those of other rows."""
-    match check:
-        case RowCheck():
-            return tuple(condition_columns(check.broken))
-        case GroupCheck():
-            return _in_all((check.member, *check.asked))
-        case PairCheck():
-            return _in_all((check.t_member, check.s_member))
-        case ReferenceCheck():
-            return tuple(condition_columns(check.member))
-
-
-def _in_all(conditions: Iterable[Condition | None]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for condition in conditions for name in condition_columns(condition)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes, Places, Source
+from holdstrue.data.changes import Changes, Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError
@@ -97,7 +97,7 @@ class Scatter:
             return
         if self.feed in LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
-            yield _log(rows, Places((Source(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
+            yield _log(rows, Places((Origin(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
         options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": self._units(target)}
         yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None

@@ -13,11 +13,8 @@ import pyarrow.compute as pc
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
 from holdstrue.detect.batch import NewRows, Outcome
-from holdstrue.detect.engine import Detector, Engine, Incoming
-from holdstrue.detect.group import GroupDetector
-from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
-from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.checkpoint import replay, restore, size_of, write_checkpoint, write_run
 from holdstrue.shards.layout import Columns
@@ -133,10 +130,10 @@ class Shard:
         table = detector.check.table
         rows = self.engine.tables[table].rows
         t = rows.take(slots[:, 0], self.keys[table])
-        if detector.width == 1:
+        if detector.check.width == 1:
             return as_key(t), None
         s = rows.take(slots[:, 1], self.keys[table])
-        if is_symmetric(detector):
+        if detector.check.symmetric:
             swap = ~_in_order(t, s)
             if swap.any():
                 order = np.arange(slots.shape[0])
@@ -146,20 +143,16 @@ class Shard:
 
     def listed(self, check: int) -> Iterator[I32]:
         """All violations of a check by slot, chunk by chunk."""
-        chunks: Iterator[I32] = self.engine.detectors[check].violations()
-        return chunks
+        return self.engine.detectors[check].violations()
 
     def groups(self, check: int) -> tuple[U64, U64]:
         """Digests of the violating groups of a check, which depend on the values alone."""
         detector = self.engine.detectors[check]
-        if not isinstance(detector, GroupDetector | PairDetector):
-            raise TypeError(f"no groups in {detector.check!r}")
         own = detector.check
         values = self.engine.tables[own.table].rows.take(detector.representatives(), own.lhs)
         columns = Columns(values)
         coded = [columns.coded(name, self.plan.domain(own.table, name)) for name in own.lhs]
-        nulls_equal = isinstance(own, GroupCheck) and own.nulls_equal
-        hi, lo, _ = key_digest(coded, values.num_rows, self.plan.seed, nulls_equal=nulls_equal)
+        hi, lo, _ = key_digest(coded, values.num_rows, self.plan.seed, nulls_equal=own.nulls_equal)
         return hi, lo
 
     def blocks(self, table: str, slots: I32, count: int) -> I32:
@@ -176,11 +169,6 @@ class Shard:
 def lineage(runs: Runs) -> Lineage:
     """The names of the files in the order they are read."""
     return tuple(f"{file.name}:{file.start}" for file in (*runs.base.values(), *runs.log))
-
-
-def is_symmetric(detector: Detector) -> bool:
-    """Whether a pair of rows counts once, not in each order."""
-    return isinstance(detector, GroupDetector) or (isinstance(detector, PairDetector) and detector.check.symmetric)
 
 
 def as_key(table: pa.Table) -> pa.Array:

@@ -15,6 +15,7 @@ from holdstrue.data.buffers import decoded, known, plain, python_value
 from holdstrue.data.compare import with_column
 from holdstrue.data.values import NUMBERS, family_of
 from holdstrue.errors import DataError
+from holdstrue.operators import Op
 
 # What one kind of value may be read as. Numbers may change form where no digit is lost; text stands
 # for what JSON has no literal for. Text for a number and a number for text are changed types.
@@ -219,7 +220,7 @@ def _is_same(before: Any, after: Any) -> bool:
     if have not in NUMBERS or want not in NUMBERS or before.type == after.type:
         return True
     one, other = plain(before), plain(after)
-    return bool((with_column(one, other, "=") | ~known(one)).all())
+    return bool((with_column(one, other, Op.EQ) | ~known(one)).all())
 
 
 def parse_times(column: Any, type_: pa.DataType) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.data.changes import Places, Source
+from holdstrue.data.changes import Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import NUMBERS, common_families, family_of
 from holdstrue.errors import DataError
@@ -220,7 +220,7 @@ def _load_object(source: TableSource, options: ReadOptions, name: str | None) ->
     lake = source.lake
     table, kind = _table_of(source.given, options) if lake is None else _table_of_lake(lake, options)
     name = name or kind
-    places = Places((Source(name, table.num_rows),))
+    places = Places((Origin(name, table.num_rows),))
     require_text(table.schema, name)
     names = options.selected(table.column_names, name)
     wanted = table if options.columns is None else table.select(names)
@@ -327,7 +327,7 @@ def _fitted(table: pa.Table, options: ReadOptions, places: Places) -> pa.Table:
 
 def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Loaded:
     tables = [_read_file(file, options, format_) for file in files]
-    places = Places(tuple(Source(str(file), table.num_rows) for file, table in zip(files, tables, strict=True)))
+    places = Places(tuple(Origin(str(file), table.num_rows) for file, table in zip(files, tables, strict=True)))
     if len(tables) == 1:
         return Loaded(tables[0], places)
     if format_ in WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
@@ -355,7 +355,7 @@ def _read_file(file: DataFile, options: ReadOptions, format_: str) -> pa.Table:
     if format_ in WRITTEN:
         return _reader(format_, 1)(file, _delimited(options.untyped(), format_))
     table = _reader(format_, 1)(file, options)
-    return _fitted(plain_table(validated(table, str(file))), options, Places((Source(str(file), table.num_rows),)))
+    return _fitted(plain_table(validated(table, str(file))), options, Places((Origin(str(file), table.num_rows),)))
 
 
 def _reader(format_: str, which: int) -> Callable[[DataFile, ReadOptions], Any]:

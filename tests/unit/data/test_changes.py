@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places, Source
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Origin, Places
 from holdstrue.errors import ChangeError
 
 
@@ -40,7 +40,7 @@ def test_concat_keeps_order_places_and_fills_with_null() -> None:
     two = Changes(
         pa.table({"id": [1]}),
         np.array([DELETE], np.uint8),
-        Places((Source("b.jsonl", 9, "line"),), np.array([6])),
+        Places((Origin("b.jsonl", 9, "line"),), np.array([6])),
     )
     batch = Changes.concat([one, none, two, Changes.append(pa.table({"id": [5]}))])
     assert batch.rows.to_pydict() == {"id": [2, 1, 5], "zip": ["b", None, None]}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from holdstrue.data.content import digests
+from holdstrue.data.digests import digests
 from holdstrue.data.seed import NAME, Seed
 from holdstrue.errors import StateError
 from holdstrue.kernels import digest

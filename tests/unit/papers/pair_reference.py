@@ -21,7 +21,7 @@ COMPARE: dict[Op, Callable[[int, int], bool]] = {
 
 @dataclass
 class Table:
-    """Rows as the protocol's RowCodes."""
+    """Rows as the protocol's PairRows."""
 
     values: NDArray[np.int64]
     allowed: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -38,6 +38,16 @@ class Table:
 
     def roles(self, check: int) -> NDArray[np.uint8]:
         return self.allowed[check]
+
+    @property
+    def alive(self) -> NDArray[np.uint8]:
+        return np.ones(self.values.shape[1], dtype=np.uint8)
+
+    def groups(self, check: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        raise NotImplementedError("an index that reads equalities asks for no groups")
+
+    def lopsided(self, check: int) -> bool:
+        raise NotImplementedError("an index that reads equalities asks for no groups")
 
 
 def partners(history: History, check: int, inside: set[int], probed: int, role: int) -> set[int]:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Shape, Term
-from holdstrue.papers import weever
+from holdstrue.papers import bitmaps
+from holdstrue.papers.bitmaps import LTTreeIndex
 from holdstrue.papers.lt_tree import LTTree
-from holdstrue.papers.weever import LTTreeIndex, RunningOperand
+from holdstrue.papers.operands import RunningOperand
 from holdstrue.rules.model import Op
 from unit.papers.pair_reference import History, Table, histories, probed, replay
 
@@ -98,7 +99,7 @@ def test_index_answers_as_the_reference(history: History) -> None:
 def test_answers_are_the_same_without_memo(history: History) -> None:
     index = LTTreeIndex(history.shapes, history.table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weever, "MEMO_IDS", -1)
+        patch.setattr(bitmaps, "MEMO_IDS", -1)
         replay(history, index, index._check)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.buffers import known, plain
-from holdstrue.data.content import digests
+from holdstrue.data.digests import digests
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import common_families, family_of
 from holdstrue.kernels import digest

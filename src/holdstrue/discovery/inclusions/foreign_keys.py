@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.data.buffers import known, numbers, plain
-from holdstrue.data.content import doubles, limbs, whole_numbers
+from holdstrue.data.digests import doubles, limbs, whole_numbers
 from holdstrue.data.values import CLOCKS, PER_SECOND, family_of
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdstrue.data.changes import Places, Source
+from holdstrue.data.changes import Origin, Places
 from holdstrue.errors import ChangeError
 
 
@@ -74,7 +74,7 @@ class Blocks:
         self._last: Any = None
         self._block = UNTYPED
 
-    def read(self, schema: Any, sources: tuple[Source, ...], position: int) -> Block:
+    def read(self, schema: Any, sources: tuple[Origin, ...], position: int) -> Block:
         """The block of the event at a position in the sources, which errors name."""
         if schema is None:
             return UNTYPED

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from holdstrue.data.changes import Source
+from holdstrue.data.changes import Origin
 from holdstrue.sources.datafiles import DataFile
 from holdstrue.sources.jsonlines import as_lines, once, read_bytes, read_objects, unit_of
 
@@ -44,7 +44,7 @@ class Events:
     [(0, Event(payload={'op': 'c'}, schema=None)), (1, Event(payload=None, schema=None))]
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[Origin, ...]
     parts: tuple[bytes | Sequence[Any], ...]
 
     @classmethod
@@ -54,14 +54,14 @@ class Events:
         for file in files:
             data = file.kept = read_bytes(file, encoding)
             lines = as_lines(data, file)
-            sources.append(Source(str(file), lines.count(b"\n") + 1, unit_of(data)))
+            sources.append(Origin(str(file), lines.count(b"\n") + 1, unit_of(data)))
             parts.append(lines)
         return cls(tuple(sources), tuple(parts))
 
     @classmethod
     def of_records(cls, records: Sequence[Any]) -> Events:
         """Values that are in memory already."""
-        return cls((Source("the records", len(records), "record"),), (records,))
+        return cls((Origin("the records", len(records), "record"),), (records,))
 
     def __iter__(self) -> Iterator[tuple[int, Event]]:
         start = 0

@@ -43,6 +43,16 @@ def digest_doubles(values: F64, bits: I64, keys: U64, hi: U64, lo: U64) -> None:
     """Digest doubles, given with their bits: one that is a whole number has the digest of that integer.
 
     NaN equals itself, -0.0 equals 0.0. Complexity: O(n).
+
+    Examples
+    --------
+    >>> keys = np.arange(3, 27, 2, dtype=np.uint64).reshape(2, 6)
+    >>> values, hi, lo = np.array([2.0, 2.5, -0.0, 0.0, np.nan]), *np.empty((2, 5), dtype=np.uint64)
+    >>> digest_doubles(values, values.view(np.int64), keys, hi, lo)
+    >>> whole, _ = np.empty((2, 1), dtype=np.uint64)
+    >>> digest_words(np.array([2], dtype=np.uint64), WHOLE, keys, whole, _)
+    >>> (hi == whole[0]).tolist(), bool(hi[2] == hi[3])
+    ([True, False, False, False, False], True)
     """
     for i in range(values.size):
         x = values[i]

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdstrue.index.protocol import S_ROLE, T_ROLE, Codes, Hits, RowCodes, Shape, Slots, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Codes, Hits, PairRows, Shape, Slots, Term
+from holdstrue.operators import Op
+from holdstrue.papers.compared import ComparedIndex
 from holdstrue.papers.lt_tree import HashColumn, InvertedColumn, LTTree, bitmap_type
+from holdstrue.papers.operands import Operand, RunningOperand
 from holdstrue.papers.schedule import PredicateStat, Schedule, Share, classify, in_order, schedule, slack
-from holdstrue.rules.model import Op
 
 if TYPE_CHECKING:
     from pyroaring import BitMap
@@ -37,60 +39,6 @@ BITMAP_BYTES = 104
 
 ENTRY_BYTES = 136
 """What a value takes beside its bitmaps: the integer and a tree node, or a place in the hash map."""
-
-
-class Operand:
-    """The rows that compare with one value of the probed row: equal, smaller, or either."""
-
-    __slots__ = ("_column", "_equal", "_running", "_smaller", "_upto", "_value")
-
-    def __init__(self, column: InvertedColumn, value: int, running: RunningOperand | None) -> None:
-        self._column = column
-        self._value = value
-        self._running = running
-        self._equal: BitMap | None = None
-        self._smaller: BitMap | None = None
-        self._upto: BitMap | None = None
-
-    def equal(self) -> BitMap:
-        """Rows with the same value."""
-        if self._equal is None:
-            self._equal = self._column.equal(self._value)
-        return self._equal
-
-    def smaller(self) -> BitMap:
-        """Rows with a smaller value."""
-        if self._smaller is None:
-            if self._running is not None:
-                self._smaller = self._running.advance(self._value)
-            else:
-                assert isinstance(self._column, LTTree)
-                self._smaller = self._column.smaller(self._value)
-        return self._smaller
-
-    def upto(self) -> BitMap:
-        """Rows with a smaller value or the same."""
-        if self._upto is None:
-            self._upto = self.smaller() | self.equal()
-        return self._upto
-
-
-class RunningOperand:
-    """Section 5.5: the smaller rows of an ascending run of values, extended instead of searched anew."""
-
-    def __init__(self, tree: LTTree) -> None:
-        self._tree = tree
-        self._value: int | None = None
-        self._smaller: BitMap = bitmap_type()()
-
-    def advance(self, value: int) -> BitMap:
-        """Rows below `value`, which is not below the last one; the same set is returned and grows."""
-        if self._value is None:
-            self._smaller = self._tree.smaller(value)
-        elif value > self._value:
-            self._smaller |= self._tree.between(self._value, value)
-        self._value = value
-        return self._smaller
 
 
 class _Program:
@@ -126,7 +74,9 @@ class _Memo:
 class _Batch:
     """Probed rows: their codes as plain integers, the order to visit them in, and their operands."""
 
-    def __init__(self, slots: Slots, rows: RowCodes, columns: dict[int, InvertedColumn], first: Term | None) -> None:
+    def __init__(
+        self, slots: Slots, rows: PairRows, columns: dict[int, InvertedColumn], first: Term[int] | None
+    ) -> None:
         self.slots: list[int] = slots.tolist()
         self._columns = columns
         self._codes: dict[int, list[int]] = {c: rows.codes(c)[slots].tolist() for c in columns}
@@ -153,7 +103,7 @@ class _Batch:
         return operand
 
 
-class LTTreeIndex:
+class LTTreeIndex(ComparedIndex):
     """All two-row checks of a table over shared inverted indexes (paper 003).
 
     Parameters
@@ -165,16 +115,18 @@ class LTTreeIndex:
 
     Notes
     -----
+    With rows 0 to 4 of pay 10, 20, 10, 30, 40 and state 1, 1, 2, 1, 1, not(t.state = s.state and t.pay < s.pay),
+    and row 0 as t: equal(state 1) = {0, 1, 3, 4}, less those of pay up to 10, {0, 2}, leaves {1, 3, 4}.
+
     Every inserted row is in the index of every column; who may be t or s of a check is a bitmap
     that restricts the last intermediate. `probe` evaluates all checks of a row at once and keeps
     the answers for the next calls with the same slots, until a row comes or goes.
     """
 
-    def __init__(self, shapes: Sequence[Shape], rows: RowCodes) -> None:
+    def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
+        super().__init__(shapes, rows)
         self._bitmap = bitmap_type()
-        self._shapes = tuple(shapes)
-        self._rows = rows
-        self._terms: tuple[Term, ...] = tuple(dict.fromkeys(t for shape in shapes for t in shape.terms))
+        self._terms: tuple[Term[int], ...] = tuple(dict.fromkeys(t for shape in shapes for t in shape.terms))
         ordered = {c for t in self._terms if t.op.is_order for c in (t.left, t.right)}
         used = sorted({c for t in self._terms for c in (t.left, t.right)})
         self._columns: dict[int, InvertedColumn] = {
@@ -226,7 +178,7 @@ class LTTreeIndex:
     def explain(self, check: int | None = None) -> list[str]:
         """The current order of predicates and rules and the shared prefixes, of one check or of all."""
         plan = self._program.schedule if check is None else self._program.schedule.of(check)
-        return plan.explain(lambda number: _text(self._terms[number]))
+        return plan.explain(lambda number: str(self._terms[number]))
 
     def size_bytes(self) -> int:
         """An estimate of the memory held: containers of all bitmaps plus the objects around them."""
@@ -348,7 +300,7 @@ class _Run:
     """The two intermediates of every check while one row is evaluated; None stands for all rows."""
 
     def __init__(
-        self, terms: tuple[Term, ...], batch: _Batch, position: int, everything: BitMap, empty: BitMap
+        self, terms: tuple[Term[int], ...], batch: _Batch, position: int, everything: BitMap, empty: BitMap
     ) -> None:
         self._terms, self._batch, self._position = terms, batch, position
         self._slot = batch.slots[position]
@@ -434,10 +386,6 @@ class _Run:
         if not rows or (len(rows) == 1 and self._slot in rows):
             return self._empty
         return rows
-
-
-def _text(term: Term) -> str:
-    return f"t.{term.left} {term.op} s.{term.right}"
 
 
 def _bitmap_bytes(rows: BitMap) -> int:

@@ -25,13 +25,13 @@ from holdstrue.data.buffers import SMALL, lend, numbers
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import PER_SECOND, Family, family_of
 from holdstrue.errors import DataError
-from holdstrue.kernels import content, digest
+from holdstrue.kernels import digest, number_digests
 from holdstrue.typing import F64, I64, U64
 
 _SORTS: dict[Family, int] = {
     "bool": 16, "date": 17, "time": 18, "timestamp": 19, "zoned": 20, "duration": 21, "bytes": 22,
 }  # fmt: skip
-"""What the tuples of values that are no numbers start with; numbers have the sorts of `kernels/content.py`."""
+"""What the tuples of values that are no numbers start with; numbers have the sorts of `kernels/number_digests.py`."""
 
 _DAY = 86_400_000
 
@@ -66,16 +66,16 @@ def digests(array: pa.Array, seed: Seed) -> tuple[U64, U64]:
             _integers(array, seed, hi, lo)
         case "float":
             values = doubles(array)
-            content.digest_doubles(values, values.view(np.int64), seed.keys, hi, lo)
+            number_digests.digest_doubles(values, values.view(np.int64), seed.keys, hi, lo)
         case "decimal":
-            content.digest_decimals(limbs(array), array.type.scale, seed.keys, hi, lo)
+            number_digests.digest_decimals(limbs(array), array.type.scale, seed.keys, hi, lo)
         case "bool" | "date":
-            content.digest_words(whole_numbers(array).view(np.uint64), _SORTS[family], seed.keys, hi, lo)
+            number_digests.digest_words(whole_numbers(array).view(np.uint64), _SORTS[family], seed.keys, hi, lo)
         case "time" | "timestamp" | "zoned" | "duration":
             ticks, per_second = whole_numbers(array), PER_SECOND[array.type.unit]
             seconds = ticks // per_second
             nanos = (ticks - seconds * per_second) * (10**9 // per_second)
-            content.digest_words(seconds.view(np.uint64), _SORTS[family], seed.keys, hi, lo)
+            number_digests.digest_words(seconds.view(np.uint64), _SORTS[family], seed.keys, hi, lo)
             digest.extend_key_by_words(hi, lo, nanos.view(np.uint64), seed.keys)
         case _:
             raise TypeError(f"values of type {array.type} have no digest")
@@ -119,14 +119,14 @@ def limbs(array: pa.Array) -> U64:
 
 def _integers(array: pa.Array, seed: Seed, hi: U64, lo: U64) -> None:
     if not pa.types.is_uint64(array.type):
-        content.digest_words(whole_numbers(array).view(np.uint64), content.WHOLE, seed.keys, hi, lo)
+        number_digests.digest_words(whole_numbers(array).view(np.uint64), number_digests.WHOLE, seed.keys, hi, lo)
         return
     words = lend(numbers(array, np.uint64))
-    content.digest_words(words, content.WHOLE, seed.keys, hi, lo)
+    number_digests.digest_words(words, number_digests.WHOLE, seed.keys, hi, lo)
     large = np.flatnonzero(words >= np.uint64(2**63))
     if large.size:
         upper, lower = np.empty(large.size, dtype=np.uint64), np.empty(large.size, dtype=np.uint64)
-        content.digest_words(words[large], content.HUGE, seed.keys, upper, lower)
+        number_digests.digest_words(words[large], number_digests.HUGE, seed.keys, upper, lower)
         hi[large], lo[large] = upper, lower
 
 

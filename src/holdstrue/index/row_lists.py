@@ -15,7 +15,15 @@ from holdstrue.typing import I32
 
 
 class RowLists:
-    """Linked lists of slots, extended when they are read."""
+    """Linked lists of slots, extended when they are read.
+
+    Examples
+    --------
+    >>> lists = RowLists()
+    >>> head, following = lists.upto(np.array([0, 1, 0, 0, -1], dtype=np.int32), distinct=2, rows=5)
+    >>> lists.read(0).tolist(), lists.read(1).tolist()
+    ([0, 2, 3], [1])
+    """
 
     def __init__(self) -> None:
         self._head = np.full(0, -1, dtype=np.int32)

@@ -12,17 +12,17 @@ import numpy as np
 
 from holdstrue.data.seed import PROCESS
 from holdstrue.index.numbering import Numbering
-from holdstrue.index.protocol import S_ROLE, T_ROLE, GroupedRows, Shape, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts
-from holdstrue.rules.model import Op
+from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I32, I64, Mask
 
 MOST_UNEQUAL = 3
 """Each != term doubles the sweeps; beyond eight sweeps pairs are found through the index instead."""
 
 
-def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> tuple[I64, I64]:
+def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tuple[I64, I64]:
     """Per row: its violating pairs as t, and as s, among the given rows (at most two order terms).
 
     Complexity: O(n log n) a sweep, 2 ** (number of != terms) sweeps.
@@ -60,22 +60,22 @@ def count_partners(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> t
     return _spread(slots.size, t_at, as_t) - own, _spread(slots.size, s_at, as_s) - own
 
 
-def _axis(term: Term | None, rows: GroupedRows, t_slots: I32, s_slots: I32) -> tuple[I64, I64, Mask]:
+def _axis(term: Term[int] | None, rows: PairRows, t_slots: I32, s_slots: I32) -> tuple[I64, I64, Mask]:
     """A term as `point <= query`: values of t, values of s, and which t can have a partner at all."""
     possible = np.ones(t_slots.size, dtype=np.bool_)
     if term is None:
         return np.zeros(t_slots.size, dtype=np.int64), np.zeros(s_slots.size, dtype=np.int64), possible
     query, point = rows.codes(term.left)[t_slots], rows.codes(term.right)[s_slots]
-    if term.op in (Op.LT, Op.LE):
+    if BELOW in term.op.outcomes:
         # t < s is ~s < ~t
         query, point = ~query, ~point
-    if term.op in (Op.LT, Op.GT):
+    if EQUAL not in term.op.outcomes:
         possible = query != np.iinfo(np.int64).min
         query = query - 1
     return query, point, possible
 
 
-def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple[Term, ...]) -> tuple[I32, I32]:
+def _finer(rows: PairRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple[Term[int], ...]) -> tuple[I32, I32]:
     """Groups of rows that agree on the check's equality columns and on the given terms."""
     t_groups, s_groups = rows.groups(check)
     t_group, s_group = t_groups[t_slots], s_groups[s_slots]
@@ -95,20 +95,13 @@ def _finer(rows: GroupedRows, check: int, t_slots: I32, s_slots: I32, agreed: tu
     return parts[0], parts[1]
 
 
-def _with_itself(shape: Shape, rows: GroupedRows, check: int, slots: I32) -> I64:
+def _with_itself(shape: Shape, rows: PairRows, check: int, slots: I32) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
     own = (rows.roles(check)[slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
-    compare = {
-        Op.NE: np.not_equal,
-        Op.LT: np.less,
-        Op.LE: np.less_equal,
-        Op.GT: np.greater,
-        Op.GE: np.greater_equal,
-    }
     for term in shape.terms:
         if term.op is not Op.EQ:
-            own &= compare[term.op](rows.codes(term.left)[slots], rows.codes(term.right)[slots])
+            own &= term.op.on_codes(rows.codes(term.left)[slots], rows.codes(term.right)[slots])
     return own.astype(np.int64)
 
 
