@@ -1,4 +1,4 @@
-# Makes .venv with the pinned versions on first use; sourced by the other scripts.
+# Makes .venv with the versions and files of requirements.lock on first use; sourced by the other scripts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,8 +17,10 @@ wanted=$(cat requirements.lock pyproject.toml | cksum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   echo "setting up .venv ..." >&2
   [ -x .venv/bin/python ] || "$python" -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+  pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  "${pip[@]}" --require-hashes -r requirements.lock
+  # the lock holds what builds the package, too
+  "${pip[@]}" --no-deps --no-build-isolation --editable .
   echo "$wanted" > "$stamp"
 fi
 

@@ -14,9 +14,8 @@ import pyarrow.csv as pacsv
 
 from jobs import Answer, Job
 from measure import median
-from scenarios.setting import Outcome, Setting, Table, attempt, ratio
+from scenarios.setting import PUBLIC_DATA, Outcome, Setting, Table, attempt, ratio
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 THREADS = 2
 ADULT = ((32_561, 8), (2000, 12))
 BATCH_SHARE = 10
@@ -25,8 +24,8 @@ BATCH_SHARE = 10
 def run(setting: Setting) -> Outcome:
     """All parts; nothing without the real data beside the repository."""
     outcome = Outcome()
-    if not DATA.is_dir():
-        outcome.tables.append(Table("no data beside the repository (../shared/data)", ("",)))
+    if not PUBLIC_DATA.is_dir():
+        outcome.tables.append(Table(f"no data beside the repository ({PUBLIC_DATA})", ("",)))
         return outcome
     _scratch(setting, outcome)
     for rows in setting.sizes:
@@ -46,7 +45,7 @@ def _written(table: pa.Table, path: Path) -> str:
 
 def _airport(setting: Setting, rows: int, part: str = "original") -> str:
     """The first rows as they are in the file, whose quotes are no quoting."""
-    lines = (DATA / "airport" / f"airport_{part}.csv").read_bytes().splitlines(keepends=True)
+    lines = (PUBLIC_DATA / "airport" / f"airport_{part}.csv").read_bytes().splitlines(keepends=True)
     path = setting.folder / f"airport-{part}-{rows}.csv"
     path.write_bytes(b"".join(lines[: rows + 1]))
     return str(path)
@@ -56,7 +55,7 @@ def _scratch(setting: Setting, outcome: Outcome) -> None:
     files: list[tuple[str, str, bool]] = [
         (f"airport, {rows:,} rows", _airport(setting, rows), True) for rows in setting.sizes
     ]
-    adult = _read(DATA / "adult" / "adult.csv")
+    adult = _read(PUBLIC_DATA / "adult" / "adult.csv")
     for rows, columns in ADULT[1 if setting.quick else 0 :]:
         part = adult.slice(0, rows).select(adult.column_names[:columns])
         path = _written(part, setting.folder / f"adult-{rows}-{columns}.csv")

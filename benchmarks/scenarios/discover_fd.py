@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 
 from jobs import Answer, Job
 from measure import median
-from scenarios.setting import Outcome, Setting, Table, attempt, ratio
+from scenarios.setting import PUBLIC_DATA, Outcome, Setting, Table, attempt, ratio
 from workloads.orders import orders
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 PEERS = {"fd": ("hyfd", "pyro"), "key": ("hyucc", "pyroucc")}
 ORDERS_LHS = 3
 """Left sides of the order lines: longer ones are accidents of 30 columns, tens of thousands of them."""
@@ -35,11 +34,11 @@ def run(setting: Setting) -> Outcome:
 def _tables(setting: Setting) -> list[tuple[str, Path, int | None]]:
     """CSV files with the longest left side to look for; columns are called by number, as UCCs name them."""
     found: list[tuple[str, Path, int | None]] = []
-    if DATA.is_dir():
-        adult = pacsv.read_csv(DATA / "adult" / "adult.csv")
+    if PUBLIC_DATA.is_dir():
+        adult = pacsv.read_csv(PUBLIC_DATA / "adult" / "adult.csv")
         found.append(("adult", _written(adult, setting.folder / "adult.csv"), None))
         if not setting.quick:
-            flights = pq.read_table(DATA / "nycflights13" / "flights.parquet")
+            flights = pq.read_table(PUBLIC_DATA / "nycflights13" / "flights.parquet")
             found.append(("nycflights13 flights", _written(flights, setting.folder / "flights.csv"), None))
     for rows in setting.sizes:
         path = _written(orders(rows), setting.folder / f"orders-{rows}.csv")

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from jobs import Answer, Job
 from measure import median
-from scenarios.setting import Outcome, Setting, Table, attempt, ratio
+from scenarios.setting import PUBLIC_DATA, Outcome, Setting, Table, attempt, ratio
 from workloads.tpch import tpch
 
-NYC = Path(__file__).parents[3] / "shared" / "data" / "nycflights13"
+NYC = PUBLIC_DATA / "nycflights13"
 MOST_LINES = 6_000_000
 ATTRIBUTES = (60, 396)
 BY_ATTRIBUTES = (12, 60, 120, 240, 396)

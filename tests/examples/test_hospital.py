@@ -14,9 +14,10 @@ from translate import expected
 
 
 @pytest.fixture(scope="module")
-def hospital(shared_data: Path) -> tuple[Any, Any, dict[str, set[Any]]]:
-    table = read_table(shared_data / "hospital" / "hospital.csv")
-    rules = load_rules(shared_data / "hospital" / "constraints.txt")
+def hospital(real_data: Path) -> tuple[Any, Any, dict[str, set[Any]]]:
+    # the oracle looks at every pair: all 1,000 rows take it four times as long
+    table = read_table(real_data / "hospital.csv.gz").slice(0, 500)
+    rules = load_rules(real_data / "hospital.txt")
     assert len(rules) == 15
     rows = table.to_pylist()
     return table, rules, expected(rules, rows, list(range(len(rows))))
@@ -28,7 +29,7 @@ def test_equal_to_the_oracle(hospital: Any, index: Any) -> None:
     report = check(table, rules, limit=None, index=index)
     assert {r.rule.name: r.counts.open for r in report.results} == {name: len(some) for name, some in truth.items()}
     assert found(report) == nonempty(truth)
-    assert report.total > 10_000
+    assert report.total > 4000
 
 
 def test_row_by_row_is_the_whole_table(hospital: Any) -> None:

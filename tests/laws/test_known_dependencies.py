@@ -38,11 +38,11 @@ def theirs(peer: Any, path: Path) -> Any:
     return peer
 
 
-@pytest.mark.soak
+@pytest.mark.soak  # needs Desbordante, of the benchmarks, and the whole tables
 @pytest.mark.parametrize("name", FILES)
-def test_the_same_rules_as_desbordante(shared_data: Path, tmp_path: Path, name: str) -> None:
+def test_the_same_rules_as_desbordante(whole_data: Path, tmp_path: Path, name: str) -> None:
     desbordante = pytest.importorskip("desbordante")
-    table = as_text(shared_data / name)
+    table = as_text(whole_data / name)
     path = tmp_path / "table.csv"
     pa.csv.write_csv(table, path, pa.csv.WriteOptions(quoting_style="needed"))
     core = DependencyCore.load(table, DiscoveryOptions(nulls="equal"))
@@ -55,9 +55,9 @@ def test_the_same_rules_as_desbordante(shared_data: Path, tmp_path: Path, name: 
     assert found == fds | keys
 
 
-@pytest.mark.soak
-def test_the_numbers_of_nycflights13(shared_data: Path) -> None:
-    flights = pa.parquet.read_table(shared_data / "nycflights13" / "flights.parquet")
+@pytest.mark.soak  # 336,776 rows, which the repository does not hold
+def test_the_numbers_of_nycflights13(whole_data: Path) -> None:
+    flights = pa.parquet.read_table(whole_data / "nycflights13" / "flights.parquet")
     core = DependencyCore.load(flights, DiscoveryOptions(nulls="equal"))
     bodies = core.bodies()
     # as Pyro and HyUCC find them

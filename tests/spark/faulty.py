@@ -23,6 +23,8 @@ import pyarrow as pa
 
 import holdstrue
 from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards.homes import Homes, OneTask
+from holdstrue.shards.routes import Routes
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
@@ -166,38 +168,38 @@ class Faulty:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def with_fault(monitor: Any, stage: str, fault: str, mark: Path) -> None:
+def with_fault(monitor: Any, stage: type, fault: str, mark: Path) -> None:
     """Let the monitor's next batch have a fault in one of its stages."""
     from holdstrue.spark.runner import SparkRunner
 
     class Runner(SparkRunner):
         def run(self, sources: Any, stages: Any, tasks: int) -> Iterator[Message]:
             def faulty(one: Any) -> Any:
-                return Faulty(one, fault, str(mark)) if type(one).__name__ == stage else one
+                return Faulty(one, fault, str(mark)) if isinstance(one, stage) else one
 
             return super().run([(frame, faulty(s)) for frame, s in sources], [faulty(s) for s in stages], tasks)
 
     monitor._runner = Runner(monitor.spark)
 
 
-FAULTS = [(stage, fault) for stage in ("Homes", "Routes", "Few") for fault in ("torn", "dies", "twice")]
+FAULTS = [(stage, fault) for stage in (Homes, Routes, OneTask) for fault in ("torn", "dies", "twice")]
 
 
-def attempt(monitor: Any, number: int, stage: str, fault: str) -> None:
+def attempt(monitor: Any, number: int, stage: type, fault: str) -> None:
     """Apply a batch that meets a fault, apply it again, and say what came of it."""
     mark = Path(f"{monitor.path}.{number}")
     with_fault(monitor, stage, fault, mark)
     before = set(lost_files(monitor.path))
     changes = monitor.spark.createDataFrame(as_table(batch(number)))
     try:
-        delta, failed = monitor.apply(changes, f"b{number}", limit=None, one_task=stage == "Few"), None
+        delta, failed = monitor.apply(changes, f"b{number}", limit=None, one_task=stage is OneTask), None
     except Exception as error:  # noqa: BLE001  Spark may give a job up, and then nothing of the batch must be there
         _require(standing(monitor.path) == wanted(number), "violations after a batch that failed")
         delta, failed = monitor.apply(changes, f"b{number}", limit=None), str(error)
     again = monitor.apply(changes, f"b{number}", limit=None)
     say(
         {
-            "fault": f"{fault} in {stage}",
+            "fault": f"{fault} in {stage.__name__}",
             "met": mark.exists(),
             "failed": failed,
             "added": sum(step.added for step in delta.counts.values()),
@@ -232,7 +234,7 @@ def cluster(path: str, url: str, speculation: str) -> None:
     monitor = Monitor(spark, path, RULES, key="id", **CUT)
     if not monitor.batches:
         monitor.apply(spark.createDataFrame(as_table(batch(0))), "b0")
-    for stage in ("Homes", "Routes") if speculation == "copied" else ("Routes",):
+    for stage in (Homes, Routes) if speculation == "copied" else (Routes,):
         attempt(monitor, monitor.batches, stage, "hangs")
 
 

@@ -24,9 +24,6 @@ from spark import faulty
 from spark.clusters import HOME, Standalone, launch, standalone
 from spark.frames import listed
 
-# crashes take their time: `scripts/faults` runs them
-pytestmark = pytest.mark.soak
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -107,7 +104,7 @@ def assert_attempts(path: Path, lines: list[dict[str, Any]], first: int) -> None
 def test_tasks_that_die_or_run_twice(start: Callable[..., Scenario], tmp_path: Path) -> None:
     """A worker is killed in the middle of a file, or after the last one; a copy of a task writes everything too."""
     lines = start("tasks", tmp_path / "state").end()
-    assert [line["fault"] for line in lines] == [f"{fault} in {stage}" for stage, fault in faulty.FAULTS]
+    assert [line["fault"] for line in lines] == [f"{fault} in {stage.__name__}" for stage, fault in faulty.FAULTS]
     assert_attempts(tmp_path / "state", lines, 1)
 
 
@@ -172,7 +169,7 @@ def add_machine(cluster: Standalone, host: str) -> None:
     process.wait_until_said("Successfully registered with master")
 
 
-@pytest.mark.soak
+@pytest.mark.soak  # a cluster at two addresses, and tasks that hang until Spark gives them up: scripts/faults runs it
 def test_copies_of_tasks_and_lost_machines(start: Callable[..., Scenario], tmp_path: Path) -> None:
     """Spark itself runs a task twice at a time; then a machine goes, and its tasks run elsewhere."""
     path = tmp_path / "state"

@@ -18,9 +18,6 @@ from spark.database import Postgres
 from spark.frames import Truth, added
 from translate import expected
 
-# takes minutes: `scripts/spark-modes` runs it
-pytestmark = pytest.mark.soak
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 

@@ -26,15 +26,12 @@ from laws.test_detection import assert_counts, draw_rules, found, nonempty
 from spark.frames import Truth, assert_same, assert_step, frame, listed, shard_rows
 from translate import expected
 
-# takes minutes: `scripts/spark-modes` runs it
-pytestmark = pytest.mark.soak
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # a batch takes half a second here: few examples, and none made smaller (tests/laws/test_shards.py does that)
 SETTINGS = settings(
-    max_examples=max(8, settings().max_examples // 15),
+    max_examples=max(5, settings().max_examples // 15),
     phases=(Phase.explicit, Phase.generate),
     deadline=None,
     suppress_health_check=list(HealthCheck),

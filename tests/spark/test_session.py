@@ -14,6 +14,7 @@ import pytest
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.spark import session as sessions
+from spark.conftest import MODE
 from spark.database import Postgres
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ def test_workers_are_forked_with_everything_loaded_and_used_again(spark: SparkSe
         rows: list[dict[str, int]] = frame.toArrow().to_pylist()
         return rows
 
-    first, second = run(), run()
-    assert all(row["loaded"] and row["compiled"] for row in first)
-    assert {row["daemon"] for row in second} <= {row["daemon"] for row in first}
-    assert {row["pid"] for row in second} <= {row["pid"] for row in first}
+    seen = [row for _ in range(5) for row in run()]
+    assert all(row["loaded"] and row["compiled"] for row in seen)
+    assert len({row["daemon"] for row in seen}) <= (2 if MODE == "standalone" else 1), "one an executor"
+    # which of the idle ones takes a task is Spark's choice
+    assert len({row["pid"] for row in seen}) < len(seen)
 
 
 def test_a_monitor_works_in_a_worker(spark: SparkSession) -> None:
@@ -104,7 +106,7 @@ spark.stop()
 """
 
 
-@pytest.mark.skipif(os.environ.get("HOLDSTRUE_SPARK", "local") != "local", reason="starts a local session of its own")
+@pytest.mark.skipif(MODE != "local", reason="starts a local session of its own")
 def test_the_console_stays_clean(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

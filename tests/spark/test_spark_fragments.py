@@ -17,8 +17,6 @@ from unit.fragments.test_fragments_site_state import FIRST, RULES, split, state_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.soak
-
 
 def on_spark(spark: SparkSession, sites: list[Site]) -> list[Site]:
     return [replace(site, source=spark.createDataFrame(site.source)) for site in sites]

@@ -38,7 +38,6 @@ def bodies(found: Any) -> set[Any]:
     return {(rule.body, rule.values, rule.missing) for rule in found}
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
@@ -68,7 +67,6 @@ def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> No
         assert bodies(one.core.rules(1.0)) == bodies(kept.rules(1.0))
 
 
-@pytest.mark.soak
 def test_rows_that_are_not_there_cannot_go(spark: SparkSession, tmp_path: Path) -> None:
     rows: Rows = {"r": [{"a": 1, "b": "x", "c": 2}], "q": []}
     frames = {name: frame(spark, table) for name, table in tables(rows).items()}

@@ -17,11 +17,9 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.spark import Monitor
 from holdstrue.spark.sinks import Call, Parquet, Sink, Write, console
 from laws.test_detection import assert_counts, found, nonempty
+from spark.conftest import MODE
 from spark.frames import Truth, added, listed
 from translate import expected
-
-# takes minutes: `scripts/spark-modes` runs it
-pytestmark = pytest.mark.soak
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +142,7 @@ def test_every_sink_gets_every_batch(
     assert found(listed(monitor.violations())) == nonempty(source.truth(3))
     assert_counts(monitor.counts(), source.truth(3))
     # with Connect the batches are applied beside the server, which prints elsewhere
-    if os.environ.get("HOLDSTRUE_SPARK") != "connect":
+    if MODE != "connect":
         printed = capfd.readouterr().out.splitlines()
         assert [line.split(":")[0] for line in printed] == names
         assert f": +{len(called[0]['added'])} new, -0 resolved, {len(called[0]['added'])} open" in printed[0]

@@ -147,6 +147,7 @@ def sendable(stage: Stage) -> Any:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
+        # by way of its module, which travels by name: the variable itself cannot be pickled
         scatter.PARTITION.set(0 if context is None else context.partitionId())
         yield from stage(batches)
 
