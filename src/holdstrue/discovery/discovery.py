@@ -16,8 +16,7 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Kind, shown_table
-from holdstrue.discovery.kinds import load_kinds, restore_kinds
+from holdstrue.discovery.kinds import Kind, load_kinds, restore_kinds
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
 from holdstrue.discovery.work import Work
@@ -134,7 +133,7 @@ class Discovery(Closing):
             for miss in near:
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.rows)
-                found.append(replace(miss, rows=rows, table=shown_table(self._held, table)))
+                found.append(replace(miss, rows=rows, table=self._held.shown(table)))
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
 

@@ -49,6 +49,17 @@ class Held:
         """The columns of each table."""
         return {name: table.rows.schema for name, table in self.engine.tables.items()}
 
+    def searched(self, columns: Sequence[str]) -> dict[str, pa.Schema]:
+        """By table the columns that rules may speak of, as a schema: these, or all where none are named."""
+        return {
+            name: pa.schema([field for field in schema if not columns or field.name in columns])
+            for name, schema in self.schemas.items()
+        }
+
+    def shown(self, table: str) -> str | None:
+        """The name of a table as rules carry it: none where there is only one."""
+        return None if len(self.keys) == 1 else table
+
     def load(self, tables: Mapping[str, pa.Table]) -> None:
         """Take in first rows, whose keys must tell them apart."""
         self.apply({name: self.first(name, table) for name, table in tables.items()})
@@ -89,10 +100,10 @@ class Held:
         coming, going = np.flatnonzero(changes.ops == INSERT), np.flatnonzero(changes.ops == DELETE)
         values = table.take(pa.array(coming))
         if not going.size:
-            return Incoming(values, _none(), _nobody(coming.size))
+            return Incoming(values, np.empty(0, dtype=np.int32), np.full(coming.size, -1, dtype=np.int32))
         living = rows.living_slots()
         stay, slots = _matched(table, going, changes, rows.take(living), living, coming)
-        return Incoming(values.take(pa.array(stay)), np.sort(slots), _nobody(stay.size))
+        return Incoming(values.take(pa.array(stay)), np.sort(slots), np.full(stay.size, -1, dtype=np.int32))
 
     def apply(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a resolved batch."""
@@ -196,11 +207,3 @@ def _digests(table: pa.Table) -> list[bytes]:
 def _known(table: pa.Table) -> Counter[str]:
     """By column the number of values that are not NULL."""
     return Counter({name: len(c) - c.null_count for name, c in zip(table.column_names, table.columns, strict=True)})
-
-
-def _none() -> I32:
-    return np.empty(0, dtype=np.int32)
-
-
-def _nobody(size: int) -> I32:
-    return np.full(size, -1, dtype=np.int32)

@@ -8,9 +8,8 @@ from typing import Any
 from holdstrue.detect.delta import Batched, RuleResult
 from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
-from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
-from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC
 
 NAME_WIDTH = 72

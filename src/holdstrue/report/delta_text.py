@@ -9,9 +9,8 @@ from holdstrue.detect.delta import Delta, Violation
 from holdstrue.monitor.report import Report
 from holdstrue.report.answers import BatchLine
 from holdstrue.report.lookup import Lookup, ReportLookup
-from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, EXAMPLES, Example, example_lines, more_line
-from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC, Rule
 
 NAME_WIDTH = 72

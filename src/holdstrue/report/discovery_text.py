@@ -7,8 +7,7 @@ from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Died, FoundRule, NearMiss, RuleChanges
-from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads
-from holdstrue.report.wording import key_word, plural, printable, shorten, word
+from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads, key_word, plural, printable, shorten, word
 from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
 from holdstrue.rules.words import in_words

@@ -67,7 +67,7 @@ def _text(answer: Any, style: Style) -> Iterator[str]:
 
 
 def _json(answer: Any, style: Style) -> Iterator[str]:
-    from holdstrue.report.wording import json_text
+    from holdstrue.report.typeset import json_text
 
     data = _writers(answer).data
     yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"

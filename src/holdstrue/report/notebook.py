@@ -8,7 +8,7 @@ from itertools import islice
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.monitor.report import Findings
-from holdstrue.report.wording import key_word, plural, shorten
+from holdstrue.report.typeset import key_word, plural, shorten
 from holdstrue.rules.words import in_words
 
 SHOWN = 10

@@ -8,8 +8,7 @@ from typing import Any
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
-from holdstrue.report.typeset import Cell, Ink, aligned
-from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report.typeset import Cell, Ink, aligned, key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import Rule
 
 EXAMPLES = 5

@@ -25,8 +25,7 @@ from holdstrue.cli.options import (
     named_paths,
     units_of,
 )
-from holdstrue.cli.output import Output, left_out, tell_notes
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, left_out, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
 
 if TYPE_CHECKING:

@@ -47,6 +47,8 @@ class DenialRule:
         Interest times plausibility; rules are listed in this order.
     estimated
         Whether the measures are of a sample of the pairs, or of the most frequent evidences.
+    implied
+        Never: only rules that no others imply are shown at all.
     """
 
     body: DC
@@ -59,6 +61,7 @@ class DenialRule:
     plausibility: float = 0.0
     score: float = 0.0
     estimated: bool = False
+    implied: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ class Measures:
 
     def _rule(self, body: DC, violations: int, support: int, kept: int, satisfied: int) -> DenialRule:
         coverage = satisfied / len(body.predicates) / kept if kept else 0.0
-        succinctness = _SHORTEST / _length(body.predicates)
+        columns = {column.name for predicate in body.predicates for column in columns_of(predicate)}
+        succinctness = _SHORTEST / (2 + len(columns) + len({predicate.op for predicate in body.predicates}))
         interest = (coverage + succinctness) / 2
         plausibility = self._plausibility(body.predicates)
         return DenialRule(
@@ -145,8 +149,3 @@ def violations(sets: U64, words: U64, counts: I64) -> I64:
     out = np.empty(sets.shape[0], dtype=np.int64)
     kernels.breaking(np.ascontiguousarray(sets), np.ascontiguousarray(words), np.ascontiguousarray(counts), out)
     return out
-
-
-def _length(predicates: Sequence[Predicate]) -> int:
-    columns = {column.name for predicate in predicates for column in columns_of(predicate)}
-    return 2 + len(columns) + len({predicate.op for predicate in predicates})

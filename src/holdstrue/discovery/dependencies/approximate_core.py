@@ -13,10 +13,8 @@ import pyarrow as pa
 
 from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
-from holdstrue.discovery.dependencies.near_dependencies import suspects
-from holdstrue.discovery.dependencies.ranking import Dependency, judged
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed
+from holdstrue.discovery.dependencies.ranking import Dependency, judged, suspects
+from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS

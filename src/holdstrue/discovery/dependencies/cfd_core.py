@@ -26,13 +26,11 @@ import pyarrow as pa
 from holdstrue.data.values import family_of
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.coded_core import CodedCore
-from holdstrue.discovery.dependencies.near_dependencies import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
-from holdstrue.discovery.dependencies.ranking import Profile, surprise
+from holdstrue.discovery.dependencies.ranking import Profile, surprise, suspects
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import NearMiss
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed, exact
+from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import Work
 from holdstrue.index.numbering import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS

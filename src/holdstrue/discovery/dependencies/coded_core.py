@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near_dependencies import near_misses
-from holdstrue.discovery.dependencies.ranking import Profile, body_of, columns_of, profiles
+from holdstrue.discovery.dependencies.ranking import Profile, body_of, columns_of, near_misses, profiles
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions

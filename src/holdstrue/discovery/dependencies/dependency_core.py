@@ -13,11 +13,9 @@ import pyarrow as pa
 from holdstrue.discovery.bitsets import set_of, without
 from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.coded_core import CodedCore
-from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.left_sides import LeftSides
 from holdstrue.discovery.dependencies.ranking import Dependency, judged
-from holdstrue.discovery.dependencies.sampling import sample
-from holdstrue.discovery.dependencies.search import LeftSideSearch
+from holdstrue.discovery.dependencies.search import Extents, LeftSideSearch, sample
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
