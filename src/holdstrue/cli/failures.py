@@ -1,4 +1,4 @@
-"""Failures as exit codes and one clear message on standard error, never a bare traceback."""
+"""Commands as typer is to see them; failures as exit codes and one clear message, never a bare traceback."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ import typer
 
 from holdstrue.errors import ChangeError, HoldstrueError
 
+CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+DEBUG = "HOLDSTRUE_DEBUG"
 
-def unfolded(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with such options as parameters of their own, and with the choices that it takes from a table.
+
+def guarded(command: Callable[..., int]) -> Callable[..., None]:
+    """A command as typer is to see it: it ends with its exit code, and every failure is turned into one too.
+
+    A parameter whose type is a dataclass stands for options, its fields, which become parameters of their own.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Reading:
     ...     encoding: str = "utf8"
-    >>> @unfolded
+    >>> @guarded
     ... def check(data: str, reading: Reading = Reading()) -> int:
     ...     return len(data + reading.encoding)
-    >>> list(inspect.signature(check).parameters), check(data="a.csv", encoding="latin-1")
-    (['data', 'encoding'], 12)
+    >>> list(inspect.signature(check).parameters)
+    ['data', 'encoding']
     """
     hints = get_type_hints(command, include_extras=True)
     bundles: dict[str, Any] = {}
@@ -45,12 +50,16 @@ def unfolded(command: Callable[..., int]) -> Callable[..., int]:
         ]
 
     @functools.wraps(command)
-    def run(**given: Any) -> int:
-        made = {
-            name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
-            for name, kind in bundles.items()
-        }
-        return command(**given, **made)
+    def run(**given: Any) -> None:
+        try:
+            made = {
+                name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
+                for name, kind in bundles.items()
+            }
+            code = command(**given, **made)
+        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+            code = explained(error)
+        raise typer.Exit(code)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -61,25 +70,6 @@ def _shown(annotation: Any) -> Any:
     """A type whose metadata makes the option of the parameter by its `option()` is replaced by that."""
     made = (part.option() for part in getattr(annotation, "__metadata__", ()) if hasattr(part, "option"))
     return next(made, annotation)
-
-
-CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
-DEBUG = "HOLDSTRUE_DEBUG"
-
-
-def guarded(command: Callable[..., int]) -> Callable[..., None]:
-    """A command that returns its exit code, with every failure turned into one too."""
-    shown = unfolded(command)
-
-    @functools.wraps(shown)
-    def run(**given: Any) -> None:
-        try:
-            code = shown(**given)
-        except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
-            code = explained(error)
-        raise typer.Exit(code)
-
-    return run
 
 
 def explained(error: BaseException) -> int:

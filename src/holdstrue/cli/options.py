@@ -22,7 +22,7 @@ DEFAULT_LIMIT = 1000
 
 @dataclass(frozen=True)
 class FormatOf:
-    """In the type of a parameter: the option that chooses among the formats of an answer (see `unfolded`)."""
+    """In the type of a parameter: the option that chooses among the formats of an answer (see `guarded`)."""
 
     answer: str
     said: str = "Form of the output."
@@ -180,8 +180,16 @@ class TypedFileOptions(FileOptions):
     type_: ColumnTypes = None
 
     def types(self) -> dict[str, str]:
-        """The declared types by column."""
-        return column_types(self.type_)
+        """The declared types by column, from COL=TYPE entries.
+
+        >>> TypedFileOptions(type_=["born=date(%d.%m.%Y)", "orders.day=date"]).types()
+        {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
+        """
+        from holdstrue.rules.types import checked_types
+
+        hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
+        pairs = _pairs(self.type_, "--type {} does not say what a column holds", hint)
+        return dict(checked_types(pairs, "--type: "))
 
 
 def _pairs(entries: list[str] | None, what: str, hint: str, *, last: bool = False) -> list[tuple[str, str]]:
@@ -203,19 +211,6 @@ def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
     """
     units = dict(_pairs(texts, "--unit {} names no column and unit", "write --unit created=us", last=True))
     return {"units": units} if units else {}
-
-
-def column_types(entries: list[str] | None) -> dict[str, str]:
-    """COL=TYPE entries by column.
-
-    >>> column_types(["born=date(%d.%m.%Y)", "orders.day=date"])
-    {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
-    """
-    hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
-    pairs = _pairs(entries, "--type {} does not say what a column holds", hint)
-    from holdstrue.rules.types import checked_types
-
-    return dict(checked_types(pairs, "--type: "))
 
 
 def column_names(text: str | None, option: str = "--key") -> tuple[str, ...]:

@@ -64,14 +64,29 @@ class Output:
 
     def write(self, parts: Iterable[str]) -> None:
         """Write an answer piece by piece."""
-        if self._file is None:
-            _write_stdout(parts, utf8=not self._text)
+        if self._file is not None:
+            for part in parts:
+                try:
+                    self._file.write(part)
+                except OSError as error:
+                    raise self._unwritable(error) from error
             return
-        for part in parts:
-            try:
-                self._file.write(part)
-            except OSError as error:
-                raise self._unwritable(error) from error
+        out = sys.stdout
+        if out is None:  # started with standard output closed
+            return
+        if hasattr(out, "reconfigure"):
+            out.reconfigure(encoding=None if self._text else "utf-8", errors="backslashreplace")
+        try:
+            for part in parts:
+                out.write(part)
+            out.flush()
+        except OSError as error:
+            # The rest is dropped, also what Python would flush at exit: the reader may have seen enough (`| head`).
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, out.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise HoldstrueError(f"cannot write to standard output: {error.strerror or error}") from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -109,30 +124,6 @@ def tell_notes(notes: Iterable[str]) -> None:
     """Say on standard error what there is to know about an answer."""
     for note in notes:
         tell(f"note: {note}")
-
-
-def _write_stdout(parts: Iterable[str], *, utf8: bool) -> None:
-    out = sys.stdout
-    if out is None:  # started with standard output closed
-        return
-    if hasattr(out, "reconfigure"):
-        out.reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace")
-    try:
-        for part in parts:
-            out.write(part)
-        out.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`): drop the rest, also what Python would flush at exit.
-        _drop_rest(out)
-    except OSError as error:
-        _drop_rest(out)
-        raise HoldstrueError(f"cannot write to standard output: {error.strerror or error}") from error
-
-
-def _drop_rest(out: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, out.fileno())
-    os.close(nowhere)
 
 
 PATIENCE = 1.0

@@ -34,7 +34,12 @@ def rules_in(file: str, columns: Names) -> RuleSet:
     """The rules of a file, of a pipe, or of standard input (`-`); JSON asks for the names of the columns."""
     file = local_path(file, "rules")
     if file != "-" and (Path(file).is_file() or Path(file).is_dir() or not Path(file).exists()):
-        return load_rules(Path(file), columns=columns() if _is_json(file) else None)
+        try:
+            with Path(file).open(encoding="utf-8-sig") as start:
+                json = start.read(200).lstrip()[:1] in ("{", "[") or file.endswith(".json")
+        except (OSError, UnicodeDecodeError):
+            json = False  # reading the rules will say what is wrong
+        return load_rules(Path(file), columns=columns() if json else None)
     # What a pipe gives can be read once only, so its text is loaded in place of its path.
     name = "standard input" if file == "-" else file
     text = _read_once(file, name)
@@ -62,14 +67,6 @@ def _read_once(file: str, name: str) -> str:
         raise RuleError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint="send it as UTF-8") from None
     except OSError as error:
         raise RuleError(f"cannot read rules from {name}: {error.strerror}") from None
-
-
-def _is_json(file: str) -> bool:
-    try:
-        with Path(file).open(encoding="utf-8-sig") as text:
-            return text.read(200).lstrip()[:1] in ("{", "[") or file.endswith(".json")
-    except (OSError, UnicodeDecodeError):
-        return False  # reading the rules will say what is wrong
 
 
 def _columns(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:

@@ -8,18 +8,15 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-import pyarrow as pa
-
 from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kinds import Kind, load_kinds, restore_kinds
+from holdstrue.discovery.kinds import Kind, restore_kinds
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
-from holdstrue.discovery.work import Work
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
@@ -278,19 +275,6 @@ class Discovery(Closing):
 
     def _snapshots(self) -> dict[str, Any]:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
-
-
-def loaded(
-    tables: Mapping[str, pa.Table],
-    keys: Mapping[str, Sequence[str]],
-    options: DiscoveryOptions,
-    work: Work,
-) -> Discovery:
-    """Discover in tables that are in memory."""
-    schemas = {name: table.schema for name, table in tables.items()}
-    held = Held(schemas, {name: tuple(key) for name, key in keys.items()}, options.seed)
-    held.load(tables)
-    return Discovery(held, load_kinds(held, options, work), options)
 
 
 def _meaning(body: Body) -> Any:

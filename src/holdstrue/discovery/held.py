@@ -62,12 +62,8 @@ class Held:
 
     def load(self, tables: Mapping[str, pa.Table]) -> None:
         """Take in first rows, whose keys must tell them apart."""
-        self.apply({name: self.first(name, table) for name, table in tables.items()})
-
-    def first(self, name: str, table: pa.Table) -> Incoming:
-        """First rows as a resolved batch."""
-        ops = np.full(table.num_rows, INSERT, dtype=np.uint8)
-        return self.resolve(name, Changes(table, ops), "error")
+        first = {name: Changes(table, np.full(len(table), INSERT, dtype=np.uint8)) for name, table in tables.items()}
+        self.apply({name: self.resolve(name, changes, "error") for name, changes in first.items()})
 
     def resolve(self, name: str, changes: Changes, on_conflict: OnConflict) -> Incoming:
         """Which rows go and which come; nothing is changed yet.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     ink, misses = style.ink, found.near_misses()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
     rules = found.telling
-    kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
+    kinds = ", ".join(plural(n, kind) for kind, n in Counter(rule.kind for rule in rules).items()) or "no rules"
     implied = len(found.rules) - len(rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else f" ({STOPPED})"
@@ -117,10 +118,3 @@ def _some(values: Sequence[Any], count: int | None = None) -> str:
 def _said(found: FoundRule) -> str:
     where = f"{printable(found.table)}: " if found.table else ""
     return where + shorten(printable(found.text), RULE_WIDTH)
-
-
-def _kinds(rules: Sequence[FoundRule]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for found in rules:
-        counts[found.kind] = counts.get(found.kind, 0) + 1
-    return counts

@@ -14,8 +14,7 @@ from holdstrue.detect.ordering import SAMPLE
 from holdstrue.errors import ChangeError
 from holdstrue.shards.scatter import PATH, open_file
 from holdstrue.shards.tables import plain_field, typed
-from holdstrue.sources.feeds.batches import find_op_column, not_for_units, read_changes, recognise
-from holdstrue.sources.feeds.changelog import log_columns
+from holdstrue.sources.feeds.batches import find_op_column, log_columns, not_for_units, read_changes, recognise
 from holdstrue.sources.feeds.debezium import debezium_table
 from holdstrue.sources.feeds.target import Target
 

@@ -73,7 +73,11 @@ class ReadOptions:
 
     def selected(self, names: Sequence[str], file: str) -> list[str]:
         """The names to read out of those a file has, or an error for the first that it lacks."""
-        require_unique(names, file)
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:  # a rule could not say which it means
+                raise DataError(f"{file} has two columns named {name!r}", hint="rename one of them")
+            seen.add(name)
         if self.columns is None:
             return list(names)
         for name in self.columns:
@@ -213,15 +217,6 @@ def undecodable(path: DataFile | str, encoding: str, detail: str) -> DataError:
 def unknown_encoding(encoding: str) -> DataError:
     """The error for an encoding Python does not know."""
     return DataError(f"unknown encoding {encoding!r}", hint="for example utf8, latin-1, cp1252 or utf-16")
-
-
-def require_unique(names: Sequence[str], file: str) -> None:
-    """Refuse two columns of one name, since a rule could not say which it means."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{file} has two columns named {name!r}", hint="rename one of them")
-        seen.add(name)
 
 
 def spelling_hint(name: str, names: Iterable[str]) -> str:

@@ -156,7 +156,11 @@ def _diagnosed(
 
 
 def _arrow_options(options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> dict[str, Any]:
-    given = {name: type_ if _is_direct(type_) else pa.string() for name, type_ in types.items()}
+    given = {}
+    for name, type_ in types.items():
+        family = family_of(type_)
+        direct = family in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
+        given[name] = type_ if direct or pa.types.is_decimal128(type_) else pa.string()
     return {
         "read_options": pacsv.ReadOptions(encoding=options.encoding),
         # A quoted value may hold a line end, also where Arrow cuts the file into blocks.
@@ -169,12 +173,6 @@ def _arrow_options(options: ReadOptions, names: list[str], types: Mapping[str, p
             quoted_strings_can_be_null=False,
         ),
     }
-
-
-def _is_direct(type_: pa.DataType) -> bool:
-    if family_of(type_) == "decimal":
-        return bool(pa.types.is_decimal128(type_))
-    return family_of(type_) in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
 
 
 def _settle(column: Any, name: str, file: DataFile, options: ReadOptions) -> Any:
@@ -260,7 +258,8 @@ _NAMES = {";": "semicolon", "\t": "tab", "|": "pipe", ",": "comma"}
 def resolved(file: DataFile, options: ReadOptions) -> ReadOptions:
     """The options with the delimiter of a file; one that was found rather than given is said in a note."""
     if options.delimiter is not None:
-        require_delimiter(options.delimiter)
+        if len(options.delimiter) != 1 or not options.delimiter.isascii() or options.delimiter in '\0\r\n"':
+            raise DataError(f"delimiter {options.delimiter!r}", hint="give one ASCII character, such as ';' or a tab")
         return options
     if any(suffix.lower() in (".tsv", ".tab") for suffix in file.path.suffixes[-2:]):
         return replace(options, delimiter="\t")
@@ -272,12 +271,6 @@ def resolved(file: DataFile, options: ReadOptions) -> ReadOptions:
         f"(--delimiter {_NAMES[found]} says so, --delimiter comma otherwise)"
     )
     return replace(options, delimiter=found)
-
-
-def require_delimiter(given: str) -> None:
-    """Refuse what cannot separate cells."""
-    if len(given) != 1 or not given.isascii() or given in '\0\r\n"':
-        raise DataError(f"delimiter {given!r}", hint="give one ASCII character, such as ';' or a tab")
 
 
 def _found(file: DataFile, options: ReadOptions) -> str | None:

@@ -64,16 +64,11 @@ class CountedEvidence:
         # a pair kept from an earlier batch may be of rows that left: the pairs of this batch are looked up anew
         pairs = _pairs_of(self._tally.words()[fresh], added, self._width)
         shift = Shift(self._tally.words()[fresh].copy(), pairs, self._tally.words()[gone].copy())
-        self._sweep()
-        return shift
-
-    def _sweep(self) -> None:
-        """Forget evidences without pairs when they are the larger part."""
         counts = self._tally.counts()
         if counts.size > 1024 and (counts == 0).sum() > _MOST_DEAD * counts.size:
-            words, kept = self.words(), self.counts()
-            self._tally = WordCounts(self._width)
-            self._tally.add(words, kept)
+            # evidences without pairs are forgotten when they are the larger part
+            self.restore(self.words(), self.counts())
+        return shift
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -67,7 +67,7 @@ class CoverSearch:
         if not evidences.shape[0]:
             return Cover(np.zeros((1, width), dtype=np.uint64))
         if inside is not None:
-            inside = _not_within(inside, evidences)
+            inside = np.ascontiguousarray(inside[violated(inside, evidences) < 0])
             if not inside.shape[0]:
                 return Cover(np.zeros((0, width), dtype=np.uint64))
         return self._gathered(self._enumerated(evidences, inside), work)
@@ -102,7 +102,10 @@ class CoverSearch:
         sets, count = cover.sets.copy(), cover.size
         out = np.empty((_ROOM, sets.shape[1]), dtype=np.uint64)
         places = np.empty(count + 1, dtype=np.int64)
-        for evidence in self._relevant(cover, evidences):
+        # others contain none of the extensions either
+        hit = np.empty(evidences.shape[0], dtype=np.bool_)
+        kernels.containing(evidences, cover.sets, hit)
+        for evidence in np.ascontiguousarray(evidences[hit]):
             if places.size <= count:
                 places = np.empty(2 * count + 1, dtype=np.int64)
             made = self._extend(sets, count, evidence, out, places)
@@ -121,12 +124,6 @@ class CoverSearch:
     def _extend(self, sets: U64, count: int, evidence: U64, out: U64, places: I64) -> int:
         made: int = kernels.extend(sets, count, evidence, self._about, self._most, self._scratch, out, places)
         return made
-
-    def _relevant(self, cover: Cover, evidences: U64) -> U64:
-        """Evidences that contain one of the sets; others contain none of their extensions either."""
-        hit = np.empty(evidences.shape[0], dtype=np.bool_)
-        kernels.containing(evidences, cover.sets, hit)
-        return np.ascontiguousarray(evidences[hit])
 
     def reduced(self, cover: Cover, remaining: U64, removed: U64, work: Work) -> Cover:
         """The cover after evidences have gone.
@@ -250,8 +247,3 @@ def _maximal(evidences: U64) -> U64:
     keep = np.empty(ordered.shape[0], dtype=np.bool_)
     kernels.maximal(ordered, keep)
     return np.ascontiguousarray(ordered[keep])
-
-
-def _not_within(sets: U64, evidences: U64) -> U64:
-    """Sets that no evidence contains."""
-    return np.ascontiguousarray(sets[violated(sets, evidences) < 0])

@@ -81,7 +81,10 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
     if t_slots.size > s_slots.size:
         t_slots, s_slots = s_slots, t_slots
     layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))
-    tally, complete = _counted(layout, t_side, s_side, _rectangle(t_side.size, s_side.size), work)
+    t_rows, s_rows = t_side.size, s_side.size
+    step = max(1, TASK_PAIRS // s_rows)
+    spans = [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows, step)]
+    tally, complete = _counted(layout, t_side, s_side, spans, work)
     return _unpacked(layout, tally, t_side, s_side, complete)
 
 
@@ -134,11 +137,6 @@ def _triangle(rows: int) -> list[Span]:
         spans.append((start, end, 0, rows, 1))
         start = end
     return spans
-
-
-def _rectangle(t_rows: int, s_rows: int) -> list[Span]:
-    step = max(1, TASK_PAIRS // max(1, s_rows))
-    return [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows if s_rows else 0, step)]
 
 
 def _counted(layout: WordLayout, t: TileSide, s: TileSide, spans: list[Span], work: Work) -> tuple[WordCounts, bool]:
@@ -221,7 +219,9 @@ def ranked(
         columns = list(component)
         place = np.unique(codes[columns].ravel(), return_inverse=True)[1]
         ranks[columns] = place.reshape(len(columns), rows)
-        _settle_nulls(space, ranks, known, columns)
+        if space.nulls == "equal":
+            # NULL as a value lies below all others; an unknown one is masked later and may have any rank
+            ranks[columns] = np.where(known[columns], ranks[columns] + 1, 0)
 
     (work if rows > _SMALL else Work(threads=1)).each(rank, space.components)
     weights, copies = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -230,7 +230,9 @@ def ranked(
         ranks, known, slots = ranks[:, order], known[:, order], slots[order]
     usable = _usable(space, known)
     layout = WordLayout(space, np.logical_not(usable.all(axis=1)), int(ranks.max(initial=0)) + 1)
-    return layout, _side(layout, ranks, usable, weights, slots, copies)
+    lanes: Lanes = np.ascontiguousarray((ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32))
+    hopes = layout.hopes(lanes, lanes, same=True)
+    return layout, TileSide(lanes, _lanes(layout, usable), hopes, weights, np.ascontiguousarray(slots), copies)
 
 
 def ranked_between(space: Space, t: Block, s: Block) -> tuple[WordLayout, TileSide, TileSide]:
@@ -278,22 +280,8 @@ def _lanes(layout: WordLayout, known: Mask) -> tuple[Lanes, Lanes]:
 _SMALL = 4096
 
 
-def _settle_nulls(space: Space, ranks: I64, known: Mask, columns: list[int]) -> None:
-    """NULL as a value lies below all others; an unknown one is masked later and may have any rank."""
-    if space.nulls == "equal":
-        for column in columns:
-            ranks[column] = np.where(known[column], ranks[column] + 1, 0)
-
-
 def _usable(space: Space, known: Mask) -> Mask:
     return np.ones_like(known) if space.nulls == "equal" else known
-
-
-def _side(layout: WordLayout, ranks: I64, known: Mask, weights: I64, slots: I64, copies: I64) -> TileSide:
-    narrow: Lanes = (ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32)
-    narrow = np.ascontiguousarray(narrow)
-    hopes = layout.hopes(narrow, narrow, same=True)
-    return TileSide(narrow, _lanes(layout, known), hopes, weights, np.ascontiguousarray(slots), copies)
 
 
 def _arranged(space: Space, ranks: I64, known: Mask, slots: I64) -> tuple[I64, I64, I64]:

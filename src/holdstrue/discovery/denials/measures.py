@@ -87,6 +87,7 @@ class Measures:
         self._words, self._counts = np.ascontiguousarray(words[top]), counts[top].copy()
         self._pairs = max(1, int(self._counts.sum()))
         self._shares: dict[Predicate, float] = {}
+        """The share of pairs for which a predicate holds."""
 
     def rules(self, sets: U64, violations: Sequence[int]) -> list[DenialRule]:
         """The rules of sets of atoms with their measures; the pairs that break each are known."""
@@ -97,7 +98,9 @@ class Measures:
         for i, body in enumerate(bodies):
             for k, predicate in enumerate(body.predicates):
                 parts[i, k] = single[predicate]
-        self._shares |= {predicate: self._share(mask) for predicate, mask in single.items()}
+        for predicate, mask in single.items():
+            holds = ((self._words & mask) == mask).all(axis=1)
+            self._shares[predicate] = float(self._counts[holds].sum() / self._pairs)
         close = np.empty((len(bodies), 3), dtype=np.int64)
         kernels.closeness(parts, sizes, self._words, self._counts, close)
         return [
@@ -123,10 +126,6 @@ class Measures:
             score=interest * plausibility,
             estimated=self.estimated,
         )
-
-    def _share(self, mask: U64) -> float:
-        """The share of pairs for which a predicate holds."""
-        return float(self._counts[((self._words & mask) == mask).all(axis=1)].sum() / self._pairs)
 
     def _plausibility(self, predicates: Sequence[Predicate]) -> float:
         """One minus the chance that unconnected columns never break the rule (a Poisson estimate)."""

@@ -134,13 +134,9 @@ class Space:
         """A set of atoms as words."""
         return set_of(atoms, self.width)
 
-    def members(self, mask: U64) -> list[int]:
-        """The atoms of a set."""
-        return members(mask)
-
     def swapped(self, mask: U64) -> U64 | None:
         """The set with the two rows exchanged, or None where the space cannot say it."""
-        twins = [int(self.twins[atom]) for atom in self.members(mask)]
+        twins = [int(self.twins[atom]) for atom in members(mask)]
         return None if -1 in twins else self.mask(twins)
 
     def body(self, mask: U64) -> DC:
@@ -150,7 +146,7 @@ class Space:
     def predicates_of(self, mask: U64) -> tuple[Predicate, ...]:
         """One predicate for each comparison that occurs in a set of atoms."""
         chosen: dict[int, frozenset[Op]] = {}
-        for atom in self.members(mask):
+        for atom in members(mask):
             comparison, op = self.atoms[atom]
             chosen[comparison] = chosen.get(comparison, frozenset()) | {op}
         return tuple(self._known[i, _OPERATOR[ops]] for i, ops in chosen.items())
@@ -258,12 +254,12 @@ def _implied(space: Space, kept: U64) -> Mask:
     Sets are taken apart: what comparisons on a cycle entail is found once for each combination of them, and
     other comparisons follow only from themselves.
     """
-    cyclic = np.bitwise_or.reduce(np.array([_atoms(space, int(i)) for i in np.flatnonzero(space.linked)]), axis=0)
+    cyclic = space.mask(atom for atom, (i, _) in enumerate(space.atoms) if space.linked[i])
     on, off = kept & cyclic, kept & ~cyclic
     off_exchanged = _exchanged(space, off)[0]
     implied = np.zeros(kept.shape[0], dtype=np.bool_)
     patterns, which = np.unique(on, axis=0, return_inverse=True)
-    a_pattern = max(1, len(space.members(cyclic)))
+    a_pattern = max(1, len(members(cyclic)))
     for number, pattern in enumerate(patterns[: MOST_ENTAILED // a_pattern]):
         if len(space.predicates_of(pattern)) < 3:
             continue
@@ -283,7 +279,7 @@ def _entailed(space: Space, pattern: U64, among: U64) -> tuple[U64, U64]:
     """Atoms on cycles that hold where those of a pattern do; and those that hold with the rows exchanged."""
     order = Order(space.predicates_of(pattern))
     found: tuple[list[int], list[int]] = ([], [])
-    for atom in space.members(among):
+    for atom in members(among):
         i, op = space.atoms[atom]
         left, right = space.columns[space.comparisons[i].left], space.columns[space.comparisons[i].right]
         for held, (t, s) in zip(found, _ORDERS, strict=True):
@@ -317,8 +313,3 @@ def _exchanged(space: Space, sets: U64) -> tuple[U64, Mask]:
         else:
             out[:, twin // 64] |= has << np.uint64(twin % 64)
     return out, possible
-
-
-def _atoms(space: Space, comparison: int) -> U64:
-    first = space.offsets[comparison]
-    return space.mask(range(first, first + len(space.comparisons[comparison].atoms)))

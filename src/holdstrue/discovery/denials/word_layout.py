@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.denials.space import ComparedColumns, Space
 from holdstrue.index.arrays import room
 from holdstrue.kernels import outcome_words as kernels
@@ -137,7 +138,7 @@ class WordLayout:
             care[position // 64] |= 1 << (position % 64)
             want[position // 64] |= int(value) << (position % 64)
 
-        for atom in self.space.members(mask):
+        for atom in members(mask):
             i, op = self.space.atoms[atom]
             c = self.space.comparisons[i]
             slot = self._slot_of[(c.right, c.left) if mirrored else (c.left, c.right)]

@@ -27,7 +27,7 @@ from holdstrue.data.values import family_of
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
-from holdstrue.discovery.dependencies.ranking import Profile, surprise, suspects
+from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise, suspects
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
@@ -110,7 +110,7 @@ class CfdCore(CodedCore):
         return family_of(self._schema.field(name).type) in _FAMILIES
 
     def _find(self, work: Work) -> None:
-        columns, rows = self._profiles(), self.codes.rows
+        columns, rows = profiles(self.codes, self._schema), self.codes.rows
         conditions = self._conditions(columns)
         found, complete = conditional(self.codes, conditions[:MOST_CONDITIONS], self.options, work)
         self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)

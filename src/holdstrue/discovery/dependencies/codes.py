@@ -70,17 +70,14 @@ class Codes:
         codes = np.empty((len(self.names), table.num_rows), dtype=np.int32)
 
         def one(number: int) -> None:
-            codes[number] = self._numbers(number, table.column(self.names[number]), self.names[number])
+            name = self.names[number]
+            domain = self.domains[name]
+            assert domain is not None
+            coded = encode(table.column(name), domain, name=name)
+            codes[number] = self.numberings[number].assign(*_words(coded, nulls_equal=self.nulls == "equal"))
 
         work.each(one, range(len(self.names)))
         return codes
-
-    def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:
-        domain = self.domains[name]
-        assert domain is not None
-        coded = encode(column, domain, name=name)
-        hi, lo, member = _words(coded, nulls_equal=self.nulls == "equal")
-        return self.numberings[number].assign(hi, lo, member)
 
     def append(self, codes: I32) -> None:
         """Add rows, given by their codes, at the end. Complexity: O(values)."""

@@ -94,14 +94,10 @@ def profiles(codes: Codes, schema: pa.Schema) -> list[Profile]:
         counts = np.bincount(column[column >= 0], minlength=1)
         known = int(counts.sum())
         commonest = int(counts.max()) / known if known else 1.0
-        quality = _quality(name, schema.field(name).type)
+        quality = _TYPES[family_of(schema.field(name).type)]
+        quality = 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
         found.append(Profile(name, quality, int(np.count_nonzero(counts)), known, commonest))
     return found
-
-
-def _quality(name: str, data_type: pa.DataType) -> float:
-    quality = _TYPES[family_of(data_type)]
-    return 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
 
 
 def _brevity(columns: int) -> float:

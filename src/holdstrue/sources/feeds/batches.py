@@ -19,7 +19,6 @@ from holdstrue.rules.types import Declared
 from holdstrue.sources.datafiles import ReadOptions, spelling_hint
 from holdstrue.sources.declared import declared_table, require_known
 from holdstrue.sources.feeds.changelog import LOGS, changelog_changes
-from holdstrue.sources.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened
 from holdstrue.sources.feeds.events import Events
 from holdstrue.sources.feeds.target import Target, match_words, read_words
 from holdstrue.sources.read import WRITTEN, TableSource, declared_types, load
@@ -70,6 +69,11 @@ def ops_changes(table: pa.Table, places: Places, target: Target, op_column: str 
 
 
 FEEDS = ("auto", "append", "ops", "debezium", *LOGS)
+
+
+def log_columns(feed: str) -> tuple[str, ...]:
+    """The columns that a feed has beside the rows' own, if it is a changelog."""
+    return LOGS[feed].columns if feed in LOGS else ()
 
 
 def read_changes(
@@ -153,6 +157,8 @@ class Opened:
             case "ops":
                 return ops_changes(self.table, self.places, self.target, self.op_column)
             case "debezium":
+                from holdstrue.sources.feeds.debezium import debezium_table
+
                 return debezium_table(self.table, self.places, self.target)
             case _:
                 inserts = np.full(self.table.num_rows, INSERT, np.uint8)
@@ -194,12 +200,19 @@ def _opened(
     source: Any, target: Target, feed: str, op_column: str | None, options: ReadOptions, given: str | None
 ) -> Opened:
     origin = TableSource.of(source, given)
-    if feed in ("auto", "debezium") and (events := _events(origin, options.encoding)):
+    events = None
+    if feed in ("auto", "debezium") and origin.format == "json":
+        events = Events.of_files(origin.files, options.encoding)
+    elif feed in ("auto", "debezium") and origin.are_records:
+        events = Events.of_records(origin.given)
+    if events is not None:
         first = next((event.payload for _, event in events if event.payload is not None), None)
         known = None
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))
         elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+            from holdstrue.sources.feeds.debezium import debezium_events
+
             known = debezium_events(events, target)
         if known is not None:
             rows = declared_table(known.rows, options.types, known.place, target.schema, ChangeError)
@@ -236,11 +249,27 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     return "append" if find_op_column(table, target) is None else "ops"
 
 
-def _events(source: TableSource, encoding: str) -> Events | None:
-    """The source as JSON values, or None where it is not JSON."""
-    if source.format == "json":
-        return Events.of_files(source.files, encoding)
-    return Events.of_records(source.given) if source.are_records else None
+def is_envelope(names: Iterable[str]) -> bool:
+    """Whether the names of an object are those of an envelope, or of the wrapping around one.
+
+    >>> is_envelope(["before", "after", "op", "ts_ms"]), is_envelope(["id", "op"])
+    (True, False)
+    """
+    found = set(names)
+    wrapped = "payload" in found and found <= {"schema", "payload"}
+    return wrapped or ("op" in found and bool(found & {"before", "after"}))
+
+
+def is_flattened(names: Iterable[str]) -> bool:
+    """Whether the names of a row are those of Debezium's flattened form.
+
+    `__op` alone is an operation column like any other.
+
+    >>> is_flattened(["id", "__deleted"]), is_flattened(["id", "__op"])
+    (True, False)
+    """
+    marks = {name for name in names if name.startswith("__")}
+    return "__deleted" in marks or ("__op" in marks and len(marks) > 1)
 
 
 def _is_debezium(first: Any, target: Target) -> bool:

@@ -53,11 +53,6 @@ LOGS = {
 """Delta Lake's change data feed and Iceberg's changelog view."""
 
 
-def log_columns(feed: str) -> tuple[str, ...]:
-    """The columns that a feed has beside the rows' own, if it is a changelog."""
-    return LOGS[feed].columns if feed in LOGS else ()
-
-
 def changelog_changes(table: pa.Table, places: Places, target: Target, layout: ChangelogLayout) -> Changes:
     """The changes of a changelog, ordered by commit.
 
