@@ -152,10 +152,7 @@ class DiscoveryOptions:
         for name, good, wanted in checks:
             if not good:
                 raise HoldstrueError(f"{name} is {given.get(name, getattr(self, name))!r}", hint=wanted)
-        self._require_a_measure()
-
-    def _require_a_measure(self) -> None:
-        """Refuse an error that a kind of rule would not be judged by."""
+        # an error that a kind of rule would not be judged by
         if self.error and self.measure == "rows" and "dc" in self.kinds:
             raise HoldstrueError(
                 "rows do not measure denial constraints: the fewest rows to remove cannot be counted in general",

@@ -23,14 +23,14 @@ from holdstrue.typing import Mask
 
 
 @dataclass(frozen=True)
-class NetChanges:
+class NetRows:
     """One row a key: its last image, and whether it is there after the batch."""
 
     rows: pa.Table
     now: Mask
 
 
-def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetChanges:
+def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetRows:
     """The net effect of changes; those that do not fit what is there are refused. Complexity: O(n log n)."""
     of = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
     order = np.argsort(of, kind="stable")
@@ -50,7 +50,7 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
     ends = order[last]
     now = changes.ops[ends] != DELETE
     real = now | there
-    return NetChanges(changes.rows.take(pa.array(ends[real])), now[real])
+    return NetRows(changes.rows.take(pa.array(ends[real])), now[real])
 
 
 def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
@@ -62,7 +62,7 @@ def _conflict(changes: Changes, key: Sequence[str], row: int, *, exists: bool) -
     )
 
 
-def routed(net: NetChanges, layout: FragmentLayout) -> list[Mask]:
+def routed(net: NetRows, layout: FragmentLayout) -> list[Mask]:
     """By fragment which rows are there after the batch; every row belongs to exactly one fragment."""
     found = [
         net.now & holds(fragment.where, lambda name: net.rows.column(name).combine_chunks(), net.now.size)

@@ -28,7 +28,13 @@ def report_text(report: Findings, style: Style, rule: str | None = None) -> Iter
         if result.counts.open == 0:
             continue
         yield "\n"
-        yield from heading(result, ink)
+        mark, tone, _ = mark_of(result)
+        said = f"{plural(result.counts.open, 'violation')}, {plural(result.counts.rows, 'row')}"
+        yield f"  {ink.paint(tone, f'{mark} {printable(result.rule.name)}')}: {said}\n"
+        if result.rule.description:
+            yield f"    {printable(result.rule.description)}\n"
+        if result.rule.name != result.text:
+            yield f"    {ink.paint('faint', printable(result.text))}\n"
         if isinstance(result.rule.body, DC) and not told:
             told = True
             yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
@@ -63,19 +69,6 @@ def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
             ]
         )
     yield from aligned(table, ink)
-
-
-def heading(result: RuleResult, ink: Ink) -> Iterator[str]:
-    """The name of a violated rule, what it says and how often it is broken."""
-    mark, tone, _ = mark_of(result)
-    counts = result.counts
-    name = printable(result.rule.name)
-    said = f"{plural(counts.open, 'violation')}, {plural(counts.rows, 'row')}"
-    yield f"  {ink.paint(tone, f'{mark} {name}')}: {said}\n"
-    if result.rule.description:
-        yield f"    {printable(result.rule.description)}\n"
-    if result.rule.name != result.text:
-        yield f"    {ink.paint('faint', printable(result.text))}\n"
 
 
 def mark_of(result: RuleResult) -> tuple[str, Tone, str]:

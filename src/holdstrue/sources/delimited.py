@@ -35,7 +35,6 @@ def read_csv(file: DataFile, options: ReadOptions) -> pa.Table:
     2^53 beside fractions, become decimals so that they stay exact, and timestamps are kept in
     microseconds, or nanoseconds where a value has them. Blank lines are skipped.
     """
-    refuse_wide_mark(file, options.encoding)
     options = resolved(file, options)
     header = read_header(file, options)
     if len(header) == 1:
@@ -57,7 +56,6 @@ def read_csv(file: DataFile, options: ReadOptions) -> pa.Table:
 
 def csv_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Names and types guessed from the first megabyte of a CSV file; a later value may widen them."""
-    refuse_wide_mark(file, options.encoding)
     options = resolved(file, options)
     header = read_header(file, options)
     options.selected(header, str(file))
@@ -256,7 +254,17 @@ _NAMES = {";": "semicolon", "\t": "tab", "|": "pipe", ",": "comma"}
 
 
 def resolved(file: DataFile, options: ReadOptions) -> ReadOptions:
-    """The options with the delimiter of a file; one that was found rather than given is said in a note."""
+    """The options with the delimiter of a file; one that was found rather than given is said in a note.
+
+    A file that is to be read as UTF-8 and starts with the byte order mark of UTF-16 or UTF-32 is refused.
+    """
+    try:
+        start = file.start[:4] if is_utf8(options.encoding) else b""
+    except (OSError, EOFError, pa.ArrowException):
+        start = b""  # reading the header says what is wrong
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            raise DataError(f"{file} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")
     if options.delimiter is not None:
         if len(options.delimiter) != 1 or not options.delimiter.isascii() or options.delimiter in '\0\r\n"':
             raise DataError(f"delimiter {options.delimiter!r}", hint="give one ASCII character, such as ';' or a tab")
@@ -302,16 +310,3 @@ def _widths(start: str, delimiter: str, *, whole: bool) -> list[int]:
     except csv.Error:
         return []
     return lines[:LOOKED_AT] if whole or len(lines) > LOOKED_AT else lines[:-1]
-
-
-def refuse_wide_mark(file: DataFile, encoding: str) -> None:
-    """Refuse a file that is to be read as UTF-8 and starts with the byte order mark of UTF-16 or UTF-32."""
-    if not is_utf8(encoding):
-        return
-    try:
-        start = file.start[:4]
-    except (OSError, EOFError, pa.ArrowException):
-        return  # reading the header says what is wrong
-    for mark, name in _MARKS:
-        if start.startswith(mark):
-            raise DataError(f"{file} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")

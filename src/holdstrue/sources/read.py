@@ -54,7 +54,9 @@ class TableSource:
             raise DataError("cannot read a table from a polars LazyFrame", hint=hint)
         self.given = source
         self.lake = lake_table(source)
-        self.paths = [] if self.lake is not None else _expanded(source)
+        items = source if isinstance(source, list | tuple) else [source]
+        named = self.lake is None and all(isinstance(item, str | os.PathLike) for item in items)
+        self.paths = [path for item in items for path in expand(item)] if named else []
         self.files = [DataFile(path) for path in self.paths]
         self._format = format
 
@@ -235,14 +237,6 @@ def _load_object(source: TableSource, options: ReadOptions, name: str | None) ->
 def paths_of(source: Any) -> list[Path]:
     """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
     return TableSource.of(source).paths
-
-
-def _expanded(source: Any) -> list[Path]:
-    if isinstance(source, str | os.PathLike):
-        return expand(source)
-    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        return [path for item in source for path in expand(item)]
-    return []
 
 
 def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:

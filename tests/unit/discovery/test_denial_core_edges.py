@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.denials.choose_space import choose_space
-from holdstrue.discovery.denials.denial_core import DenialCore, Method
-from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.denials.denial_core import DenialCore
+from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import Rule

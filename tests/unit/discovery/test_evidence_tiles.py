@@ -112,7 +112,7 @@ def test_many_distinct_words_grow_the_table() -> None:
     table = table_of(13, 120, 3, seed=3, nulls=0.0)
     space, rows = coded(table, cross=False)
     found = evidence_within(space, rows.codes, rows.known, np.arange(120), ONE)
-    assert found.size > 5000 and found.counts.sum() == 120 * 119
+    assert len(found.counts) > 5000 and found.counts.sum() == 120 * 119
     assert counter(space, found) == plain(space, table, [(t, s) for t in range(120) for s in range(120) if t != s])
 
 

@@ -43,10 +43,10 @@ def breaking_pairs(
     asked = np.array([layout.conditions(mask, mirrored=way) for mask in masks for way in (False, True)])
     wanted = np.ones(len(asked), dtype=np.bool_)
     out = np.empty((max(_ROOM, 2 * kernels.STRIP * len(asked)), 3), dtype=np.int64)
-    for start in range(0, side.size - 1, ROWS_AT_ONCE):
+    for start in range(0, slots.size - 1, ROWS_AT_ONCE):
         work.require_time()
-        end = min(start + ROWS_AT_ONCE, side.size)
-        span = np.array([start, end, 0, side.size, 1], dtype=np.int64)
+        end = min(start + ROWS_AT_ONCE, slots.size)
+        span = np.array([start, end, 0, slots.size, 1], dtype=np.int64)
         state = np.array([0, start, 0, int(most == 1)], dtype=np.int64)
         while state[1] < end:
             listed = kernels.match_pairs(

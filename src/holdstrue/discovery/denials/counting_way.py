@@ -53,7 +53,9 @@ class CountedEvidence:
         touched: list[I64] = []
         before = self._tally.counts().copy()
         for sign, parts in ((-1, removed), (1, added)):
-            touched += [self._tally.add(part.words, sign * part.counts, part.pairs) for part in parts if part.size]
+            touched += [
+                self._tally.add(part.words, sign * part.counts, part.pairs) for part in parts if len(part.counts)
+            ]
         numbers = np.unique(np.concatenate(touched)) if touched else np.zeros(0, dtype=np.int64)
         was = np.zeros(numbers.size, dtype=np.int64)
         old = numbers < before.size
@@ -88,7 +90,7 @@ def _pairs_of(words: U64, parts: list[Evidence], width: int) -> I64:
     """For each word a pair of one of the parts that has it."""
     lookup = WordCounts(width)
     for part in parts:
-        if part.size:
+        if len(part.counts):
             lookup.add(part.words, part.counts, part.pairs)
     if not words.shape[0]:
         return np.zeros((0, 2), dtype=np.int64)

@@ -171,7 +171,7 @@ class DenialCore:
 
     def explain(self) -> list[str]:
         """Which way is in use, why, and what it keeps."""
-        found = f"{self._cover.size} sets of atoms, {'complete' if self.complete else 'not complete'}"
+        found = f"{len(self._cover.sets)} sets of atoms, {'complete' if self.complete else 'not complete'}"
         head = f"{self.space.predicates} predicates on {len(self.space.columns)} columns; way: {self._way.name}"
         return [head, *self._reasons, *self._way.explain(), found]
 

@@ -41,11 +41,6 @@ class Evidence:
     pairs: I64
     complete: bool = True
 
-    @property
-    def size(self) -> int:
-        """How many are distinct."""
-        return int(self.counts.size)
-
 
 CountPairs: TypeAlias = Callable[[Space, I64, Mask, I64, Work], Evidence]
 """Counts the evidence of all pairs of some rows: (space, codes, known, slots, work)."""
@@ -65,7 +60,7 @@ def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, work: Wor
     if slots.size < 2:
         return no_evidence(space)
     layout, side = ranked(space, codes[:, slots], known[:, slots], slots, work)
-    tally, complete = _counted(layout, side, side, _triangle(side.size), work)
+    tally, complete = _counted(layout, side, side, _triangle(side.slots.size), work)
     if side.weights.size:
         _add_copies(layout, side, tally)
     return _unpacked(layout, tally, side, side, complete)
@@ -81,7 +76,7 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
     if t_slots.size > s_slots.size:
         t_slots, s_slots = s_slots, t_slots
     layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))
-    t_rows, s_rows = t_side.size, s_side.size
+    t_rows, s_rows = t_side.slots.size, s_side.slots.size
     step = max(1, TASK_PAIRS // s_rows)
     spans = [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows, step)]
     tally, complete = _counted(layout, t_side, s_side, spans, work)
@@ -232,7 +227,7 @@ def ranked(
     layout = WordLayout(space, np.logical_not(usable.all(axis=1)), int(ranks.max(initial=0)) + 1)
     lanes: Lanes = np.ascontiguousarray((ranks + layout.lowest).astype(np.int16 if layout.narrow else np.int32))
     hopes = layout.hopes(lanes, lanes, same=True)
-    return layout, TileSide(lanes, _lanes(layout, usable), hopes, weights, np.ascontiguousarray(slots), copies)
+    return layout, TileSide(lanes, layout.known_lanes(usable), hopes, weights, np.ascontiguousarray(slots), copies)
 
 
 def ranked_between(space: Space, t: Block, s: Block) -> tuple[WordLayout, TileSide, TileSide]:
@@ -262,7 +257,7 @@ def ranked_between(space: Space, t: Block, s: Block) -> tuple[WordLayout, TileSi
     arranged = []
     for ranks, known, slots in sides:
         order = _locality(ranks, space)
-        lanes = _lanes(layout, known if known.all() else known[:, order])
+        lanes = layout.known_lanes(known if known.all() else known[:, order])
         arranged.append((np.ascontiguousarray(ranks[:, order]), lanes, slots[order]))
     (t_ranks, t_lanes, t_slots), (s_ranks, s_lanes, s_slots) = arranged
     hopes = layout.hopes(t_ranks, s_ranks, same=False)
@@ -271,10 +266,6 @@ def ranked_between(space: Space, t: Block, s: Block) -> tuple[WordLayout, TileSi
         TileSide(t_ranks, t_lanes, hopes, none, t_slots, none),
         TileSide(s_ranks, s_lanes, hopes[:, :0], none, s_slots, none),
     )
-
-
-def _lanes(layout: WordLayout, known: Mask) -> tuple[Lanes, Lanes]:
-    return layout.known_lanes(known, "t"), layout.known_lanes(known, "s")
 
 
 _SMALL = 4096

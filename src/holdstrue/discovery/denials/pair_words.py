@@ -32,7 +32,7 @@ class PairWords:
         known[:, rows.size :] = True
         self._layout = WordLayout(space, np.logical_not(known.all(axis=1)), 1 << 32)
         self._codes = rows.codes
-        self._known = self._layout.known_lanes(known, "t"), self._layout.known_lanes(known, "s")
+        self._known = self._layout.known_lanes(known)
 
     def _packed(self, t: I64, s: I64) -> U64:
         layout = self._layout

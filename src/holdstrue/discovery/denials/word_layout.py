@@ -93,19 +93,21 @@ class WordLayout:
                 found[k] = others > 0
         return found
 
-    def known_lanes(self, known: Mask, role: str) -> Lanes:
-        """Masks of the bits that a row's known values allow, as t or as s; without columns if all of both sides are."""
+    def known_lanes(self, known: Mask) -> tuple[Lanes, Lanes]:
+        """Masks of the bits that a row's known values allow, as t and as s; without columns if all are known."""
         if not self._unsure:
-            return np.zeros((self.groups, 0), dtype=self.base.dtype)
+            none: Lanes = np.zeros((self.groups, 0), dtype=self.base.dtype)
+            return none, none
         full = (1 << self.lane) - 1
-        lanes = np.full((self.groups, known.shape[1]), full, dtype=self.base.dtype)
+        as_t: Lanes = np.full((self.groups, known.shape[1]), full, dtype=self.base.dtype)
+        as_s = as_t.copy()
         for slot in self.slots:
-            column = slot.comparison.left if role == "t" else slot.comparison.right
-            missing = ~known[column]
-            for bit in (slot.first, slot.second, slot.known):
-                if bit >= 0:
-                    lanes[bit // self.lane, missing] &= self.base.dtype.type(full ^ (1 << (bit % self.lane)))
-        return lanes
+            for lanes, column in ((as_t, slot.comparison.left), (as_s, slot.comparison.right)):
+                missing = ~known[column]
+                for bit in (slot.first, slot.second, slot.known):
+                    if bit >= 0:
+                        lanes[bit // self.lane, missing] &= self.base.dtype.type(full ^ (1 << (bit % self.lane)))
+        return as_t, as_s
 
     def atoms(self, words: U64, *, mirrored: bool) -> U64:
         """Sets of atoms `out[i]` of packed words `words[i]`; `mirrored`: of the pairs the other way round."""
@@ -170,11 +172,6 @@ class TileSide:
     slots: I64
     copies: I64
 
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.ranks.shape[1])
-
 
 _SMALLEST = 4096
 
@@ -222,7 +219,14 @@ class WordCounts:
 
         Runtime complexity: O(words) expected.
         """
-        self._reserve(self._used + words.shape[0])
+        needed, size = self._used + words.shape[0], self._cells.size
+        self._keys, self._counts = room(self._keys, needed), room(self._counts, needed)
+        self._first = room(self._first, needed)
+        while needed * 4 > size * 3:
+            size *= 2
+        if size > self._cells.size:
+            self._cells = np.zeros(size, dtype=np.int32)
+            words_kernels.reenter(self._cells, self._keys, self._used)
         before, numbers = self._used, np.empty(words.shape[0], dtype=np.int64)
         self._used = words_kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
         self._counts[before : self._used] = 0
@@ -236,17 +240,6 @@ class WordCounts:
     def size_bytes(self) -> int:
         """Memory held."""
         return self._cells.nbytes + self._keys.nbytes + self._counts.nbytes + self._first.nbytes
-
-    def _reserve(self, words: int) -> None:
-        self._keys = room(self._keys, words)
-        self._counts = room(self._counts, words)
-        self._first = room(self._first, words)
-        size = self._cells.size
-        while words * 4 > size * 3:
-            size *= 2
-        if size > self._cells.size:
-            self._cells = np.zeros(size, dtype=np.int32)
-            words_kernels.reenter(self._cells, self._keys, self._used)
 
 
 class PairCounter:

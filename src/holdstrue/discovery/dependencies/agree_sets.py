@@ -39,13 +39,6 @@ class Refuted:
     agree: U64
     differ: U64
 
-    @staticmethod
-    def of(sets: U64, target: int) -> Refuted:
-        """Left sides of one target."""
-        differ = np.zeros_like(sets)
-        differ[:, target >> 6] = np.uint64(1 << (target & 63))
-        return Refuted(np.ascontiguousarray(sets), differ)
-
 
 class AgreeSets:
     """Distinct outcomes of comparing two rows, with one witness pair (of positions) each."""

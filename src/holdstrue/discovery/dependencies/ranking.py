@@ -32,7 +32,7 @@ import pyarrow as pa
 from holdstrue.data.values import Family, family_of
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, Weighed, within
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Validator
 from holdstrue.discovery.found import NearMiss
 from holdstrue.kernels import antichains
@@ -261,30 +261,19 @@ def near_misses(
     for one in weighed:
         left = [columns[i] for i in members(one.line)]
         target = columns[one.target] if one.target < len(columns) else None
-        if believable(left, target, one.counts, rows):
-            found.append(_near_miss(codes, validator, one, body, left, target, rows))
+        if not believable(left, target, one.counts, rows):
+            continue
+        # for each row that should go it and one that it disagrees with, as slots
+        pairs = suspects(None if target is None else codes.matrix[one.target], *validator.rows_of(one.line))
+        slots = tuple(sorted((int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs))
+        support, groups = int(one.counts[SUPPORT]), int(one.counts[GATHERED])
+        score = key_score(left, rows) if target is None else fd_score(left, target, support, groups, rows)
+        measures = {"score": round(score, 4), "pairs": int(one.counts[OFFENDING]), "support": support}
+        error = int(one.counts[SURPLUS]) / rows
+        miss = NearMiss(body(one.target, one.line), len(slots), error, slots, measures=measures)
+        found.append((score, miss))
     found.sort(key=lambda rated: (-rated[0], rated[1].measures["pairs"], str(rated[1].body)))
     return tuple(miss for _, miss in found), whole
-
-
-def _near_miss(
-    codes: Codes,
-    validator: Validator,
-    one: Weighed,
-    body: BodyOf,
-    left: list[Profile],
-    target: Profile | None,
-    rows: int,
-) -> tuple[float, NearMiss]:
-    """A near miss with its score: for each row that should go it and one that it disagrees with, as slots."""
-    column = None if target is None else codes.matrix[one.target]
-    pairs = suspects(column, *validator.rows_of(one.line))
-    slots = tuple(sorted((int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs))
-    support, groups = int(one.counts[SUPPORT]), int(one.counts[GATHERED])
-    score = key_score(left, rows) if target is None else fd_score(left, target, support, groups, rows)
-    measures = {"score": round(score, 4), "pairs": int(one.counts[OFFENDING]), "support": support}
-    error = int(one.counts[SURPLUS]) / rows
-    return score, NearMiss(body(one.target, one.line), len(slots), error, slots, measures=measures)
 
 
 def believable(left: list[Profile], target: Profile | None, counts: I64, rows: int) -> bool:

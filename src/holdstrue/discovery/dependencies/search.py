@@ -22,7 +22,7 @@ from holdstrue.discovery.work import Work
 from holdstrue.kernels import partitions
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 from holdstrue.kernels.partitions import GATHERED, SUPPORT
-from holdstrue.typing import I32, I64, U64, Mask
+from holdstrue.typing import I32, I64, U64
 
 MANY = 0.1
 """A batch of more than this share of the rows touches most groups: counting anew is as quick. Chosen, not tuned."""
@@ -184,7 +184,13 @@ class LeftSideSearch:
             tested = validators[stale_first].test(sets[chosen], wanted[chosen])
             if not stale_first:
                 self.extents.note(sets[chosen], tested)
-            failed = self._note(tested.broken, tested.done, chosen, owners)
+            for cover, places, lines in owners:
+                mine = lines < chosen.size
+                at = lines[mine]
+                bit = np.uint64(1 << (cover.target & 63))
+                passed = tested.done[at] & ((tested.broken[at, cover.target >> 6] & bit) == 0)
+                cover.status[places[mine][passed]] = HOLDS
+            failed = int(np.count_nonzero(tested.broken.any(axis=1)))
             fresh = self.agree_sets.add(self.codes.matrix, tested.pairs)
             self.take(fresh, work)
             if work.over:
@@ -229,16 +235,6 @@ class LeftSideSearch:
             wanted[lines, cover.target >> 6] |= np.uint64(1 << (cover.target & 63))
             owners.append((cover, places, lines))
         return distinct, wanted, owners
-
-    def _note(self, broken: U64, done: Mask, chosen: I64, owners: list[tuple[LeftSides, I64, I64]]) -> int:
-        """Mark left sides that passed; returns how many of those tested failed."""
-        for cover, places, lines in owners:
-            mine = lines < chosen.size
-            at = lines[mine]
-            bit = np.uint64(1 << (cover.target & 63))
-            passed = done[at] & ((broken[at, cover.target >> 6] & bit) == 0)
-            cover.status[places[mine][passed]] = HOLDS
-        return int(np.count_nonzero(broken.any(axis=1)))
 
 
 MOST_PAIRS = 1 << 13
