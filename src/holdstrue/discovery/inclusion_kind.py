@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -29,15 +29,15 @@ LISTED = 1000
 """Values and rows that a near inclusion lists at most."""
 
 
+@dataclass(eq=False)
 class InclusionKind:
     """All inclusions, ranked as foreign keys."""
 
     kinds: ClassVar[tuple[str, ...]] = ("ind",)
 
-    def __init__(self, held: Held, options: DiscoveryOptions, core: InclusionCore) -> None:
-        self.held = held
-        self.options = options
-        self.core = core
+    held: Held
+    options: DiscoveryOptions
+    core: InclusionCore
 
     @classmethod
     def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> InclusionKind:

@@ -59,7 +59,7 @@ FAMILIES: dict[str, type[Kind]] = {
 
 def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, Kind]:
     """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
-    wanted = _wanted(options)
+    wanted = {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
     found: dict[str, Kind] = {}
     for at, (name, family) in enumerate(wanted.items()):
         share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
@@ -69,8 +69,8 @@ def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, K
 
 def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
-    return {name: family.restore(held, options, arrays[name]) for name, family in _wanted(options).items()}
-
-
-def _wanted(options: DiscoveryOptions) -> dict[str, type[Kind]]:
-    return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+    return {
+        name: family.restore(held, options, arrays[name])
+        for name, family in FAMILIES.items()
+        if set(family.kinds) & set(options.kinds)
+    }

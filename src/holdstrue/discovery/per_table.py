@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
@@ -64,19 +64,19 @@ class Core(Protocol):
 C = TypeVar("C", bound=Core)
 
 
+@dataclass(eq=False)
 class PerTable(ABC, Generic[C]):
     """Cores by table."""
 
     kinds: ClassVar[tuple[str, ...]]
     called: ClassVar[str]
     """The rules in a word or two, for notes."""
-    unbroken = SMALLER
+    unbroken: ClassVar[str] = SMALLER
     """Why a rule dies that nothing breaks."""
 
-    def __init__(self, held: Held, options: DiscoveryOptions, cores: Mapping[str, C]) -> None:
-        self.held = held
-        self.options = options
-        self.cores = dict(cores)
+    held: Held
+    options: DiscoveryOptions
+    cores: dict[str, C]
 
     @classmethod
     def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> Self:

@@ -76,7 +76,7 @@ def feed_of(
     if target.units:
         raise not_for_units(feed)
     about = {*log_columns(feed), op_column}
-    own = [field for field in frame if field.name not in about or target.has(field.name)]
+    own = [field for field in frame if field.name not in about or field.name in target.names]
     if seen is None:
         return Feed(feed, pa.schema([plain_field(field) for field in own]), names, op_column)
     new = [field.name for field in own if field.name not in seen.names]

@@ -75,7 +75,7 @@ class Scatter:
 
     def _units(self, target: Target) -> dict[str, str]:
         """The units that were given for columns that are kept."""
-        return {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
+        return {name: unit for name, unit in self.read.get("units", {}).items() if name in target.names}
 
     def _target(self) -> Target:
         schema = self.job.layout.plan.schemas[self.table]

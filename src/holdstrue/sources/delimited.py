@@ -16,7 +16,7 @@ import pyarrow.csv as pacsv
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
-from holdstrue.sources.datafiles import DataFile, ReadOptions, is_utf8, undecodable, unknown_encoding
+from holdstrue.sources.datafiles import START, DataFile, ReadOptions, is_utf8, undecodable, unknown_encoding
 from holdstrue.sources.fit import fit_column, is_text, misfit
 from holdstrue.sources.whole_numbers import exact_numbers, needs_second_look
 
@@ -71,7 +71,12 @@ def csv_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
 def read_header(file: DataFile, options: ReadOptions) -> list[str]:
     """The names in the first line of a CSV file, whose delimiter is known."""
     try:
-        header = _first_line(file, options, start=True)
+        for start in (True, False):
+            with file.text(options.encoding, start=start) as text:
+                header = next((line for line in csv.reader(text, delimiter=options.delimiter or ",") if line), None)
+                # one that goes beyond the start of the file is read from the file
+                if len(file.start) < START or text.read(1):
+                    break
     except UnicodeError as error:
         raise undecodable(file, options.encoding, str(error)) from error
     except LookupError as error:
@@ -95,14 +100,6 @@ def read_header(file: DataFile, options: ReadOptions) -> list[str]:
         if not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name):
             raise undecodable(file, options.encoding, f"the header holds {name!r}")
     return header
-
-
-def _first_line(file: DataFile, options: ReadOptions, *, start: bool) -> list[str] | None:
-    """The first line that has cells; one that goes beyond the start of the file is read from the file."""
-    with file.text(options.encoding, start=start) as text:
-        header = next((line for line in csv.reader(text, delimiter=options.delimiter or ",") if line), None)
-        cut = start and not file.whole and not text.read(1)
-    return _first_line(file, options, start=False) if cut else header
 
 
 def _read(file: DataFile, options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -174,7 +174,7 @@ def schema_of(
     elif known.lake is not None:
         schema = known.lake.schema()
     elif known.format is not None:
-        schema = _reader(known.format, 2)(known.files[0], _delimited(options.untyped(), known.format))
+        schema = _reader(known.format, 2)(known.files[0], options.untyped(known.format))
     else:
         schema = load(known, replace(options, types={})).table.schema
     require_text(schema, str(source) if isinstance(source, str | os.PathLike) else "the table")
@@ -306,7 +306,7 @@ def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Lo
     tables = []
     for file in files:
         if format_ in WRITTEN:
-            table = _reader(format_, 1)(file, _delimited(options.untyped(), format_))
+            table = _reader(format_, 1)(file, options.untyped(format_))
         else:
             table = validated(_reader(format_, 1)(file, options), str(file))
             table = _fitted(plain_table(table), options, Places((Origin(str(file), table.num_rows),)))
@@ -340,10 +340,6 @@ def _reader(format_: str, which: int) -> Callable[[DataFile, ReadOptions], Any]:
         import_module(f"holdstrue.sources.{module}"), functions[which - 1]
     )
     return found
-
-
-def _delimited(options: ReadOptions, format_: str) -> ReadOptions:
-    return replace(options, delimiter="\t") if format_ == "tsv" and options.delimiter is None else options
 
 
 def _require_same_columns(files: Sequence[DataFile | Path], tables: list[pa.Table]) -> None:

@@ -9,7 +9,7 @@ gives pairs with large agree sets, which is why little is sampled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ MANY = 0.1
 """A batch of more than this share of the rows touches most groups: counting anew is as quick. Chosen, not tuned."""
 
 
+@dataclass
 class Extents:
     """How far left sides reach: rows that have a partner with the same values, and the groups they form.
 
@@ -37,8 +38,7 @@ class Extents:
     Memory: some 200 bytes a left side.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[int, int]] = {}
+    _known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
 
     def note(self, sets: U64, tested: Tested) -> None:
         """Remember the extents of left sides that were tested on the whole table and failed for no target."""

@@ -108,16 +108,6 @@ class Values:
         """Numbers of values, -1 for unknown ones."""
         return self._numbers.find(hi, lo, np.ones(hi.size, dtype=np.bool_))
 
-    def held_only(self, left: int, right: int) -> tuple[U64, U64, I32]:
-        """Digests of the values that attribute `left` holds and `right` does not, with left's counts.
-
-        Complexity: O(values).
-        """
-        out, counts = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.int32)
-        found = kernels.holders(self._head, self._nodes, len(self), left, right, out, counts)
-        hi, lo = self._numbers.keys()
-        return hi[out[:found]], lo[out[:found]], counts[:found]
-
     def compact(self) -> I64 | None:
         """Forget values that no attribute holds once they are most; returns the old numbers of those that stay.
 

@@ -41,7 +41,7 @@ def find_op_column(table: pa.Table, target: Target) -> str | None:
     """
     present = table.column_names
     for name in OP_COLUMNS:
-        if name not in present or target.has(name):
+        if name not in present or name in target.names:
             continue
         if target.schema is not None and target.extra == "error":
             return name
@@ -241,7 +241,7 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     """
     if op_column is not None:
         return "ops"
-    names = [name for name in table.column_names if not target.has(name)]
+    names = [name for name in table.column_names if name not in target.names]
     if "_change_type" in names:
         return "iceberg" if "_change_ordinal" in names else "delta"
     if is_flattened(names) or (is_envelope(table.column_names) and _has_struct_images(table, target)):
@@ -275,13 +275,13 @@ def is_flattened(names: Iterable[str]) -> bool:
 def _is_debezium(first: Any, target: Target) -> bool:
     if not isinstance(first, Mapping):
         return False
-    if is_flattened(name for name in first if not target.has(name)):
+    if is_flattened(name for name in first if name not in target.names):
         return True
-    images = [first.get(side) for side in ("before", "after") if not target.has(side)]
+    images = [first.get(side) for side in ("before", "after") if side not in target.names]
     held = any(isinstance(image, Mapping) for image in images)
     return is_envelope(first) and (held or first.get("op") == "t")
 
 
 def _has_struct_images(table: pa.Table, target: Target) -> bool:
     sides = [name for name in ("before", "after", "payload") if name in table.column_names]
-    return any(pa.types.is_struct(table.schema.field(name).type) and not target.has(name) for name in sides)
+    return any(pa.types.is_struct(table.schema.field(name).type) and name not in target.names for name in sides)

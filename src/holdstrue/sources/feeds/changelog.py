@@ -83,7 +83,7 @@ def read_log(table: pa.Table, places: Places, target: Target, layout: ChangelogL
         table, places = table.take(pa.array(order)), places.take(order)
         roles, commits = roles[order], commits[order]
     target = target.without(layout.kind_column).without(layout.order_column)
-    rows = table.select([name for name in table.column_names if name not in layout.columns or target.has(name)])
+    rows = table.select([name for name in table.column_names if name not in layout.columns or name in target.names])
     return target.changes(rows, np.zeros(len(roles), np.uint8), places), roles, commits
 
 

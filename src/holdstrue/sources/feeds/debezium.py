@@ -77,7 +77,7 @@ def flattened_changes(table: pa.Table, places: Places, target: Target) -> Change
         flags = pc.cast(table.column("__deleted"), pa.string())
         deleted = read_words(pc.fill_null(flags, "false"), words, "__deleted", places, "flag")
         ops = np.where(deleted == 1, DELETE, ops).astype(np.uint8)
-    rows = table.select([name for name in names if not name.startswith("__") or target.has(name)])
+    rows = table.select([name for name in names if not name.startswith("__") or name in target.names])
     changes = target.changes(rows, ops, places)
     _refuse_unavailable(changes)
     return changes
