@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -144,11 +144,20 @@ class RuleOptions:
 
     def ruleset(self, data: list[str] | None, reading: TypedFileOptions) -> RuleSet:
         """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
-        from holdstrue.cli.ruleset import rules_of
+        from holdstrue.cli.ruleset import rules_in, schema_names
+        from holdstrue.rules import load_rules
         from holdstrue.rules.types import with_types
 
-        types = reading.types()
-        return with_types(rules_of(self.rules, self.rule, data or (), reading.options()), types)
+        types, texts = reading.types(), list(self.rule or ())
+        if self.rules is None and not texts:
+            hint = "name a file with --rules FILE, or write --rule 'zip -> city'"
+            raise HoldstrueError("no rules are given", hint=hint)
+        if self.rules is None:
+            return with_types(load_rules(texts), types)
+        rules = rules_in(self.rules, lambda: schema_names(data or (), reading.options()))
+        if texts:
+            rules = load_rules(replace(rules, rules=(*rules.rules, *load_rules(texts).rules)))
+        return with_types(rules, types)
 
 
 @dataclass(frozen=True)

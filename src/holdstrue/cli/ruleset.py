@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,6 @@ from holdstrue.rules import RuleSet, load_rules
 from holdstrue.rules.entry import located
 
 Names = Callable[[], Sequence[str] | None]
-
-
-def rules_of(
-    file: str | None, texts: Sequence[str] | None, data: Sequence[str] = (), read: Mapping[str, Any] | None = None
-) -> RuleSet:
-    """Rules of a file and of texts, together; `data` names the columns of rules that count them."""
-    if file is None and not texts:
-        raise HoldstrueError("no rules are given", hint="name a file with --rules FILE, or write --rule 'zip -> city'")
-    if file is None:
-        return load_rules(list(texts or ()))
-    rules = rules_in(file, lambda: _columns(data, read or {}))
-    if texts:
-        rules = load_rules(replace(rules, rules=(*rules.rules, *load_rules(list(texts)).rules)))
-    return rules
 
 
 def rules_in(file: str, columns: Names) -> RuleSet:
@@ -69,7 +54,7 @@ def _read_once(file: str, name: str) -> str:
         raise RuleError(f"cannot read rules from {name}: {error.strerror}") from None
 
 
-def _columns(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
+def schema_names(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
     """The columns of the data, for rules in JSON, which speaks of columns by number."""
     if not data:
         return None

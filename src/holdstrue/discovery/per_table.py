@@ -73,6 +73,8 @@ class PerTable(ABC, Generic[C]):
     """The rules in a word or two, for notes."""
     unbroken: ClassVar[str] = SMALLER
     """Why a rule dies that nothing breaks."""
+    few: ClassVar[float] = 1.0
+    """The share of pairs, or of rows, that may break a near miss."""
 
     held: Held
     options: DiscoveryOptions
@@ -144,7 +146,7 @@ class PerTable(ABC, Generic[C]):
             found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
             if not whole:
                 unlooked.append(f"{self.called} of {name}: not all, {NEAR_SECONDS:g} seconds were over")
-            misses += [replace(miss, table=name) for miss in found]
+            misses += [replace(miss, table=name) for miss in found if miss.error <= self.few]
         return NearMisses(misses, tuple(unlooked))
 
     @property
@@ -179,9 +181,6 @@ def _place(held: Held, table: str) -> str:
     return f"table{list(held.keys).index(table)}"
 
 
-FEW = 0.005
-"""Share of the pairs that a near miss may lose: in a table of few rows a handful of pairs is no exception."""
-
 MOST_COLUMNS = 64
 """Columns up to which they are compared across: beyond, thousands of comparisons would end any search."""
 
@@ -191,6 +190,8 @@ class DenialKind(PerTable[DenialCore]):
 
     kinds: ClassVar[tuple[str, ...]] = ("dc",)
     called = "denial constraints"
+    few = 0.005
+    """In a table of few rows a handful of pairs is no exception."""
 
     @classmethod
     def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> DenialCore:
@@ -223,11 +224,6 @@ class DenialKind(PerTable[DenialCore]):
     def unlooked(self, core: DenialCore) -> str | None:
         """Exceptions are counted where pairs are."""
         return super().unlooked(core) if core.method == "evidence" else "not all pairs of rows are counted"
-
-    def near(self, most: int) -> NearMisses:
-        """Rules that few of the pairs break."""
-        near = super().near(most)
-        return NearMisses([miss for miss in near if miss.error <= FEW], near.unlooked)
 
     def explain(self) -> str:
         """How the rules are kept."""

@@ -98,7 +98,7 @@ class CfdCore(CodedCore):
         self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]
-            if self.codes.distinct(number) > KEPT_VALUES or not self._may_be_constant(name):
+            if len(self.codes.numberings[number]) > KEPT_VALUES or not self._may_be_constant(name):
                 values.clear()
                 continue
             found, first = np.unique(codes[number], return_index=True)

@@ -49,6 +49,7 @@ class Codes:
         self.nulls = nulls
         self.seed = seed
         self.numberings = [Numbering() for _ in self.names]
+        """By column the codes that it has had."""
         self.matrix: I32 = np.empty((len(self.names), 0), dtype=np.int32)
         self.alive = np.empty(0, dtype=np.bool_)
         self.slots = np.empty(0, dtype=np.int64)
@@ -127,10 +128,6 @@ class Codes:
         for column in columns:
             known &= self.matrix[column, : self.used] >= 0
         return int(np.count_nonzero(known)) if columns else 0
-
-    def distinct(self, column: int) -> int:
-        """How many codes a column has had."""
-        return len(self.numberings[column])
 
     def compact(self) -> I32 | None:
         """Give up the places of removed rows when they are the most; the new position of each old one, else None."""

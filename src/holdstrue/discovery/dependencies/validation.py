@@ -51,7 +51,7 @@ class Partitions:
         self.members = codes.members() if members is None else members
         self.matrix = codes.matrix
         self.many = len(codes.names)
-        self.most_codes = max((codes.distinct(c) for c in range(self.many)), default=0)
+        self.most_codes = max((len(codes.numberings[c]) for c in range(self.many)), default=0)
         size = self.members.size
         # one behind the other, each with the room it may need: pages that are never written cost nothing
         self.rows: I32 = np.empty((self.many + 1) * size, dtype=np.int32)
@@ -74,7 +74,7 @@ class Partitions:
                 starts[0], starts[groups] = 0, size if groups else 0
             else:
                 groups = partitions.group(
-                    self.matrix[column], self.members, self.codes.distinct(column), self.fresh, rows, starts
+                    self.matrix[column], self.members, len(self.codes.numberings[column]), self.fresh, rows, starts
                 )
             self.places[column] = at, start, groups
         groups = int(self.places[column, GROUPS])
