@@ -33,7 +33,7 @@ class Discovery(Closing):
 
     Examples
     --------
-    >>> import holdstrue
+    >>> import holdstrue, pyarrow as pa
     >>> zips = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Bonn", "Ulm"]})
     >>> found = holdstrue.discover(zips, kinds=("fd",), key="id")
     >>> "zip -> city" in [rule.text for rule in found]
