@@ -21,8 +21,8 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
     ink = style.ink
     lookup = ReportLookup(style.rows) if isinstance(style.rows, Report) else style.rows
     steps = delta.counts
-    added, removed = (sum(getattr(step, side) for step in steps.values()) for side in ("added", "removed"))
-    still = sum(step.open for step in steps.values())
+    sides = ("added", "removed", "open")
+    added, removed, still = (sum(getattr(step, side) for step in steps.values()) for side in sides)
     batch = printable(delta.batch)
     if delta.duplicate:
         yield f"batch {batch} was applied before, nothing was done; {still:,} open\n"
@@ -52,14 +52,13 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
             if rule is not None and isinstance(rule.body, DC) and not told:
                 told = True
                 yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
-            new = [violation for violation in delta.added if violation.rule == name]
-            yield from _listed(new, step.added, most, ink, rule, lookup)
+            yield from _listed([v for v in delta.added if v.rule == name], step.added, most, ink, rule, lookup)
         if step.removed:
             yield f"\n  {ink.paint('good', f'- {printable(name)}')}: {plural(step.removed, 'resolved violation')}\n"
             names = () if rule is None or lookup is None else lookup.key_columns(rule)
-            gone = [violation for violation in delta.removed if violation.rule == name]
-            yield from _keys(gone[:most], names, ink)
-            yield from more_line(step.removed - len(gone[:most]), ink)
+            gone = [v for v in delta.removed if v.rule == name][:most]
+            yield from _keys(gone, names, ink)
+            yield from more_line(step.removed - len(gone), ink)
 
 
 def batch_text(line: BatchLine, _: Style) -> Iterator[str]:
