@@ -155,7 +155,7 @@ class Cluster:
         from holdstrue.data.notes import Notes
         from holdstrue.plan.compile import main_table
         from holdstrue.rules.types import types_of_table
-        from holdstrue.shards.tables import kept_names, keys_of
+        from holdstrue.shards.facts import kept_names, keys_of
         from holdstrue.state.store import Store
 
         store = Store(state)

@@ -12,17 +12,15 @@ import pyarrow as pa
 from holdstrue.data.coding import encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.labels import Labels
-from holdstrue.detect.batch import Batch, NewRows, Outcome
-from holdstrue.detect.detector import Detector
+from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
-from holdstrue.index.catalogue import index_type
+from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Snapshot, nested
-from holdstrue.index.protocol import Shape, Term
+from holdstrue.index.protocol import Shape, Term, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck

@@ -12,12 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.detector import Batches, Detector
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.index.row_lists import RowLists
+from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels

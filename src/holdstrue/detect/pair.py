@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.detector import Batches, Detector
+from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.catalogue import index_type
+from holdstrue.index.arrays import Snapshot, nested, room, unnested, with_slack
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import pairs as kernels
 from holdstrue.plan.checks import PairCheck

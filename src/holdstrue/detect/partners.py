@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from holdstrue.data.seed import PROCESS
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts

@@ -12,8 +12,7 @@ from holdstrue.data.buffers import python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import all_true, no_slots
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true, no_slots
 from holdstrue.index.rows import Rows, no_rows
 from holdstrue.kernels.hashing import repeats
 from holdstrue.typing import I32, I64, U64

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.detect.batch import Outcome, nothing
-from holdstrue.detect.detector import Batches, Detector
-from holdstrue.index.numbering import Snapshot
+from holdstrue.detect.detector import Batches, Detector, Outcome, nothing
+from holdstrue.index.arrays import Snapshot
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import RowCheck
 from holdstrue.plan.filter import holds

@@ -24,7 +24,7 @@ from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.kind import searched_columns, shown_table
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import nested, unnested
+from holdstrue.index.arrays import nested, unnested
 from holdstrue.rules.model import Body
 from holdstrue.state.store import Arrays
 from holdstrue.typing import I64

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from holdstrue.fragments.cfd_index import IndexStep
 from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
-from holdstrue.index.arrays import all_true
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
 from holdstrue.typing import I32, U8, Mask
 

@@ -25,7 +25,7 @@ from typing import ClassVar, Generic
 
 import numpy as np
 
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels

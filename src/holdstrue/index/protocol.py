@@ -1,12 +1,14 @@
-"""What every index of row pairs can, wants and says, so that one can stand in for another."""
+"""What every index of row pairs can, wants and says, so that one can stand in for another; and the indexes by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from importlib import import_module
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from holdstrue.index.numbering import Snapshot
+from holdstrue.errors import HoldstrueError
+from holdstrue.index.arrays import Snapshot
 from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
@@ -85,7 +87,7 @@ class Hits:
 
 
 class PairIndex(Protocol):
-    """All two-row checks of a table in one structure; `index/catalogue.py` has them by name."""
+    """All two-row checks of a table in one structure; `INDEXES` has them by name."""
 
     reads_equalities: ClassVar[bool]
     """Whether it compares the codes of equality terms itself; otherwise it goes by the groups of the rows."""
@@ -141,3 +143,29 @@ class PairIndex(Protocol):
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         ...
+
+
+IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
+
+INDEXES: dict[str, tuple[str, str]] = {
+    "blocks": ("holdstrue.index.blocks", "BlockIndex"),
+    "lt_tree": ("holdstrue.papers.bitmaps", "LTTreeIndex"),
+    "chains": ("holdstrue.papers.chains", "ChainIndex"),
+}
+"""By name the module and the class of an index."""
+
+
+def index_type(name: str) -> type[PairIndex]:
+    """The class of an index, which says what it wants before there is one.
+
+    Examples
+    --------
+    >>> index_type("blocks").takes_keys, index_type("chains").takes_keys
+    (False, True)
+    """
+    if name not in INDEXES:
+        *most, last = INDEXES
+        raise HoldstrueError(f"no index {name!r}", hint=f"choose {', '.join(most)} or {last}")
+    module, kind = INDEXES[name]
+    found: type[PairIndex] = getattr(import_module(module), kind)
+    return found

@@ -16,8 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import python_value, python_values
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.typing import I32, I64, U8, U64
 
 MOST_PARTS = 64

@@ -16,15 +16,23 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
-from holdstrue.monitor.views import Views
+from holdstrue.monitor.report import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
-from holdstrue.shards.checkpoint import size_of, tables_of, write_checkpoint
-from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
+from holdstrue.shards.facts import (
+    HISTORY,
+    Facts,
+    history_lines,
+    history_of,
+    history_table,
+    kept_names,
+    new_fields,
+    plain_field,
+    typed,
+)
 from holdstrue.shards.layout import Layout
-from holdstrue.shards.shard import Shard
-from holdstrue.shards.tables import kept_names, new_fields, plain_field, typed
+from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.journal import Journal, Runs

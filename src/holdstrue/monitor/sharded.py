@@ -18,14 +18,13 @@ from holdstrue.location import local_path
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.views import known_rule, numbers_of
+from holdstrue.monitor.report import known_rule, numbers_of
 from holdstrue.plan.compile import IndexKind
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.types import with_types
-from holdstrue.shards.facts import HISTORY, Facts
+from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
-from holdstrue.shards.tables import types_for_batch
 from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store
 

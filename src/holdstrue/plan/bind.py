@@ -12,10 +12,10 @@ import pyarrow as pa
 from holdstrue.data.values import common_families, family_of
 from holdstrue.errors import RuleError
 from holdstrue.plan.constants import constant_for
-from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.model import Constant, Rule, Source
 from holdstrue.rules.terms import Read, condition_columns, reads_of
 from holdstrue.rules.text import condition_text
+from holdstrue.rules.tokens import DENIAL
 
 
 def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
@@ -53,11 +53,6 @@ def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.S
         for table, columns in rule.body.references.items():
             for column in columns if table in schemas else ():
                 _present(rule, column, table, schemas[table])
-
-
-def own_columns(rule: Rule) -> tuple[str, ...]:
-    """Columns the rule reads of its own table, in order of appearance."""
-    return rule.columns
 
 
 def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:

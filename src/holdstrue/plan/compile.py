@@ -11,8 +11,7 @@ import pyarrow as pa
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
-from holdstrue.index import catalogue
-from holdstrue.index.protocol import Term
+from holdstrue.index.protocol import IndexKind, Term, index_type
 from holdstrue.plan.bind import bind
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.rules.model import (
@@ -35,7 +34,6 @@ from holdstrue.rules.model import (
     RuleSet,
 )
 
-IndexKind: TypeAlias = catalogue.IndexKind
 Cell: TypeAlias = tuple[str, str]
 
 
@@ -95,7 +93,7 @@ def compile_rules(
     `seed` is that of the state where digests are kept; what stays in this process has its own.
     """
     checks: list[Check] = []
-    as_pairs = catalogue.index_type(index).takes_keys
+    as_pairs = index_type(index).takes_keys
     for number, rule in enumerate(rules):
         table = table_of(rule, main)
         if table not in schemas:

@@ -14,9 +14,7 @@ from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.group import GroupDetector
-from holdstrue.monitor.report import Report
-from holdstrue.monitor.views import Views
-from holdstrue.plan.bind import own_columns
+from holdstrue.monitor.report import Report, Views
 from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
@@ -185,7 +183,7 @@ def _living(
         return [None] * len(keys)
     rows = engine.tables[table].rows
     slots = rows.find(*engine.key_digest(table, _key_table(rows.schema, names, keys), names))
-    found = iter(python_rows(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule)))))))
+    found = iter(python_rows(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *rule.columns))))))
     return [next(found) if slot >= 0 else None for slot in slots]
 
 

@@ -102,7 +102,15 @@ class Order:
         """Pairs of nodes of which the first is at most the second, or below it."""
         self._unequal: list[tuple[int, int]] = []
         for predicate in predicates:
-            self._assume(self._node(predicate.left), predicate.op, self._node(predicate.right))
+            left, right = self._node(predicate.left), self._node(predicate.right)
+            allowed = predicate.op.outcomes
+            strict = EQUAL not in allowed
+            if ABOVE not in allowed:
+                self._at_most.append((left, right, strict))
+            if BELOW not in allowed:
+                self._at_most.append((right, left, strict))
+            if strict and BELOW in allowed and ABOVE in allowed:
+                self._unequal.append((left, right))
         self._order_constants()
 
     @cached_property
@@ -151,16 +159,6 @@ class Order:
         if node == new and isinstance(term, Constant):
             self._constants.append((node, term))
         return node
-
-    def _assume(self, left: int, op: Op, right: int) -> None:
-        allowed = op.outcomes
-        strict = EQUAL not in allowed
-        if ABOVE not in allowed:
-            self._at_most.append((left, right, strict))
-        if BELOW not in allowed:
-            self._at_most.append((right, left, strict))
-        if strict and BELOW in allowed and ABOVE in allowed:
-            self._unequal.append((left, right))
 
     def _order_constants(self) -> None:
         """Constants that compare, from the least to the greatest."""

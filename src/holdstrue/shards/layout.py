@@ -22,6 +22,7 @@ import pyarrow as pa
 from holdstrue.data.coding import Coded, encode, key_digest
 from holdstrue.data.domain import Domain, domain_of
 from holdstrue.data.seed import Seed
+from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError
 from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck, conditioned
 from holdstrue.plan.compile import Plan, part_of
@@ -101,6 +102,22 @@ class Layout:
             for i, route in enumerate(self.routes)
         )
         return replace(self, hot=tuple(places))
+
+    @staticmethod
+    def restored(known: Mapping[str, Any], plan: Plan, keys: Mapping[str, tuple[str, ...]]) -> Layout:
+        """Back from `to_dict`; without its hot places where the plan now has other routes."""
+        layout = Layout.of(plan, keys, known["shards"], known["blocks"])
+        hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
+        return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data, beside the rules and types that the rest follows from."""
+        return {
+            "shards": self.shards,
+            "blocks": self.blocks,
+            "hot": [[[str(a), str(b)] for a, b in places] for places in self.hot],
+            "routes": [str(route) for route in self.routes],
+        }
 
     # --- numbers -------------------------------------------------------------------------------
 
@@ -269,3 +286,24 @@ def _digests(coded: Coded) -> pa.Array:
     if coded.valid is not None:
         mask = pa.array(coded.valid).buffers()[1]
     return pa.Array.from_buffers(_DIGEST, rows, [mask, pa.py_buffer(lanes)])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One batch over a sharded state, or one check that keeps no state."""
+
+    layout: Layout
+    tasks: int
+    limit: int
+    """How many violations a check lists in a shard, added and removed each."""
+    path: str = ""
+    """The state directory; none for a check that keeps no state."""
+    version: int = -1
+    """The manifest that the batch starts from."""
+    on_conflict: OnConflict = "error"
+    probing: bool = False
+    """Whether a shard that gets too many rows is to say so instead of going on alone."""
+
+    def task_of(self, shards: I32) -> I32:
+        """The task that owns each shard."""
+        return (shards % np.int32(self.tasks)).astype(np.int32)

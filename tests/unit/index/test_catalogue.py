@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.index.catalogue import INDEXES, index_type
-from holdstrue.index.protocol import T_ROLE, PairIndex, Shape, Term
+from holdstrue.index.protocol import INDEXES, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 

@@ -15,7 +15,7 @@ from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.shares import Proportion, allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.typing import I64, U64
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from holdstrue.discovery.denials.space import Space
 from holdstrue.kernels import closeness as kernels
-from holdstrue.rules.model import DC, Op, Predicate, columns_of
+from holdstrue.rules.model import DC, Op, Predicate
 from holdstrue.typing import I64, U64
 
 MEASURED = 1 << 11
@@ -148,5 +148,5 @@ def violations(sets: U64, words: U64, counts: I64) -> I64:
 
 
 def _length(predicates: Sequence[Predicate]) -> int:
-    columns = {column.name for predicate in predicates for column in columns_of(predicate)}
+    columns = {column.name for predicate in predicates for column in predicate.columns}
     return 2 + len(columns) + len({predicate.op for predicate in predicates})

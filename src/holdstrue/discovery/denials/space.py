@@ -64,8 +64,7 @@ class Space:
     >>> space = Space(("a", "b"), (number, number), (ComparedColumns(0, 0, True), ComparedColumns(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
     (8, 5, 1)
-    >>> from holdstrue.rules.text import text_of
-    >>> text_of(space.body(space.mask([0, 2, 3])))
+    >>> space.body(space.mask([0, 2, 3])).text
     'not(t.b = s.b and t.a < s.a)'
     """
 

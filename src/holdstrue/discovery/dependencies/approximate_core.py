@@ -18,7 +18,7 @@ from holdstrue.discovery.dependencies.ranking import Dependency, judged
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.shares import allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64

@@ -17,8 +17,7 @@ from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.options import Nulls
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.typing import I32, I64, U64, Mask
 
 MOST_ROWS = 2**31 - 2

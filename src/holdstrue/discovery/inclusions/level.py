@@ -16,7 +16,7 @@ from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, 
 from holdstrue.discovery.options import Measure
 from holdstrue.discovery.shares import Proportion, most_of
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.typing import I64
 
 Tables = Callable[[str], pa.Table]
