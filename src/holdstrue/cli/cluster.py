@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta
     from holdstrue.detect.resolve import OnConflict
     from holdstrue.discovery.discovery import Discovery
-    from holdstrue.plan.compile import IndexKind
+    from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.rules.types import Declared
     from holdstrue.shards.facts import Facts

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import Coded, encode
-from holdstrue.data.domain import Domain
+from holdstrue.data.coding import Coded, Domain, encode
 from holdstrue.data.labels import Labels
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.rows import Rows
@@ -118,16 +117,10 @@ class Detector(ABC):
     """
 
     check: Check
-
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """Rows in at least one violation."""
-
-    @property
-    def pairs(self) -> int:
-        """Violating pairs; none where single rows violate."""
-        return 0
+    rows: int = 0
+    """Rows in at least one violation."""
+    pairs: int = 0
+    """Violating pairs; none where single rows violate."""
 
     @property
     def groups(self) -> int:

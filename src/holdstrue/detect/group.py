@@ -61,16 +61,6 @@ class GroupDetector(Detector):
         return extra
 
     @property
-    def pairs(self) -> int:
-        """Violating pairs."""
-        return int(self._totals[kernels.PAIRS_TOTAL])
-
-    @property
-    def rows(self) -> int:
-        """Rows in at least one violating pair."""
-        return int(self._totals[kernels.ROWS_TOTAL])
-
-    @property
     def groups(self) -> int:
         """Groups with a violation."""
         return int(self._totals[kernels.GROUPS_TOTAL])
@@ -96,6 +86,7 @@ class GroupDetector(Detector):
         kept = self._kept(kinds, batch) if old.size and new.size else 0
         added = kernels.add_rows(*counters, new, self._totals, won) if new.size else 0
         added, removed = added - kept, removed - kept
+        self.pairs, self.rows, _ = self._totals.tolist()
         added_list = self._list(batch, won, min(limit, added), after=True)
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
@@ -103,6 +94,7 @@ class GroupDetector(Detector):
     def _load(self, kinds: I32, limit: int) -> Outcome:
         """Count the first rows of a table. Complexity: O(rows), plus the pairs listed."""
         kernels.load_rows(self._core, self._pairs, self._extra, self._kinds, self._values, kinds, self._totals)
+        self.pairs, self.rows, _ = self._totals.tolist()
         return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
 
     def _kind_by_slot(self) -> I32:
@@ -318,6 +310,7 @@ class GroupDetector(Detector):
         self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]
         self._kinds, self._values = arrays["kinds"], arrays["values"]
         self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]
+        self.pairs, self.rows, _ = self._totals.tolist()
 
 
 def _equal_pairs(values: NDArray[np.integer]) -> int:

@@ -23,7 +23,6 @@ class ReferenceDetector(Detector):
     """Which rows refer to a value that no row of the other table provides."""
 
     check: ReferenceCheck
-    rows = 0
 
     def __init__(self, check: ReferenceCheck, rows: Rows, ref_rows: Rows) -> None:
         self.check = check

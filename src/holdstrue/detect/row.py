@@ -19,7 +19,6 @@ class RowDetector(Detector):
     """The slots of violating rows, ascending; slots of rows removed since are skipped when read."""
 
     check: RowCheck
-    rows = 0
 
     def __init__(self, check: RowCheck, rows: Rows) -> None:
         self.check = check

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, encode, key_digest
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve

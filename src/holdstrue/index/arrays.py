@@ -92,22 +92,14 @@ class Numbering:
 
     def __init__(self) -> None:
         self._cells = np.zeros(_SMALLEST, dtype=np.uint64)
-        self._hi = np.empty(_SMALLEST, dtype=np.uint64)
-        self._lo = np.empty(_SMALLEST, dtype=np.uint64)
+        self.hi = np.empty(_SMALLEST, dtype=np.uint64)
+        """By number the first word of the key."""
+        self.lo = np.empty(_SMALLEST, dtype=np.uint64)
+        """By number the second word of the key."""
         self._used = 0
 
     def __len__(self) -> int:
         return self._used
-
-    @property
-    def hi(self) -> U64:
-        """By number the first word of the key."""
-        return self._hi
-
-    @property
-    def lo(self) -> U64:
-        """By number the second word of the key."""
-        return self._lo
 
     def assign(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of the members' keys, new ones for new keys; -1 for the others. Complexity: O(n) expected."""
@@ -121,7 +113,7 @@ class Numbering:
             self._reserve(self._used + size)
             origin = np.empty(size, dtype=np.int32)
             before = self._used
-            self._used = hashing.find_or_add(self._cells, self._hi, self._lo, before, hi, lo, member, out, origin)
+            self._used = hashing.find_or_add(self._cells, self.hi, self.lo, before, hi, lo, member, out, origin)
             return out, origin[: self._used - before]
         origins: list[I32] = []
         start, fresh = 0, 0.0
@@ -133,8 +125,8 @@ class Numbering:
             before = self._used
             self._used = hashing.find_or_add(
                 self._cells,
-                self._hi,
-                self._lo,
+                self.hi,
+                self.lo,
                 self._used,
                 hi[start:end],
                 lo[start:end],
@@ -150,39 +142,39 @@ class Numbering:
     def find(self, hi: U64, lo: U64, member: Mask) -> I32:
         """Numbers of known keys, -1 for unknown ones and non-members. Complexity: O(n) expected."""
         out = np.empty(hi.size, dtype=np.int32)
-        hashing.find(self._cells, self._hi, self._lo, hi, lo, member, out)
+        hashing.find(self._cells, self.hi, self.lo, hi, lo, member, out)
         return out
 
     def keys(self) -> tuple[U64, U64]:
         """The keys in the order of their numbers; views that last until the next key is added."""
-        return self._hi[: self._used], self._lo[: self._used]
+        return self.hi[: self._used], self.lo[: self._used]
 
     def _reserve(self, keys: int) -> None:
-        self._hi = room(self._hi, keys)
-        self._lo = room(self._lo, keys)
+        self.hi = room(self.hi, keys)
+        self.lo = room(self.lo, keys)
         if keys * 4 > self._cells.size * 3:
             size = self._cells.size
             while keys * 4 > size * 3:
                 size *= 2
             self._cells = np.zeros(size, dtype=np.uint64)
-            hashing.rehash(self._cells, self._hi, self._lo, self._used)
+            hashing.rehash(self._cells, self.hi, self.lo, self._used)
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return self._cells.nbytes + self._hi.nbytes + self._lo.nbytes
+        return self._cells.nbytes + self.hi.nbytes + self.lo.nbytes
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
         return {
             "cells": self._cells,
-            "hi": with_slack(self._hi, self._used),
-            "lo": with_slack(self._lo, self._used),
+            "hi": with_slack(self.hi, self._used),
+            "lo": with_slack(self.lo, self._used),
             "used": np.array([self._used], dtype=np.int64),
         }
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot (they will be written to)."""
-        self._cells, self._hi, self._lo = arrays["cells"], arrays["hi"], arrays["lo"]
+        self._cells, self.hi, self.lo = arrays["cells"], arrays["hi"], arrays["lo"]
         self._used = int(arrays["used"][0])
 
 

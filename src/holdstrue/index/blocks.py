@@ -99,7 +99,7 @@ class BlockIndex:
         self._spines: list[dict[int, Spine]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
-            one = all(term.left == term.right for term in shape.terms) and not rows.lopsided(check)
+            one = all(term.left == term.right for term in shape.terms) and not rows.lopsided[check]
             self._spines.append({T_ROLE | S_ROLE: Spine()} if one else {T_ROLE: Spine(), S_ROLE: Spine()})
 
     def insert(self, slots: Slots) -> None:
@@ -108,7 +108,7 @@ class BlockIndex:
             self._add(check, role, spine, slots)
 
     def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
-        members = slots[(self._rows.roles(check)[slots] & role) != 0]
+        members = slots[(self._rows.roles[check][slots] & role) != 0]
         if not members.size:
             return
         spine.held += members.size
@@ -148,7 +148,7 @@ class BlockIndex:
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
         for check, role, spine in self._each():
-            spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
+            spine.dead += int(np.count_nonzero(self._rows.roles[check][slots] & role))
             if spine.dead * 2 > spine.held and spine.held > 1024:
                 self._merge(check, role, spine, self._taken(check, role, spine))
 
@@ -184,7 +184,7 @@ class BlockIndex:
     def queries(self, check: int, slots: Slots, role: int) -> tuple[I32, I64, I64]:
         """Groups, interval pairs and probed positions of a search for the partners of rows in `role`."""
         drive = self._drives[check]
-        roles, groups_by_role, as_t = self._rows.roles(check), self._rows.groups(check), role == T_ROLE
+        roles, groups_by_role, as_t = self._rows.roles[check], self._rows.groups(check), role == T_ROLE
         own_groups = groups_by_role[0 if as_t else 1]
         ops = [self._seen_from_partner(term, as_t) for term in (drive.first, drive.second)]
         columns = [
@@ -230,7 +230,7 @@ class BlockIndex:
 
     def probe_among(self, check: int, slots: Slots) -> Iterator[Hits]:
         """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
-        members = np.flatnonzero(self._rows.roles(check)[slots] & S_ROLE).astype(np.int32)
+        members = np.flatnonzero(self._rows.roles[check][slots] & S_ROLE).astype(np.int32)
         if not members.size:
             return
         spines = self._spines[check]

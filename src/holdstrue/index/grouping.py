@@ -32,53 +32,45 @@ class Grouping:
     def __init__(self, *, two_sided: bool = False) -> None:
         self.two_sided = two_sided
         self._numbers = Numbering()
-        self._t = np.full(64, -1, dtype=np.int32)
-        self._s = np.full(64, -1, dtype=np.int32) if two_sided else self._t
+        self.t_groups = np.full(64, -1, dtype=np.int32)
+        """By slot: the group of the row as t, -1 when an equality column is NULL."""
+        self.s_groups = np.full(64, -1, dtype=np.int32) if two_sided else self.t_groups
+        """By slot: the group of the row as s."""
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @property
-    def t_groups(self) -> I32:
-        """By slot: the group of the row as t, -1 when an equality column is NULL."""
-        return self._t
-
-    @property
-    def s_groups(self) -> I32:
-        """By slot: the group of the row as s."""
-        return self._s
-
     def insert(self, first: int, t_key: tuple[U64, U64, Mask], s_key: tuple[U64, U64, Mask] | None = None) -> None:
         """Give rows `first, first + 1, ...` their groups. Complexity: O(rows) expected."""
         end = first + t_key[0].size
-        self._t = room(self._t, end, fill=-1)
-        self._t[first:end] = self._numbers.assign(*t_key)
+        self.t_groups = room(self.t_groups, end, fill=-1)
+        self.t_groups[first:end] = self._numbers.assign(*t_key)
         if self.two_sided:
             if s_key is None:
                 raise ValueError("a two-sided grouping needs both keys")
-            self._s = room(self._s, end, fill=-1)
-            self._s[first:end] = self._numbers.assign(*s_key)
+            self.s_groups = room(self.s_groups, end, fill=-1)
+            self.s_groups[first:end] = self._numbers.assign(*s_key)
         else:
-            self._s = self._t
+            self.s_groups = self.t_groups
 
     def size_bytes(self) -> int:
         """Memory held."""
-        sides = self._t.nbytes + (self._s.nbytes if self.two_sided else 0)
+        sides = self.t_groups.nbytes + (self.s_groups.nbytes if self.two_sided else 0)
         return self._numbers.size_bytes() + sides
 
     def snapshot(self, rows: int) -> Snapshot:
         """The arrays that make up the state of the first `rows` slots."""
         arrays: Snapshot = nested("numbers", self._numbers.snapshot())
-        arrays["t"] = with_slack(self._t, rows, fill=-1)
+        arrays["t"] = with_slack(self.t_groups, rows, fill=-1)
         if self.two_sided:
-            arrays["s"] = with_slack(self._s, rows, fill=-1)
+            arrays["s"] = with_slack(self.s_groups, rows, fill=-1)
         return arrays
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
-        self._t = arrays["t"]
-        self._s = arrays["s"] if self.two_sided else self._t
+        self.t_groups = arrays["t"]
+        self.s_groups = arrays["s"] if self.two_sided else self.t_groups
 
 
 class RowLists:

@@ -65,16 +65,18 @@ class PairRows(Protocol):
         """Codes of a column by slot (at least as long as the largest slot in use)."""
         ...
 
-    def roles(self, check: int) -> U8:
-        """By slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
+    @property
+    def roles(self) -> Sequence[U8]:
+        """By check and slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
         ...
 
     def groups(self, check: int) -> tuple[Slots, Slots]:
         """By slot: the group of rows with equal equality columns that a row is in as t and as s, -1 for none."""
         ...
 
-    def lopsided(self, check: int) -> bool:
-        """Whether the two roles of a check ask for different rows or different equality columns."""
+    @property
+    def lopsided(self) -> Sequence[bool]:
+        """By check: whether its two roles ask for different rows or different equality columns."""
         ...
 
 

@@ -62,24 +62,21 @@ class OnePiece:
         """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
         journal = Journal.open(path, "monitor", HISTORY, read_only=read_only)
         try:
-            piece = OnePiece(Facts.of(journal.facts))
+            facts, store = Facts.of(journal.facts), journal.store
+            piece = OnePiece(facts)
             piece.journal = journal
-            piece._restore(journal)
-            journal.store.verified()
+            if "sharding" in journal.facts:
+                piece.shard = _gathered(journal, facts)
+                piece._stale = True
+            elif facts.schemas:
+                piece.shard = Shard.open(store, facts.plan(), facts.keys, journal.runs)
+            if "history" in journal.runs.base:
+                store.verify(journal.runs.base["history"])
+            store.verified()
         except BaseException:
             journal.close()
             raise
         return piece
-
-    def _restore(self, journal: Journal) -> None:
-        facts = self.facts
-        if "sharding" in journal.facts:
-            self.shard = _gathered(journal, facts)
-            self._stale = True
-        elif facts.schemas:
-            self.shard = Shard.open(journal.store, facts.plan(), facts.keys, journal.runs)
-        if "history" in journal.runs.base:
-            journal.store.verify(journal.runs.base["history"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""

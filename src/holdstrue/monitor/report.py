@@ -17,7 +17,6 @@ from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, 
 from holdstrue.detect.detector import Detector, Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
-from holdstrue.plan.compile import table_of
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.typing import I32
@@ -62,7 +61,7 @@ class Views:
     def result(self, number: int, rule: Rule) -> RuleResult:
         """A rule with its counts and status."""
         counts = self.counts(number)
-        table = self._engine.tables[table_of(rule, self._engine.plan.main)]
+        table = self._engine.tables[rule.own_table or self._engine.plan.main]
         return RuleResult(rule, rule.text, counts, status_of(rule, counts, table.rows.living))
 
     def violations(self, rules: Sequence[int], limit: int | None) -> Iterator[Violation]:
@@ -315,26 +314,26 @@ class Report(Findings):
 
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows of a rule's table; none where rows are numbered."""
-        return self._keys.get(table_of(rule, self._engine.plan.main), ())
+        return self._keys.get(rule.own_table or self._engine.plan.main, ())
 
     def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
         """Violations by key, of one rule or of all, made as they are read."""
         rules = [result.rule for result in self.results]
         known_rule(rules, rule)
-        return self._views().violations(numbers_of(rules, rule), limit)
+        return Views(self._engine, dict(self._keys)).violations(numbers_of(rules, rule), limit)
 
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
         rules = [result.rule for result in self.results]
         known_rule(rules, rule)
-        return self._views().groups(numbers_of(rules, rule)[0], limit)
+        return Views(self._engine, dict(self._keys)).groups(numbers_of(rules, rule)[0], limit)
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
         """The first violations of a rule, each with its rows' key and the columns the rule reads."""
-        table = table_of(result.rule, self._engine.plan.main)
+        table = result.rule.own_table or self._engine.plan.main
         columns = list(dict.fromkeys((*self._keys.get(table, ()), *result.rule.columns)))
         rows = self._engine.tables[table].rows
-        views = self._views()
+        views = Views(self._engine, dict(self._keys))
         found: list[tuple[Violation, list[dict[str, Any]]]] = []
         number = [r.rule.name for r in self.results].index(result.rule.name)
         for detector in self._engine.detectors:
@@ -350,9 +349,6 @@ class Report(Findings):
     def explain(self) -> str:
         """Which checks and indexes served the rules, and why."""
         return explain(self._engine.plan, self._engine.explain())
-
-    def _views(self) -> Views:
-        return Views(self._engine, dict(self._keys))
 
 
 def _column(values: list[Any]) -> pa.Array:

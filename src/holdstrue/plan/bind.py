@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -22,7 +21,8 @@ def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise a `RuleError` that underlines the first name or comparison that does not fit."""
     schema = schemas[table]
     for part, reads in _parts(rule):
-        _each_column(part, reads, partial(_need, table=table, schema=schema))
+        for column in dict.fromkeys(name for read in reads for name in read.columns):
+            _need(part, column, table, schema)
         if part is rule:
             _bind_references(rule, table, schemas)
         for read in reads:
@@ -39,17 +39,13 @@ def _parts(rule: Rule) -> Iterator[tuple[Rule, list[Read]]]:
         yield replace(rule, name=f"{rule.name} (its where)", source=source), list(reads_of(rule.where))
 
 
-def _each_column(shown: Rule, reads: Iterable[Read], ask: Callable[[Rule, str], None]) -> None:
-    for column in dict.fromkeys(name for read in reads for name in read.columns):
-        ask(shown, column)
-
-
 def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise for the first column that a rule reads and its table does not have; types are not looked at."""
     for rule in rules:
         own = rule.own_table or main
         for part, reads in _parts(rule) if own in schemas else ():
-            _each_column(part, reads, partial(_present, table=own, schema=schemas[own]))
+            for column in dict.fromkeys(name for read in reads for name in read.columns):
+                _present(part, column, own, schemas[own])
         for table, columns in rule.body.references.items():
             for column in columns if table in schemas else ():
                 _present(rule, column, table, schemas[table])

@@ -15,7 +15,6 @@ from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.group import GroupDetector
 from holdstrue.monitor.report import Report, Views
-from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
@@ -120,7 +119,7 @@ class ReportLookup:
         Complexity: O(keys).
         """
         engine = self.report._engine
-        return _living(engine, table_of(rule, engine.plan.main), self.key_columns(rule), keys, rule)
+        return _living(engine, rule.own_table or engine.plan.main, self.key_columns(rule), keys, rule)
 
 
 @dataclass(frozen=True)
@@ -154,14 +153,14 @@ class StateLookup:
 
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows a rule speaks of."""
-        return self._state.keys[table_of(rule, self._state.main)]
+        return self._state.keys[rule.own_table or self._state.main]
 
     def rows_of(self, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
         """The rows with these keys: key and the columns the rule reads; None where a row is gone.
 
         Complexity: O(rows logged in the homes of the keys since their checkpoints).
         """
-        table, names = table_of(rule, self._state.main), self.key_columns(rule)
+        table, names = rule.own_table or self._state.main, self.key_columns(rule)
         if not keys:
             return []
         homes, _, _ = self._layout.home(table, Columns(_key_table(self._layout.plan.schemas[table], names, keys)))

@@ -111,7 +111,15 @@ class Order:
                 self._at_most.append((right, left, strict))
             if strict and BELOW in allowed and ABOVE in allowed:
                 self._unequal.append((left, right))
-        self._order_constants()
+        # constants that compare, from the least to the greatest
+        families: dict[str, list[tuple[Any, int]]] = {}
+        for node, constant in self._constants:
+            kind = family(constant.value)
+            if kind != "nan":
+                families.setdefault(kind, []).append((constant.value, node))
+        for members in families.values():
+            members.sort(key=itemgetter(0))
+            self._at_most += [(low, high, True) for (_, low), (_, high) in pairwise(members)]
 
     @cached_property
     def possible(self) -> bool:
@@ -159,17 +167,6 @@ class Order:
         if node == new and isinstance(term, Constant):
             self._constants.append((node, term))
         return node
-
-    def _order_constants(self) -> None:
-        """Constants that compare, from the least to the greatest."""
-        families: dict[str, list[tuple[Any, int]]] = {}
-        for node, constant in self._constants:
-            kind = family(constant.value)
-            if kind != "nan":
-                families.setdefault(kind, []).append((constant.value, node))
-        for members in families.values():
-            members.sort(key=itemgetter(0))
-            self._at_most += [(low, high, True) for (_, low), (_, high) in pairwise(members)]
 
     @cached_property
     def _parts(self) -> list[int]:

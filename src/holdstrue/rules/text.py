@@ -151,7 +151,8 @@ def denial_words(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
     """
     if not two_rows:
         return f"no row where {listed([_one(predicate) for predicate in predicates])}"
-    if all(_own(predicate) for predicate in predicates):
+    # each compares a column of t with the same column of s
+    if all(p.left.var == "t" and p.right == Column("s", p.left.name) for p in predicates):
         same = [p.left.name for p in predicates if p.op is Op.EQ]
         rest = [p for p in predicates if p.op is not Op.EQ]
         if not rest:
@@ -160,12 +161,6 @@ def denial_words(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
         held = [f"{predicate.op.against} {predicate.left.name}" for predicate in rest]
         return f"{among}no row has {listed(held)} than another"
     return f"no two rows t and s where {listed([_one(predicate) for predicate in predicates])}"
-
-
-def _own(predicate: Predicate) -> bool:
-    """Whether a predicate compares a column of one row with the same column of the other, seen from t."""
-    left, right = predicate.left, predicate.right
-    return isinstance(right, Column) and (left.var, right.var) == ("t", "s") and left.name == right.name
 
 
 def _one(predicate: Predicate) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE
-from holdstrue.data.coding import key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, key_digest
 from holdstrue.detect.engine import Incoming
 from holdstrue.shards.layout import NOWHERE, S_FLAG, T_FLAG, Columns, Job, Layout
 from holdstrue.shards.routing import Side

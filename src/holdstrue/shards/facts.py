@@ -12,7 +12,8 @@ import pyarrow as pa
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.errors import HoldstrueError
-from holdstrue.plan.compile import IndexKind, Plan, compile_rules, main_table, needed_columns
+from holdstrue.index.protocol import IndexKind
+from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import dump_rules, restore_rules
 from holdstrue.rules.model import Inclusion, RuleSet
 from holdstrue.rules.types import Declared, types_of_table, with_types
@@ -85,24 +86,6 @@ def types_for_batch(
     return with_types(rules, lasting), known
 
 
-def plan_of(rules: RuleSet, main: str, keys: Keys, index: IndexKind, kept: Mapping[str, pa.Schema], seed: Seed) -> Plan:
-    """The plan for tables of these types; tables not seen yet have the columns that others imply."""
-    everything = dict(kept)
-    for name, columns in needed_columns(rules, main).items():
-        if name not in everything:
-            wanted = dict.fromkeys((*keys.get(name, ()), *columns))
-            everything[name] = pa.schema([pa.field(column, pa.null()) for column in wanted])
-    return compile_rules(rules, main, everything, index, seed)
-
-
-def plan_for(
-    rules: RuleSet, main: str, keys: Keys, index: IndexKind, seen: Mapping[str, pa.Schema], seed: Seed
-) -> Plan:
-    """The plan for tables that were seen with these columns."""
-    kept = {name: kept_of(rules, main, keys, name, schema) for name, schema in seen.items()}
-    return plan_of(rules, main, keys, index, kept, seed)
-
-
 def batch_name(batch_id: str | int | None, applied: int) -> str:
     """The name of a batch: its id, or a number where it has none."""
     batch = f"#{applied + 1}" if batch_id is None else str(batch_id)
@@ -170,8 +153,15 @@ class Facts:
         return Facts(rules, main, keys_of(rules, key, main), index, Seed.new())
 
     def plan(self) -> Plan:
-        """The plan for the tables as they were seen."""
-        return plan_for(self.rules, self.main, self.keys, self.index, self.schemas, self.seed)
+        """The plan for the tables as they were seen; those not seen yet have the columns that others imply."""
+        tables = {}
+        for table in dict.fromkeys((*self.schemas, *needed_columns(self.rules, self.main))):
+            if table in self.schemas:
+                tables[table] = kept_of(self.rules, self.main, self.keys, table, self.schemas[table])
+            else:
+                wanted = kept_names(self.rules, self.main, self.keys, table)
+                tables[table] = pa.schema([pa.field(column, pa.null()) for column in wanted])
+        return compile_rules(self.rules, self.main, tables, self.index, self.seed)
 
     def known_table(self, name: str) -> str:
         """The name of a table; raises when the monitor does not watch it."""

@@ -68,14 +68,12 @@ class Worker(Closing):
         if self._store is not None:
             self._store.close()
 
-    def _plan(self, route: int) -> Plan:
-        if route not in self._plans:
-            self._plans[route] = self.job.layout.route_plan(route)
-        return self._plans[route]
-
     def take(self, number: int) -> Shard:
         """A shard as the manifest has it, for this task alone."""
-        plan = self._plan(self.job.layout.spots[number].route)
+        route = self.job.layout.spots[number].route
+        if route not in self._plans:
+            self._plans[route] = self.job.layout.route_plan(route)
+        plan = self._plans[route]
         known = self._runs.get(str(number))
         if self._store is None or known is None:
             return Shard(plan, self.job.layout.keys)

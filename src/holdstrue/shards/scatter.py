@@ -75,20 +75,12 @@ class Scatter:
         except HoldstrueError as error:
             yield failure(error, HOME)
 
-    def _units(self, target: Target) -> dict[str, str]:
-        """The units that were given for columns that are kept."""
-        return {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
-
-    def _target(self) -> Target:
-        schema = self.job.layout.plan.schemas[self.table]
-        return Target(self.job.layout.keys[self.table], schema, "ignore")
-
     def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
-        target = self._target()
+        schema = self.job.layout.plan.schemas[self.table]
+        target = Target(self.job.layout.keys[self.table], schema, "ignore")
         if self.feed == "files":
             # a file may have all columns of the table, and a column of the table is never an operation
-            kept = frozenset(self.job.layout.plan.schemas[self.table].names)
-            whole = Target(target.key, self.seen, needed=kept, notes=notes)
+            whole = Target(target.key, self.seen, needed=frozenset(schema.names), notes=notes)
             for path in rows.column(PATH).to_pylist():
                 opened = open_file(path, whole, {**self.read, "types": self.types})
                 if opened.feed in LOGS:
@@ -101,14 +93,16 @@ class Scatter:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
             yield _log(rows, Places((Origin(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
-        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": self._units(target)}
-        yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None
+        units = {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
+        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": units}
+        yield read_changes(rows, key=target.key, schema=schema, extra="ignore", **options), None
 
     def sent(self, changes: Changes, commits: I64 | None, at: int) -> Iterator[Message]:
         """Changes to their homes; first rows also to the routes."""
-        rows = self._complete(changes)
+        layout = self.job.layout
+        rows = fitted(changes, layout.plan.schemas[self.table], layout.keys[self.table])
         columns = Columns(rows)
-        home, block, _ = self.job.layout.home(self.table, columns)
+        home, block, _ = layout.home(self.table, columns)
         sent = rows.append_column(OP, pa.array(changes.ops))
         sent = sent.append_column(SEQ, pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64)))
         sent = sent.append_column(SHARD, pa.array(home))
@@ -117,11 +111,6 @@ class Scatter:
         yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
         if self.first:
             yield from first_rows(self.job, self.table, columns, block)
-
-    def _complete(self, changes: Changes) -> pa.Table:
-        """All kept columns; those that a batch of deletes leaves out are NULL."""
-        schema = self.job.layout.plan.schemas[self.table]
-        return fitted(changes, schema, self.job.layout.keys[self.table])
 
 
 def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:

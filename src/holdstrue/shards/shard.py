@@ -62,14 +62,9 @@ class Shard:
         restore(store, runs, shard.engine, shard.keys)
         return shard
 
-    @property
-    def lineage(self) -> Lineage:
-        """The names of the files whose content this shard holds: equal names, equal content."""
-        return lineage(self.runs)
-
     def catch_up(self, store: Store, runs: Runs) -> bool:
         """Replay what the files hold beyond this shard; False when it holds something else."""
-        mine, wanted = self.lineage, lineage(runs)
+        mine, wanted = lineage(self.runs), lineage(runs)
         if mine != wanted[: len(mine)] or len(self.runs.base) != len(runs.base):
             return False
         replay(store, runs, self.engine, self.keys, since=len(self.runs.log))
@@ -94,15 +89,12 @@ class Shard:
 
     def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
-        if self.compact() or not self.runs.base or self.due(incoming):
+        size = size_of(incoming)
+        if self.compact() or not self.runs.base or self.runs.due(size, sum(self.living().values())):
             self.runs = Runs(write_checkpoint(store, version, self.engine))
         else:
             self.runs = write_run(store, joint, self.runs, incoming)
         return self.runs
-
-    def due(self, incoming: Mapping[str, Incoming]) -> bool:
-        """Whether a batch should be written as a checkpoint."""
-        return self.runs.due(size_of(incoming), sum(self.living().values()))
 
     def compact(self) -> bool:
         """Drop removed row versions where they outnumber the living."""
@@ -173,7 +165,7 @@ class Shard:
 
 
 def lineage(runs: Runs) -> Lineage:
-    """The names of the files in the order they are read."""
+    """The names of the files in the order they are read: equal names, equal content."""
     return tuple(f"{file.name}:{file.start}" for file in (*runs.base.values(), *runs.log))
 
 

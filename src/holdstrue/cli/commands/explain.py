@@ -12,7 +12,7 @@ from holdstrue.cli.output import Output, tell_notes
 from holdstrue.cli.progress import Working
 
 if TYPE_CHECKING:
-    from holdstrue.plan.compile import IndexKind
+    from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
 
 

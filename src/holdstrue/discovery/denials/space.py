@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from holdstrue.data.domain import Domain
+from holdstrue.data.coding import Domain
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.options import Nulls
 from holdstrue.rules.model import DC, Column, Op, Predicate

@@ -11,8 +11,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import Coded, encode
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import Coded, domain_of, encode
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.options import Nulls
 from holdstrue.discovery.work import Work
