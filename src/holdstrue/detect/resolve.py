@@ -35,7 +35,7 @@ def resolve(
     if not slots.size or (new and slots.max() < 0 and not changes.ops.any()):
         # only inserts, all of new keys
         return Incoming(table, no_slots(0), no_slots(slots.size), (hi, lo), None)
-    final = _net(changes, table, key, slots, hi, lo, on_conflict)
+    final = net(changes, table, key, slots, Numbering().assign(hi, lo, all_true(hi.size)), on_conflict)
     came = final[:, 1] >= 0
     image = final[came, 1]
     went = final[final[:, 0] >= 0, 0].astype(np.int32)
@@ -93,56 +93,65 @@ def _completed(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Ta
     return table
 
 
-def _net(
-    changes: Changes,
-    table: pa.Table,
-    key: Sequence[str],
-    slots: I32,
-    hi: U64,
-    lo: U64,
-    on_conflict: OnConflict,
+def net(
+    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, number: I32, on_conflict: OnConflict = "error"
 ) -> I64:
-    """Per key that changes: (slot that goes or -1, row with the new image or -1, row that names the key)."""
+    """Per key that changes: (slot that goes or -1, row with the new image or -1, row that names the key).
+
+    `number` tells the keys of the changes apart, `slots` are those that their rows have now. Complexity: O(changes),
+    O(n log n) where a key changes more than once.
+
+    >>> rows = pa.table({"id": [7, 7, 8]})
+    >>> changes = Changes(rows, np.array([INSERT, UPDATE, DELETE], dtype=np.uint8))
+    >>> net(changes, rows, ["id"], np.array([-1, -1, 5]), np.array([0, 0, 1])).tolist()
+    [[-1, 1, 0], [5, -1, 2]]
+    """
     ops = changes.ops
-    numbers = Numbering()
-    number = numbers.assign(hi, lo, all_true(hi.size))
-    if len(numbers) == hi.size:
+    if number.size == 0 or int(number.max()) + 1 == number.size:
         exists = slots >= 0
         clash = (exists & (ops == INSERT)) | (~exists & ((ops == UPDATE) | (ops == DELETE)))
-        keep = np.ones(hi.size, dtype=np.bool_)
+        keep = np.ones(ops.size, dtype=np.bool_)
         if clash.any():
             if on_conflict == "error":
-                raise _conflict(changes, table, key, int(np.flatnonzero(clash)[0]), exists=bool(exists[clash.argmax()]))
+                raise _conflict(changes, table, key, int(np.flatnonzero(clash)[0]))
             keep = ~clash if on_conflict == "ignore" else ~(clash & (ops == DELETE))
-        position = np.arange(hi.size, dtype=np.int64)
+        position = np.arange(ops.size, dtype=np.int64)
         image = np.where(ops == DELETE, np.int64(-1), position)
         return np.stack((slots.astype(np.int64), image, position), axis=1)[keep]
-    return _net_in_order(changes, table, key, slots, number, on_conflict)
+    if on_conflict != "error":
+        return _net_in_order(changes, slots, number, on_conflict)
+    order = np.argsort(number, kind="stable")
+    ops = changes.ops[order]
+    first = np.diff(number[order], prepend=-1) != 0
+    # whether the row is there when its change comes
+    there = np.empty(ops.size, dtype=np.bool_)
+    there[1:] = ops[:-1] != DELETE
+    there[first] = slots[order[first]] >= 0
+    clash = (ops != UPSERT) & (there == (ops == INSERT))
+    if clash.any():
+        raise _conflict(changes, table, key, int(order[clash].min()))
+    start, end = order[first], order[np.roll(first, -1)]
+    image = np.where(changes.ops[end] == DELETE, np.int64(-1), end)
+    rows = np.stack((slots[start].astype(np.int64), image, start), axis=1)
+    return rows[(rows[:, 0] >= 0) | (image >= 0)]
 
 
-def _net_in_order(
-    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, number: I32, on_conflict: OnConflict
-) -> I64:
-    """The same where a key changes more than once: its changes are followed one after the other."""
+def _net_in_order(changes: Changes, slots: I32, number: I32, on_conflict: OnConflict) -> I64:
+    """The same where changes that do not fit are skipped or made to fit: they are followed one after the other."""
     now: dict[int, list[int]] = {}
     for i, (which, op) in enumerate(zip(number.tolist(), changes.ops.tolist(), strict=True)):
         # slot at the start, current image (-2: the stored row), a row that names the key
         state = now.setdefault(which, [int(slots[i]), -2 if slots[i] >= 0 else -1, i])
-        exists = state[1] != -1
-        fits = op == UPSERT or exists == (op != INSERT)
-        if not fits:
-            if on_conflict == "error":
-                raise _conflict(changes, table, key, i, exists=exists)
-            if on_conflict == "ignore" or op == DELETE:
-                continue
-        state[1] = -1 if op == DELETE else i
+        fits = op == UPSERT or (state[1] != -1) == (op != INSERT)
+        if fits or (on_conflict == "upsert" and op != DELETE):
+            state[1] = -1 if op == DELETE else i
     rows = [(slot, image, at) for slot, image, at in now.values() if image != -2 and not (slot < 0 and image < 0)]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def _conflict(changes: Changes, table: pa.Table, key: Sequence[str], row: int, *, exists: bool) -> ChangeError:
+def _conflict(changes: Changes, table: pa.Table, key: Sequence[str], row: int) -> ChangeError:
     shown = ", ".join(f"{name}={python_value(table.column(name)[row])!r}" for name in key)
-    said = "exists already" if exists else "does not exist"
+    said = "exists already" if changes.ops[row] == INSERT else "does not exist"
     return ChangeError(
         f"{changes.place(row)}: {OP_NAMES[changes.ops[row]]} of {shown}, which {said}; nothing was applied",
         hint="on conflict upsert makes it fit (insert or update as needed), on conflict ignore skips such rows",

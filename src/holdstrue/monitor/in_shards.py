@@ -54,6 +54,11 @@ class InShards:
         self.facts = Facts.of(journal.facts)
         """What there is to know of the monitor beside its rows."""
 
+    @property
+    def batches(self) -> int:
+        """How many batches were applied."""
+        return self.facts.batches
+
     # --- changing ------------------------------------------------------------------------------
 
     def seen(self, batch: str) -> bool:

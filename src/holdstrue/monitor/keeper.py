@@ -42,6 +42,10 @@ class Keeper(Protocol):
     def facts(self) -> Facts:
         """What there is to know of the monitor beside its rows."""
 
+    @property
+    def batches(self) -> int:
+        """How many batches were applied."""
+
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was applied."""
 

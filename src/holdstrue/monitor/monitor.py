@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -121,7 +121,7 @@ class Monitor(Closing):
         piece = self._here()
         if not read_only:
             piece.usable()
-        return nullcontext(piece)
+        return piece
 
     def _here(self) -> OnePiece:
         if self._piece is None:
@@ -181,7 +181,7 @@ class Monitor(Closing):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         with self._kept(read_only=False) as kept:
             facts = kept.facts
-            batch = batch_name(batch_id, facts.batches)
+            batch = batch_name(batch_id, kept.batches)
             if batch_id is not None and kept.seen(batch):
                 still = {rule: Step(0, 0, count) for rule, count in kept.open().items()}
                 return Delta(batch, (), (), still, duplicate=True)
@@ -192,7 +192,7 @@ class Monitor(Closing):
             rules, declared = types_for_batch(facts.rules, facts.main, facts.keys, facts.schemas, types)
             listed = 2**62 if limit is None else limit
             request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task)
-            delta = kept.apply(replace(facts, rules=rules), request)
+            delta = kept.apply(facts if rules is facts.rules else replace(facts, rules=rules), request)
             return replace(delta, notes=tuple(request.notes)) if request.notes else delta
 
     # --- reading -------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Monitor(Closing):
     def batches(self) -> int:
         """How many batches were applied."""
         with self._kept(read_only=True) as kept:
-            return kept.facts.batches
+            return kept.batches
 
     @property
     def rows(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
@@ -46,7 +46,9 @@ class OnePiece:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        """The monitor as it is now, but for its counts, which the shard has."""
+        """The monitor as it is now, but for what every batch changes."""
+        self.batches = facts.batches
+        self._last_batch = facts.last_batch
         self.shard: Shard | None = None
         """None before any table is known."""
         self.journal: Journal | None = None
@@ -83,6 +85,12 @@ class OnePiece:
         self.journal = Journal.create(path, "monitor", HISTORY)
         self._checkpoint(self.journal, self._lines)
         self._lines, self._ids = [], set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It stays open from batch to batch."""
 
     def close(self) -> None:
         """Let go of the state directory."""
@@ -124,7 +132,8 @@ class OnePiece:
         views = Views(shard.engine, shard.keys)
         steps = views.steps(outcomes)
         added, removed = views.listed(outcomes, request.limit)
-        self.facts = replace(self.facts, batches=facts.batches + 1, last_batch=request.batch)
+        self.batches += 1
+        self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
         self._broken = False
         return Delta(request.batch, added, removed, steps)
@@ -212,7 +221,8 @@ class OnePiece:
 
     def _counted(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
-        return replace(self.facts, rows=self.rows(), counts=self.counts())
+        now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)
+        return replace(now, rows=self.rows(), counts=self.counts())
 
     # --- reading -------------------------------------------------------------------------------
 

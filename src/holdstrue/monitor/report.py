@@ -17,6 +17,7 @@ from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, 
 from holdstrue.detect.detector import Detector, Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
+from holdstrue.plan.checks import GroupCheck, PairCheck
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.typing import I32
@@ -123,16 +124,21 @@ class Views:
     def groups(self, rule: int, limit: int | None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
         name = self._engine.plan.rules.rules[rule].name
+        for check, sides in self.conflicts(rule, limit):
+            rows = self._engine.tables[check.table].rows
+            firsts = python_rows(rows.take(np.array([side[0] for side in sides]), (*check.lhs, *check.rhs)))
+            values = {column: firsts[0][column] for column in check.lhs}
+            right = [{column: row[column] for column in check.rhs} for row in firsts] if check.rhs else []
+            yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
+
+    def conflicts(self, rule: int, limit: int | None) -> Iterator[tuple[GroupCheck | PairCheck, list[I32]]]:
+        """Violating groups of a key, FD or CFD as the slots of each right side."""
+        left = limit
         for detector in self._of(rule):
-            check = detector.check
-            if not check.grouped:
-                continue
-            for group in detector.violating_groups()[:limit]:
-                sides = detector.conflicting(int(group))
-                [values] = python_rows(self._engine.tables[check.table].rows.take(sides[0][:1], check.lhs))
-                firsts = np.array([side[0] for side in sides], dtype=np.int32)
-                right = python_rows(self._engine.tables[check.table].rows.take(firsts, check.rhs)) if check.rhs else []
-                yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
+            if isinstance(detector.check, GroupCheck | PairCheck) and detector.check.grouped:
+                groups = detector.violating_groups()[:left]
+                yield from ((detector.check, detector.conflicting(int(group))) for group in groups)
+                left = None if left is None else left - len(groups)
 
     def by_rule(self, table: str, slot: int) -> dict[str, int]:
         """Violations of one row, by rule; rules it does not violate are left out. Complexity: O(rules)."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.engine import Engine
-from holdstrue.detect.group import GroupDetector
 from holdstrue.monitor.report import Report, Views
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
@@ -62,26 +61,17 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
     engine = report._engine
     views = Views(engine, dict(report._keys))
     number = [other.rule.name for other in report.results].index(result.rule.name)
-    left = limit
-    for detector in engine.detectors:
-        if detector.check.rule != number or not isinstance(detector, GroupDetector):
-            continue
-        check = detector.check
+    for check, conflicting in views.conflicts(number, limit):
+        slots = conflicting if check.rhs else [np.concatenate(conflicting)]
+        slots.sort(key=lambda side: -side.size)
         rows = engine.tables[check.table].rows
-        for group in detector.violating_groups()[:left]:
-            slots = detector.conflicting(int(group))
-            if not check.rhs:
-                slots = [np.concatenate(slots)]
-            slots.sort(key=lambda side: -side.size)
-            first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
-            sides = tuple(
-                Variant({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
-                for row, side in zip(first, slots, strict=True)
-            )
-            values = {name: first[0][name] for name in check.lhs}
-            yield ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
-            if left is not None:
-                left -= 1
+        first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
+        sides = tuple(
+            Variant({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
+            for row, side in zip(first, slots, strict=True)
+        )
+        values = {name: first[0][name] for name in check.lhs}
+        yield ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
 
 
 class Lookup(Protocol):

@@ -98,8 +98,10 @@ class Shard:
 
     def compact(self) -> bool:
         """Drop removed row versions where they outnumber the living."""
-        versions = sum(table.rows.size for table in self.engine.tables.values())
-        if versions <= 2 * sum(self.living().values()) + COMPACT_FROM:
+        removed = 0
+        for table in self.engine.tables.values():
+            removed += table.rows.size - 2 * table.rows.living
+        if removed <= COMPACT_FROM:
             return False
         self.engine = self.replanned(self.plan).engine
         return True

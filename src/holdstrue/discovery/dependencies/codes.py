@@ -1,7 +1,7 @@
 """A table as dense codes: rows with equal values in a column have equal numbers 0, 1, 2, ... there.
 
 Memory: 4 bytes a value and 9 bytes a row, and for every distinct value of a column 27 to 37 bytes
-of its numbering (`index.numbering`).
+of its numbering (`index.arrays`).
 """
 
 from __future__ import annotations
