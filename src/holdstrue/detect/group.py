@@ -77,11 +77,14 @@ class GroupDetector(Detector):
             return nothing(2)
         self._place(batch)
         kinds = self._kind_by_slot()
+        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
         if batch.first_new == 0 and not self._partial:
-            return self._load(kinds[: batch.rows.size], limit)
+            # the first rows of a table
+            kernels.load_rows(*counters, kinds[: batch.rows.size], self._totals)
+            self.pairs, self.rows, _ = self._totals.tolist()
+            return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
-        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
         removed = kernels.remove_rows(*counters, old, self._totals, lost) if old.size else 0
         kept = self._kept(kinds, batch) if old.size and new.size else 0
         added = kernels.add_rows(*counters, new, self._totals, won) if new.size else 0
@@ -90,12 +93,6 @@ class GroupDetector(Detector):
         added_list = self._list(batch, won, min(limit, added), after=True)
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
-
-    def _load(self, kinds: I32, limit: int) -> Outcome:
-        """Count the first rows of a table. Complexity: O(rows), plus the pairs listed."""
-        kernels.load_rows(self._core, self._pairs, self._extra, self._kinds, self._values, kinds, self._totals)
-        self.pairs, self.rows, _ = self._totals.tolist()
-        return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
 
     def _kind_by_slot(self) -> I32:
         return self._grouping.t_groups if self._aliased else self._row_kind

@@ -33,16 +33,13 @@ class RowDetector(Detector):
             return nothing(1)
         went = self._violates(batch.old)
         came = holds(self.check.broken, batch.incoming.column, batch.new.size)
-        self._remember(batch.new[came])
+        if came.any():
+            self._found.append(batch.new[came])
         self.rows += int(came.sum()) - int(went.sum())
         still = self._violates(batch.old_twin)
         before = self._violates(batch.new_twin)
         added, removed = batch.new[came & ~before], batch.old[went & ~still]
         return Outcome(added.size, removed.size, added[:limit, None], removed[:limit, None])
-
-    def _remember(self, slots: I32) -> None:
-        if slots.size:
-            self._found.append(slots)
 
     def _slots(self) -> I32:
         if self._found:

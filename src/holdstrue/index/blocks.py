@@ -186,7 +186,11 @@ class BlockIndex:
         drive = self._drives[check]
         roles, groups_by_role, as_t = self._rows.roles[check], self._rows.groups(check), role == T_ROLE
         own_groups = groups_by_role[0 if as_t else 1]
-        ops = [self._seen_from_partner(term, as_t) for term in (drive.first, drive.second)]
+        # the operators that a partner's value must satisfy against a row's own
+        ops = [
+            kernels.ANY if term is None else (term.op.flipped if as_t else term.op).code
+            for term in (drive.first, drive.second)
+        ]
         columns = [
             _NOTHING if term is None else self._rows.codes(term.left if as_t else term.right)
             for term in (drive.first, drive.second)
@@ -202,13 +206,6 @@ class BlockIndex:
         if len(found) == 1:
             return groups[0], found[0], position
         return np.concatenate(groups), np.concatenate(found), np.concatenate((position, position))
-
-    @staticmethod
-    def _seen_from_partner(term: Term[int] | None, as_t: bool) -> int:
-        """The operator that the partner's value must satisfy against a row's own."""
-        if term is None:
-            return kernels.ANY
-        return (term.op.flipped if as_t else term.op).code
 
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that probes do not take care of, so that their answers are candidates only."""

@@ -36,11 +36,6 @@ class Term(Generic[Name]):
     def __str__(self) -> str:
         return f"t.{self.left} {self.op} s.{self.right}"
 
-    @property
-    def symmetric(self) -> bool:
-        """A column compared with itself by = or !=: the same of (t, s) and of (s, t)."""
-        return self.left == self.right and not self.op.is_order
-
 
 @dataclass(frozen=True)
 class Shape:

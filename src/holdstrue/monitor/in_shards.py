@@ -69,7 +69,11 @@ class InShards:
         """Apply a batch, whole or not at all."""
         if request.feed not in (*FEEDS, "files"):
             raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files")
-        frames = {name: self._typed(facts, name, frame, request) for name, frame in request.parts.items()}
+        frames = dict(request.parts)
+        for name, declared in request.declared.items():
+            # change files are read so, one by one, in the tasks
+            if name in frames and declared and request.feed != "files":
+                frames[name] = self._runner.declared(frames[name], declared, facts.schemas.get(name))
         feeds = {name: self._feed(facts, name, frame, request) for name, frame in frames.items()}
         learned = dict(facts.schemas) | {name: found.schema for name, found in feeds.items()}
         first = not self._sharding and not facts.schemas
@@ -144,13 +148,6 @@ class InShards:
             written = journal.written(journal.runs, table, more)
         # a look for files that nobody names costs a listing of the directory
         journal.commit(replace(written, frees=written.version % COLLECT_EVERY == 0))
-
-    def _typed(self, facts: Facts, table: str, frame: Frame, request: Request) -> Frame:
-        """The frame with its columns as declared; change files are read so, one by one, in the tasks."""
-        declared = request.declared[table]
-        if request.feed == "files" or not declared:
-            return frame
-        return self._runner.declared(frame, declared, facts.schemas.get(table))
 
     def _feed(self, facts: Facts, table: str, frame: Frame, request: Request) -> Feed:
         schema, feed = self._runner.schema(frame), request.feed

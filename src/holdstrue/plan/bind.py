@@ -67,7 +67,8 @@ def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
     if column not in schema.names:
         near = difflib.get_close_matches(column, schema.names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
-        if not near and _is_compared_with(rule, column):
+        # on the right of a comparison people forget the quotes of text
+        if not near and any(read.right == column for read in rule.body.reads()):
             hint = f"text stands in quotes: '{column}'; {hint}"
         raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
     if schema.names.count(column) > 1:
@@ -81,11 +82,6 @@ def _constant_hint(column: str, data_type: pa.DataType, constant: Constant) -> s
             f"and --null-value for cells that mean nothing; to compare text, put the constant in quotes"
         )
     return f"write the constant as a {data_type} value, or cast the column"
-
-
-def _is_compared_with(rule: Rule, name: str) -> bool:
-    """Whether the name stands on the right of a comparison, where people forget the quotes of text."""
-    return any(read.right == name for read in rule.body.reads())
 
 
 def _bind_comparison(rule: Rule, schema: pa.Schema, read: Read) -> None:

@@ -26,7 +26,8 @@ def compare(left: Scalar, right: Scalar) -> int | None:
     >>> compare(1, 2.5), compare("a", "a"), compare(True, 1)
     (-1, 0, None)
     """
-    if not _comparable(left, right):
+    families = (family(left), family(right))
+    if families[0] != families[1] or "nan" in families:
         return None
     # The families were checked above; Decimal and float compare exactly.
     if left == right:
@@ -41,11 +42,6 @@ def same_constant(left: Constant, right: Constant) -> bool:
     if compare(left.value, right.value) == 0:
         return True
     return type(left.value) is type(right.value) and repr(left.value) == repr(right.value)
-
-
-def _comparable(left: Scalar, right: Scalar) -> bool:
-    families = (family(left), family(right))
-    return families[0] == families[1] and "nan" not in families
 
 
 def family(value: Scalar) -> str:
@@ -140,7 +136,8 @@ class Order:
         if right is None:
             return False
         down, up = self._strength(left, right), self._strength(right, left)
-        return _sure(predicate.op, down, up, self._differ(left, right))
+        unequal = (self._parts[left], self._parts[right]) in self._closure[2]
+        return _sure(predicate.op, down, up, unequal)
 
     def _entails_constant(self, left: int, op: Op, constant: Constant) -> bool:
         # The constant need not occur in the conjunction: any constant that does may stand between.
@@ -156,7 +153,7 @@ class Order:
             if sign >= 0 and up:
                 above = max(above, _BELOW if sign > 0 else up)
             if sign == 0:
-                unequal = unequal or self._differ(left, i)
+                unequal = unequal or (self._parts[left], self._parts[i]) in self._closure[2]
         return _sure(op, below, above, unequal)
 
     # --- the graph -----------------------------------------------------------------------------
@@ -203,9 +200,6 @@ class Order:
         reach, below, _ = self._closure
         i, j = self._parts[low], self._parts[high]
         return _BELOW if below[i] >> j & 1 else _AT_MOST if reach[i] >> j & 1 else 0
-
-    def _differ(self, one: int, other: int) -> bool:
-        return (self._parts[one], self._parts[other]) in self._closure[2]
 
 
 def _sure(op: Op, below: int, above: int, unequal: bool) -> bool:

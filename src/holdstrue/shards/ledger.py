@@ -160,7 +160,10 @@ class Ledger:
     def scattered(self, rule: int) -> bool:
         """Whether a violating row of the rule may be counted in several shards."""
         checks = [check for check in self.checks_of(rule) if any(self.tally(check))]
-        return len(checks) > 1 or any(self._spread(check) for check in checks)
+        return len(checks) > 1 or any(
+            self.layout.plan.checks[check].width > 1 and (self._route(check).kind == "cross" or self._hot(check))
+            for check in checks
+        )
 
     def divided(self, check: int) -> bool:
         """Whether a hot place holds several violating groups of the check, each of them in several cells."""
@@ -170,9 +173,6 @@ class Ledger:
         """Whether rows that agree on the check's columns agree on more than those that its route places them by."""
         own = self.layout.plan.checks[check]
         return own.grouped and set(own.lhs) != set(self._route(check).t.columns)
-
-    def _spread(self, check: int) -> bool:
-        return self.layout.plan.checks[check].width > 1 and (self._route(check).kind == "cross" or self._hot(check))
 
     def _hot(self, check: int) -> bool:
         return any(
