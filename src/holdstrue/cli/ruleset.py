@@ -10,7 +10,7 @@ from typing import Any
 from holdstrue.errors import HoldstrueError, RuleError
 from holdstrue.location import local_path
 from holdstrue.rules import RuleSet, load_rules
-from holdstrue.rules.entry import located
+from holdstrue.rules.file import located
 
 Names = Callable[[], Sequence[str] | None]
 

@@ -20,7 +20,7 @@ from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_row
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
-from holdstrue.shards.tables import batch_name, types_for_batch
+from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
 

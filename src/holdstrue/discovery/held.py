@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, encode, key_digest
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import compile_rules
 from holdstrue.rules.model import Body, Rule, RuleSet
 from holdstrue.typing import I32, I64
@@ -119,7 +117,7 @@ class Held:
         """Whether every column of a rule has a value: of a column of NULLs anything would hold."""
         if self._known is None:
             self._known = {name: _known(self.table(name)[0]) for name in self.keys}
-        return all(self._known[table][column] > 0 for column in own_columns(Rule(body, "")))
+        return all(self._known[table][column] > 0 for column in Rule(body, "").columns)
 
     def again(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a batch as a run holds it."""

@@ -31,7 +31,7 @@ from holdstrue.discovery.found import (
 from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import nested, unnested
+from holdstrue.index.arrays import nested, unnested
 from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, FD, Body, Rule
 from holdstrue.state.store import Arrays

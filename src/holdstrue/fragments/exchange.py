@@ -29,8 +29,7 @@ from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.index.arrays import all_true
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
 from holdstrue.typing import I32, U8, Mask
 

@@ -16,7 +16,6 @@ from math import prod
 
 from holdstrue.errors import RuleError
 from holdstrue.fragments.fragment_layout import Fragment, FragmentLayout
-from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import given_columns
 from holdstrue.rules.model import (
     CFD,
@@ -123,7 +122,7 @@ def _parts(where: Condition | None) -> tuple[Condition, ...]:
 
 
 def _require_columns(rule: Rule, layout: FragmentLayout) -> None:
-    for name in own_columns(rule):
+    for name in rule.columns:
         if name not in layout.columns:
             raise RuleError(
                 f"rule {rule.name!r} reads column {name!r}, which no site holds",

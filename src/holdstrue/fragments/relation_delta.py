@@ -15,8 +15,7 @@ import pyarrow as pa
 from holdstrue.fragments.channel import Traffic, TrafficByPair, total
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
-from holdstrue.index.arrays import all_true
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.rules.model import Rule
 from holdstrue.typing import Mask
 

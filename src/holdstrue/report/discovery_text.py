@@ -11,7 +11,6 @@ from holdstrue.discovery.found import Died, FoundRule, NearMiss, RuleChanges
 from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads, key_word, plural, printable, shorten, word
 from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
-from holdstrue.rules.words import in_words
 
 TOP = 20
 """Rules that text shows unless told otherwise: a window full."""
@@ -50,7 +49,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
         table = [heads("score", "kind", "rule", right=("score",))]
         for rule in rules[:most]:
             table.append([Cell(f"{rule.score:.2f}", right=True), Cell(rule.kind), Cell(_said(rule), "strong")])
-            table.append([Cell(""), Cell(""), Cell(shorten(printable(in_words(rule.body)), RULE_WIDTH), "faint")])
+            table.append([Cell(""), Cell(""), Cell(shorten(printable(rule.body.words), RULE_WIDTH), "faint")])
         yield from aligned(table, ink)
         left = len(rules) - most
         if left > 0:

@@ -19,7 +19,7 @@ from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
 from holdstrue.discovery.options import Proportion, most_of
 from holdstrue.errors import ChangeError
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised

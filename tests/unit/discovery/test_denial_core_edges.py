@@ -18,7 +18,6 @@ from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import Rule
-from holdstrue.rules.normal import normal_body
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
 from oracle_denial import breaking
@@ -81,7 +80,7 @@ def test_rules_read_back_as_they_are() -> None:
     core = DenialCore.load(TYPES, work=ONE, space=choose_space(TYPES, DiscoveryOptions(shared=0.0), both_ways=True))
     assert core.rules()
     for rule in core.rules():
-        assert normal_body(rule.body) == rule.body
+        assert rule.body.normal() == rule.body
         assert parse_rule(Rule(rule.body, "r").text).body == rule.body
 
 

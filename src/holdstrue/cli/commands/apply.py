@@ -144,7 +144,7 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table that the state has."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.tables import kept_names, types_for_batch
+    from holdstrue.shards.facts import kept_names, types_for_batch
     from holdstrue.sources.feeds import diff_tables
 
     require_tables(tables, known.keys)

@@ -11,7 +11,7 @@ from holdstrue.cli.options import Index, OutputFile, RuleOptions, Tables, TypedF
 from holdstrue.cli.output import Output, Working, tell_notes
 
 if TYPE_CHECKING:
-    from holdstrue.plan.compile import IndexKind
+    from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
 
 

@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import encode
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Domain, domain_of, encode
 from holdstrue.data.labels import Labels
 from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
 from holdstrue.discovery.denials.space import ComparedColumns, Space

@@ -14,7 +14,7 @@ from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evi
 from holdstrue.discovery.denials.word_layout import WordCounts
 from holdstrue.discovery.options import Method, Proportion, allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.typing import I64, U64
 
 _MOST_DEAD = 0.5

@@ -21,7 +21,7 @@ from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
 
@@ -42,11 +42,10 @@ class DenialCore:
     --------
     >>> table = pa.table({"zip": ["a", "a", "b"], "city": ["x", "x", "x"], "n": [1, 2, 3]})
     >>> core = DenialCore.load(table)
-    >>> from holdstrue.rules.text import text_of
-    >>> sorted(text_of(rule.body) for rule in core.rules())
+    >>> sorted(rule.body.text for rule in core.rules())
     ['not(t.city != s.city)', 'not(t.n = s.n)']
     >>> turnover = core.apply(np.array([2]), pa.table({"zip": ["a"], "city": ["y"], "n": [4]}))
-    >>> [(text_of(died.body), died.rows) for died in turnover.died]
+    >>> [(died.body.text, died.rows) for died in turnover.died]
     [('not(t.city != s.city)', (3, 0))]
     """
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from holdstrue.discovery.denials.space import Space
 from holdstrue.kernels import closeness as kernels
-from holdstrue.rules.model import DC, Op, Predicate, columns_of
+from holdstrue.rules.model import DC, Op, Predicate
 from holdstrue.typing import I64, U64
 
 MEASURED = 1 << 11
@@ -110,7 +110,7 @@ class Measures:
 
     def _rule(self, body: DC, violations: int, support: int, kept: int, satisfied: int) -> DenialRule:
         coverage = satisfied / len(body.predicates) / kept if kept else 0.0
-        columns = {column.name for predicate in body.predicates for column in columns_of(predicate)}
+        columns = {column.name for predicate in body.predicates for column in predicate.columns}
         succinctness = _SHORTEST / (2 + len(columns) + len({predicate.op for predicate in body.predicates}))
         interest = (coverage + succinctness) / 2
         plausibility = self._plausibility(body.predicates)

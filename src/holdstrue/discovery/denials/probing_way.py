@@ -26,7 +26,7 @@ from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
 from holdstrue.discovery.denials.space import canonical, canonical_each
 from holdstrue.discovery.options import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.kernels import hitting_sets as kernels
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64

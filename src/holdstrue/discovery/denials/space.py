@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from holdstrue.data.domain import Domain
+from holdstrue.data.coding import Domain
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.options import Nulls
 from holdstrue.rules.model import DC, Column, Op, Predicate, Var
@@ -66,8 +66,7 @@ class Space:
     >>> space = Space(("a", "b"), (number, number), (ComparedColumns(0, 0, True), ComparedColumns(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
     (8, 5, 1)
-    >>> from holdstrue.rules.text import text_of
-    >>> text_of(space.body(space.mask([0, 2, 3])))
+    >>> space.body(space.mask([0, 2, 3])).text
     'not(t.b = s.b and t.a < s.a)'
     """
 

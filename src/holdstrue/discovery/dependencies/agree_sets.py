@@ -11,8 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.kernels import agreement, antichains, digest
 from holdstrue.typing import I32, I64, U64, Mask
 

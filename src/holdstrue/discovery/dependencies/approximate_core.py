@@ -17,7 +17,7 @@ from holdstrue.discovery.dependencies.ranking import Dependency, judged, profile
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64

@@ -32,12 +32,12 @@ from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
-from holdstrue.rules.cursor import Cursor
 from holdstrue.rules.model import CFD, Constant, Pattern
 from holdstrue.rules.parser import parse_body
-from holdstrue.rules.text import constant_text, pattern_text, text_of
+from holdstrue.rules.text import constant_text, pattern_text
+from holdstrue.rules.tokens import Cursor
 from holdstrue.typing import I32
 
 MOST_VALUES = 64
@@ -84,8 +84,7 @@ class CfdCore(CodedCore):
     >>> zips = [i % 6 for i in range(198)]
     >>> street = [f"S{z // 2}" for z in zips[:99]] + [f"S{i % 7}" for i in range(99)]
     >>> core = CfdCore.load(pa.table({"land": land, "zip": zips, "street": street}))
-    >>> from holdstrue.rules.text import text_of
-    >>> [text_of(rule.body) for rule in core.rules()]
+    >>> [rule.body.text for rule in core.rules()]
     ["[land='UK', zip] -> [street]"]
     """
 
@@ -262,8 +261,7 @@ class CfdCore(CodedCore):
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state; rules and values as text."""
         rules = [
-            (text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence, rule.implied)
-            for rule in self._rules
+            (rule.body.text, rule.score, rule.rows, rule.support, rule.confidence, rule.implied) for rule in self._rules
         ]
         values = [[None if v is None else constant_text(Constant(v)) for v in known] for known in self._values]
         said = json.dumps({"rules": rules, "values": values, "complete": self.complete}).encode()

@@ -1,7 +1,7 @@
 """A table as dense codes: rows with equal values in a column have equal numbers 0, 1, 2, ... there.
 
 Memory: 4 bytes a value and 9 bytes a row, and for every distinct value of a column 27 to 37 bytes
-of its numbering (`index.numbering`).
+of its numbering (`index.arrays`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import Coded, encode
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import Coded, domain_of, encode
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.options import Nulls
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.typing import I32, I64, U64, Mask
 
 MOST_ROWS = 2**31 - 2

@@ -20,7 +20,7 @@ from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
 

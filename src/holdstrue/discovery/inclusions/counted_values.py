@@ -13,8 +13,7 @@ import numpy as np
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64
 

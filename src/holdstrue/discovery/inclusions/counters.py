@@ -18,7 +18,7 @@ import numpy as np
 from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.typing import I64, Mask
 
 SHARDS = 8
