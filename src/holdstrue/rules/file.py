@@ -15,9 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 from holdstrue.errors import RuleError, brief, underline
 from holdstrue.location import local_path, nearby_hint
-from holdstrue.rules.condition import parse_condition
-from holdstrue.rules.model import Rule, RuleSet, Severity, Source, Tolerance
-from holdstrue.rules.parser import parse_native, parse_rule
+from holdstrue.rules.model import Rule, RuleSet, Severity, Tolerance
+from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import condition_text
 from holdstrue.rules.types import Types, checked_types
 from holdstrue.rules.weever import parse_weever
@@ -104,41 +103,6 @@ def dump_rules(rules: RuleSet) -> str:
     values += [name for name, _ in rules.types]
     plain = all(value.replace("\n", "").isprintable() for value in values if isinstance(value, str))
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=plain, width=1000)
-
-
-def restore_rules(text: str) -> RuleSet:
-    """Back from `dump_rules`: the rules of a state, which were checked when they came in.
-
-    Examples
-    --------
-    >>> rules = load_rules(["zip -> city", {"name": "adults", "rule": "not(t.age < 18)", "tolerance": "1%"}])
-    >>> restore_rules(dump_rules(rules)) == rules
-    True
-    """
-    import yaml
-
-    content = yaml.safe_load(text)
-    return RuleSet(
-        tuple(_restored(entry) for entry in content["rules"]),
-        content.get("table"),
-        tuple(content.get("key", ())),
-        content.get("nulls", "unknown"),
-        tuple(content.get("types", {}).items()),
-    )
-
-
-def _restored(entry: Mapping[str, Any]) -> Rule:
-    parsed = parse_native(entry["rule"])
-    return Rule(
-        parsed.body,
-        entry["name"],
-        entry.get("description", ""),
-        entry.get("severity", "error"),
-        parse_condition(entry["where"]) if "where" in entry else None,
-        parse_tolerance(entry["tolerance"]) if "tolerance" in entry else None,
-        entry.get("table"),
-        Source(entry["rule"], parsed.spans),
-    )
 
 
 def _entry(rule: Rule) -> dict[str, Any]:

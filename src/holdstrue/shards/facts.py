@@ -14,7 +14,7 @@ from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
-from holdstrue.rules.file import dump_rules, restore_rules
+from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import Inclusion, RuleSet
 from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.sources.declared import agrees
@@ -197,7 +197,7 @@ class Facts:
     def of(data: Mapping[str, Any]) -> Facts:
         """From plain JSON data."""
         return Facts(
-            rules=restore_rules(data["rules"]),
+            rules=load_rules(data["rules"]),
             main=data["main"],
             keys={table: tuple(key) for table, key in data["keys"].items()},
             index=data["index"],
