@@ -98,7 +98,7 @@ def pair_rate(job: Job) -> dict[str, Any]:
         spans = [timed(count)[1] for _ in range(job.options.get("repeats", 3))]
         figures[f"cpu_ms_{threads}"] = median([span.cpu_ms for span in spans])
         figures[f"wall_ms_{threads}"] = median([span.wall_ms for span in spans])
-    figures["evidences"] = count().size
+    figures["evidences"] = count().counts.size
     return figures
 
 

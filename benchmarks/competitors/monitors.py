@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from holdstrue.detect.delta import Delta
+from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.monitor import Monitor
-from holdstrue.plan.compile import IndexKind
 from rules import BenchRule
 
 

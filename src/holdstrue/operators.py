@@ -10,10 +10,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 if TYPE_CHECKING:
     from holdstrue.typing import Mask
@@ -27,28 +26,39 @@ _TURNED = {BELOW: ABOVE, EQUAL: EQUAL, ABOVE: BELOW}
 
 
 class Op(StrEnum):
-    """A comparison operator; its value is how rules print it, its place in the list how kernels number it."""
+    """A comparison operator; its value is how rules print it, its place in the list how kernels number it.
 
-    EQ = "="
-    NE = "!="
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
+    What cannot be computed stands here: the outcomes, and what others call the operator.
+    """
 
-    @cached_property
-    def code(self) -> int:
-        """Its number in kernels."""
-        return list(Op).index(self)
+    code: int
+    """Its number in kernels."""
+    outcomes: Outcomes
+    """What it allows."""
+    function: str
+    """What numpy and Arrow call it."""
+    says: str
+    """The operator between two things, in words."""
+    against: str
+    """What a row that stands so to another has, in words, before the name of the column."""
+    symbols: tuple[str, ...]
+    """How people write it."""
+    holoclean: str
+    weever: tuple[str, ...]
 
-    @cached_property
-    def outcomes(self) -> Outcomes:
-        """What it allows.
+    EQ = "=", "=", "equal", "is", "the same", ("=", "=="), "EQ", ("EQUAL",)
+    NE = "!=", "<>", "not_equal", "is not", "another", ("!=", "<>", "≠"), "IQ", ("UNEQUAL", "NOT_EQUAL")
+    LT = "<", "<", "less", "is less than", "a lower", ("<",), "LT", ("LESS",)
+    LE = "<=", "<=", "less_equal", "is at most", "a lower or equal", ("<=", "≤"), "LTE", ("LESS_EQUAL",)
+    GT = ">", ">", "greater", "is greater than", "a higher", (">",), "GT", ("GREATER",)
+    GE = ">=", ">=", "greater_equal", "is at least", "a higher or equal", (">=", "≥"), "GTE", ("GREATER_EQUAL",)
 
-        >>> sorted(Op.LE.outcomes)
-        ['<', '=']
-        """
-        return frozenset(_TABLE[self].outcomes)
+    def __new__(cls, value: str, outcomes: str, *names: Any) -> Self:
+        op = str.__new__(cls, value)
+        op._value_ = value
+        op.code, op.outcomes = len(cls.__members__), frozenset(outcomes)
+        op.function, op.says, op.against, op.symbols, op.holoclean, op.weever = names
+        return op
 
     @cached_property
     def flipped(self) -> Op:
@@ -97,21 +107,6 @@ class Op(StrEnum):
         compare: Callable[..., Mask] = getattr(np, self.function)
         return compare
 
-    @cached_property
-    def function(self) -> str:
-        """What numpy and Arrow call it."""
-        return _TABLE[self].function
-
-    @cached_property
-    def says(self) -> str:
-        """The operator between two things, in words."""
-        return _TABLE[self].says
-
-    @cached_property
-    def against(self) -> str:
-        """What a row that stands so to another has, in words, before the name of the column."""
-        return _TABLE[self].against
-
     def truth(self, below: Mask, equal: Mask) -> Mask:
         """Where it holds, of values that are below others, or equal to them, or else above.
 
@@ -126,41 +121,18 @@ class Op(StrEnum):
         return below if BELOW in self.outcomes else ~(below | equal)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """What cannot be computed: the outcomes, and what others call the operator."""
+_BY_OUTCOMES = {op.outcomes: op for op in Op}
 
-    outcomes: str
-    function: str
-    says: str
-    against: str
-    symbols: tuple[str, ...]
-    """How people write it."""
-    holoclean: str
-    weever: tuple[str, ...]
-
-
-_TABLE = {
-    Op.EQ: _Row("=", "equal", "is", "the same", ("=", "=="), "EQ", ("EQUAL",)),
-    Op.NE: _Row("<>", "not_equal", "is not", "another", ("!=", "<>", "≠"), "IQ", ("UNEQUAL", "NOT_EQUAL")),
-    Op.LT: _Row("<", "less", "is less than", "a lower", ("<",), "LT", ("LESS",)),
-    Op.LE: _Row("<=", "less_equal", "is at most", "a lower or equal", ("<=", "≤"), "LTE", ("LESS_EQUAL",)),
-    Op.GT: _Row(">", "greater", "is greater than", "a higher", (">",), "GT", ("GREATER",)),
-    Op.GE: _Row(">=", "greater_equal", "is at least", "a higher or equal", (">=", "≥"), "GTE", ("GREATER_EQUAL",)),
-}
-
-_BY_OUTCOMES = {frozenset(row.outcomes): op for op, row in _TABLE.items()}
-
-SYMBOLS = {symbol: op for op, row in _TABLE.items() for symbol in row.symbols}
+SYMBOLS = {symbol: op for op in Op for symbol in op.symbols}
 """Every way of writing an operator in a rule."""
 
 PATTERN = "|".join(re.escape(symbol) for symbol in sorted(SYMBOLS, key=len, reverse=True))
 """A regular expression that finds them."""
 
-HOLOCLEAN = {row.holoclean: op for op, row in _TABLE.items()}
+HOLOCLEAN = {op.holoclean: op for op in Op}
 """The operators by their names in HoloClean's constraints."""
 
-WEEVER = {name: op for op, row in _TABLE.items() for name in row.weever}
+WEEVER = {name: op for op in Op for name in op.weever}
 """The operators by their names in Weever's configuration."""
 
 

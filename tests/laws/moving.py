@@ -10,7 +10,6 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from holdstrue import RuleSet, load_rules
-from holdstrue.plan.compile import table_of
 from holdstrue.rules import CFD, FD, Key, Rule
 from translate import expected
 
@@ -155,7 +154,7 @@ class World:
         rows = {table: list(held.values()) for table, held in self.tables.items()}
         found: Truth = {}
         for rule in self.rules:
-            table = table_of(rule, "emp")
+            table = rule.own_table or "emp"
             own = names[table] if names else [self.name(table, key) for key in self.tables[table]]
             found |= expected(RuleSet((rule,), nulls=self.rules.nulls), rows[table], own, others=rows)
         return found

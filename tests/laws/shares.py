@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from holdstrue.discovery.shares import Proportion
+from holdstrue.discovery.options import Proportion
 
 
 @st.composite

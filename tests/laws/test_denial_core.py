@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.discovery.denials.choose_space import choose_space
-from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.denials.space import Space
-from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import DC, Column
 from laws.shares import shares

@@ -69,7 +69,7 @@ def check_measures(core: DependencyCore, rows: list[Row], columns: int, options:
 def test_every_batch_leaves_what_from_scratch_would_give(
     world: tuple[int, list[Row], list[Batch], DiscoveryOptions], reopen: bool, many: float
 ) -> None:
-    with patch("holdstrue.discovery.dependencies.extents.MANY", many):
+    with patch("holdstrue.discovery.dependencies.search.MANY", many):
         follow(world, reopen=reopen)
 
 

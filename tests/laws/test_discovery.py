@@ -98,7 +98,7 @@ def table(rows: dict[int, dict[str, Any]], schema: pa.Schema) -> pa.Table:
 @given(data=st.data())
 def test_following_equals_finding_anew(data: st.DataObject) -> None:
     """Rules and measures, also where the extents of left sides follow a batch of most rows."""
-    with patch("holdstrue.discovery.dependencies.extents.MANY", data.draw(st.sampled_from([0.1, 100.0]))):
+    with patch("holdstrue.discovery.dependencies.search.MANY", data.draw(st.sampled_from([0.1, 100.0]))):
         follow(data)
 
 

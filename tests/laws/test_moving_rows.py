@@ -18,11 +18,12 @@ from holdstrue import Monitor
 from holdstrue.detect.delta import Delta
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.monitor.sharded_check import ROW, Checked, FreshListing, from_scratch
-from holdstrue.shards import hot, pool
+from holdstrue.shards import hot
 from holdstrue.shards import routes as work
 from holdstrue.shards.lists import by_table, violation_of
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Sizing
+from holdstrue.shards.shard import POOL
 from holdstrue.shards.status import sharded_counts
 from holdstrue.state.store import Store
 from laws import moving
@@ -100,7 +101,7 @@ def turn(data: st.DataObject, path: Path, monitor: Sharded) -> Sharded:
     """What may happen between two batches and changes no answer."""
     what = data.draw(st.sampled_from(["nothing", "nothing", "forgotten", "opened anew", "laid out anew"]))
     if what == "forgotten":
-        pool.empty()
+        POOL.empty()
     elif what == "opened anew":
         return Sharded(Loops(data.draw(st.integers(1, 4))), path, sizing=Sizing(tasks=data.draw(st.integers(1, 4))))
     elif what == "laid out anew":

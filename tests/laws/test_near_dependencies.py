@@ -20,8 +20,7 @@ from holdstrue.discovery.dependencies.cfd_core import CfdCore, ConditionalRule
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.patterns import conditional
-from holdstrue.discovery.options import DiscoveryOptions, Measure, Nulls
-from holdstrue.discovery.shares import exact
+from holdstrue.discovery.options import DiscoveryOptions, Measure, Nulls, exact
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import CFD, FD, RuleSet
 from holdstrue.rules.parser import parse_rule

@@ -9,8 +9,9 @@ import pytest
 
 from holdstrue import HoldstrueError, Monitor
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards import hot, pool
+from holdstrue.shards import hot
 from holdstrue.shards.runner import Sizing
+from holdstrue.shards.shard import POOL
 from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store, files_of
 from laws.shards import Loops
@@ -56,7 +57,7 @@ def test_many_batches_leave_few_files(tmp_path: Path) -> None:
     for start in range(0, 400, 10):
         monitor.apply([rows(start, 10)])
         one.apply(rows(start, 10))
-    pool.empty()
+    POOL.empty()
     assert monitor.counts() == one.counts()
     with Journal.open(tmp_path / "state", "monitor") as journal:
         journal.store.collect()
@@ -73,7 +74,7 @@ def test_a_damaged_joint_file_is_named(tmp_path: Path, how: str) -> None:
     monitor = Sharded(Loops(1), tmp_path / "state", ["a -> b"], key="id", sizing=Sizing(shards=3, blocks=1))
     monitor.apply([rows(0, 100)])
     monitor.apply([rows(100, 30)])
-    pool.empty()
+    POOL.empty()
     [path, *_] = sorted((tmp_path / "state" / "runs").glob("joint-*2-*"))
     data = bytearray(path.read_bytes())
     if how == "gone":

@@ -10,8 +10,8 @@ import pytest
 
 from holdstrue import Monitor
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards import pool
 from holdstrue.shards.runner import Sizing
+from holdstrue.shards.shard import POOL
 from laws.shards import Loops
 from laws.test_detection import found
 from laws.test_shards import listed
@@ -129,7 +129,7 @@ def test_what_the_last_batch_did_outlives_a_new_layout(tmp_path: Path) -> None:
     monitor.apply([table("id a", *((i, i // 2) for i in range(8)))])
     delta = monitor.apply([table("id a op", (0, 9, "update"), (1, 9, "update"), (2, 9, "update"))], **OPS)
     monitor.rebalance(shards=3, blocks=1)
-    pool.empty()
+    POOL.empty()
     assert monitor.last() == delta
     with Monitor.open(tmp_path / "state") as one:
         one.apply(table("id a op", (7, 0, "update")), **OPS)

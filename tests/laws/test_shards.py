@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from holdstrue import Monitor, RuleSet
 from holdstrue.detect.delta import Violation
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards import hot, pool
+from holdstrue.shards import hot
 from holdstrue.shards.lists import ADDED, violation_of
 from holdstrue.shards.runner import Sizing
+from holdstrue.shards.shard import POOL
 from holdstrue.shards.status import sharded_counts
 from holdstrue.state.store import Store
 from laws import test_references as references
@@ -77,7 +78,7 @@ def test_under_changes(data: st.DataObject) -> None:
             truth = after
             batch = data.draw(worlds.changes(set(rows)))
             if data.draw(st.booleans()):
-                pool.empty()
+                POOL.empty()
             delta = monitor.apply(
                 partitions(data, worlds.as_table(batch)),
                 limit=None,

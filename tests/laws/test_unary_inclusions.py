@@ -16,7 +16,7 @@ from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values
 from holdstrue.discovery.inclusions.counters import filled, shifted
 from holdstrue.discovery.inclusions.net_changes import NetChanges, distinct
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
-from holdstrue.discovery.shares import Proportion
+from holdstrue.discovery.options import Proportion
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import Database, missing, unary
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta
     from holdstrue.detect.resolve import OnConflict
     from holdstrue.discovery.discovery import Discovery
-    from holdstrue.plan.compile import IndexKind
+    from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.rules.types import Declared
     from holdstrue.shards.facts import Facts
@@ -155,7 +155,7 @@ class Cluster:
         from holdstrue.data.notes import Notes
         from holdstrue.plan.compile import main_table
         from holdstrue.rules.types import types_of_table
-        from holdstrue.shards.tables import kept_names, keys_of
+        from holdstrue.shards.facts import kept_names, keys_of
         from holdstrue.state.store import Store
 
         store = Store(state)

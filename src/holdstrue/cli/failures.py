@@ -1,17 +1,18 @@
-"""Failures as exit codes and one clear message on standard error, never a bare traceback."""
+"""Commands as typer is to see them; failures as exit codes and one clear message, never a bare traceback."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
 
 import typer
 
-from holdstrue.cli.bundles import unfolded
 from holdstrue.errors import ChangeError, HoldstrueError
 
 CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -19,18 +20,56 @@ DEBUG = "HOLDSTRUE_DEBUG"
 
 
 def guarded(command: Callable[..., int]) -> Callable[..., None]:
-    """A command that returns its exit code, with every failure turned into one too."""
-    shown = unfolded(command)
+    """A command as typer is to see it: it ends with its exit code, and every failure is turned into one too.
 
-    @functools.wraps(shown)
+    A parameter whose type is a dataclass stands for options, its fields, which become parameters of their own.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Reading:
+    ...     encoding: str = "utf8"
+    >>> @guarded
+    ... def check(data: str, reading: Reading = Reading()) -> int:
+    ...     return len(data + reading.encoding)
+    >>> list(inspect.signature(check).parameters)
+    ['data', 'encoding']
+    """
+    hints = get_type_hints(command, include_extras=True)
+    bundles: dict[str, Any] = {}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if not is_dataclass(kind):
+            parameters.append(parameter.replace(annotation=_shown(kind)))
+            continue
+        bundles[name] = kind
+        own = get_type_hints(kind, include_extras=True)
+        parameters += [
+            inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=_shown(own[field.name]))
+            for field in fields(kind)
+        ]
+
+    @functools.wraps(command)
     def run(**given: Any) -> None:
         try:
-            code = shown(**given)
+            made = {
+                name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
+                for name, kind in bundles.items()
+            }
+            code = command(**given, **made)
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
             code = explained(error)
         raise typer.Exit(code)
 
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _shown(annotation: Any) -> Any:
+    """A type whose metadata makes the option of the parameter by its `option()` is replaced by that."""
+    made = (part.option() for part in getattr(annotation, "__metadata__", ()) if hasattr(part, "option"))
+    return next(made, annotation)
 
 
 def explained(error: BaseException) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +22,7 @@ DEFAULT_LIMIT = 1000
 
 @dataclass(frozen=True)
 class FormatOf:
-    """In the type of a parameter: the option that chooses among the formats of an answer (see `unfolded`)."""
+    """In the type of a parameter: the option that chooses among the formats of an answer (see `guarded`)."""
 
     answer: str
     said: str = "Form of the output."
@@ -144,11 +144,20 @@ class RuleOptions:
 
     def ruleset(self, data: list[str] | None, reading: TypedFileOptions) -> RuleSet:
         """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
-        from holdstrue.cli.ruleset import rules_of
+        from holdstrue.cli.ruleset import rules_in, schema_names
+        from holdstrue.rules import load_rules
         from holdstrue.rules.types import with_types
 
-        types = reading.types()
-        return with_types(rules_of(self.rules, self.rule, data or (), reading.options()), types)
+        types, texts = reading.types(), list(self.rule or ())
+        if self.rules is None and not texts:
+            hint = "name a file with --rules FILE, or write --rule 'zip -> city'"
+            raise HoldstrueError("no rules are given", hint=hint)
+        if self.rules is None:
+            return with_types(load_rules(texts), types)
+        rules = rules_in(self.rules, lambda: schema_names(data or (), reading.options()))
+        if texts:
+            rules = load_rules(replace(rules, rules=(*rules.rules, *load_rules(texts).rules)))
+        return with_types(rules, types)
 
 
 @dataclass(frozen=True)
@@ -180,8 +189,16 @@ class TypedFileOptions(FileOptions):
     type_: ColumnTypes = None
 
     def types(self) -> dict[str, str]:
-        """The declared types by column."""
-        return column_types(self.type_)
+        """The declared types by column, from COL=TYPE entries.
+
+        >>> TypedFileOptions(type_=["born=date(%d.%m.%Y)", "orders.day=date"]).types()
+        {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
+        """
+        from holdstrue.rules.types import checked_types
+
+        hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
+        pairs = _pairs(self.type_, "--type {} does not say what a column holds", hint)
+        return dict(checked_types(pairs, "--type: "))
 
 
 def _pairs(entries: list[str] | None, what: str, hint: str, *, last: bool = False) -> list[tuple[str, str]]:
@@ -203,19 +220,6 @@ def units_of(texts: list[str] | None) -> dict[str, dict[str, str]]:
     """
     units = dict(_pairs(texts, "--unit {} names no column and unit", "write --unit created=us", last=True))
     return {"units": units} if units else {}
-
-
-def column_types(entries: list[str] | None) -> dict[str, str]:
-    """COL=TYPE entries by column.
-
-    >>> column_types(["born=date(%d.%m.%Y)", "orders.day=date"])
-    {'born': 'date(%d.%m.%Y)', 'orders.day': 'date'}
-    """
-    hint = "write --type COL=TYPE, for example --type 'born=date(%d.%m.%Y)'"
-    pairs = _pairs(entries, "--type {} does not say what a column holds", hint)
-    from holdstrue.rules.types import checked_types
-
-    return dict(checked_types(pairs, "--type: "))
 
 
 def column_names(text: str | None, option: str = "--key") -> tuple[str, ...]:

@@ -1,18 +1,22 @@
-"""Where an answer goes: standard output, or a file that appears whole or not at all."""
+"""Where an answer goes: standard output, or a file that appears whole or not at all; and a sign of life until then."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from holdstrue.cli.failures import tell
 from holdstrue.errors import HoldstrueError
 from holdstrue.location import local_path
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class Output:
@@ -60,14 +64,29 @@ class Output:
 
     def write(self, parts: Iterable[str]) -> None:
         """Write an answer piece by piece."""
-        if self._file is None:
-            _write_stdout(parts, utf8=not self._text)
+        if self._file is not None:
+            for part in parts:
+                try:
+                    self._file.write(part)
+                except OSError as error:
+                    raise self._unwritable(error) from error
             return
-        for part in parts:
-            try:
-                self._file.write(part)
-            except OSError as error:
-                raise self._unwritable(error) from error
+        out = sys.stdout
+        if out is None:  # started with standard output closed
+            return
+        if hasattr(out, "reconfigure"):
+            out.reconfigure(encoding=None if self._text else "utf-8", errors="backslashreplace")
+        try:
+            for part in parts:
+                out.write(part)
+            out.flush()
+        except OSError as error:
+            # The rest is dropped, also what Python would flush at exit: the reader may have seen enough (`| head`).
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, out.fileno())
+            os.close(nowhere)
+            if not isinstance(error, BrokenPipeError):
+                raise HoldstrueError(f"cannot write to standard output: {error.strerror or error}") from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -107,25 +126,70 @@ def tell_notes(notes: Iterable[str]) -> None:
         tell(f"note: {note}")
 
 
-def _write_stdout(parts: Iterable[str], *, utf8: bool) -> None:
-    out = sys.stdout
-    if out is None:  # started with standard output closed
-        return
-    if hasattr(out, "reconfigure"):
-        out.reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace")
-    try:
-        for part in parts:
-            out.write(part)
-        out.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`): drop the rest, also what Python would flush at exit.
-        _drop_rest(out)
-    except OSError as error:
-        _drop_rest(out)
-        raise HoldstrueError(f"cannot write to standard output: {error.strerror or error}") from error
+PATIENCE = 1.0
+"""Seconds before anything is shown: shorter work ends before a bar could be read."""
 
 
-def _drop_rest(out: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, out.fileno())
-    os.close(nowhere)
+class Working:
+    """Shows what is being done, and for how long, on standard error while the block runs.
+
+    Nothing is shown, and rich is not imported, unless standard error is a terminal.
+    """
+
+    def __init__(self, what: str, patience: float = PATIENCE) -> None:
+        self._what = what
+        self._timer = threading.Timer(patience, self._show)
+        self._timer.daemon = True
+        self._lock = threading.Lock()
+        self._over = False
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._share: float | None = None
+
+    def advance(self, share: float, what: str) -> None:
+        """Say how much of the work is done, from 0 to 1, and what is being done now."""
+        with self._lock:
+            self._share, self._what = share, what
+            if self._bar is not None and self._task is not None:
+                self._bar.update(self._task, description=what, total=1.0, completed=share)
+
+    def __enter__(self) -> Self:
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._over = True
+            self._timer.cancel()
+            if self._bar is not None:
+                self._bar.stop()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        with self._lock:
+            if self._over:
+                return
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(24),
+                TimeElapsedColumn(),
+                *(() if self._share is None else (TimeRemainingColumn(),)),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._what, total=None if self._share is None else 1.0)
+            if self._share is not None:
+                self._bar.update(self._task, completed=self._share)
+            self._bar.start()

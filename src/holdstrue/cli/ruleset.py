@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from holdstrue.errors import HoldstrueError, RuleError
 from holdstrue.location import local_path
 from holdstrue.rules import RuleSet, load_rules
-from holdstrue.rules.entry import located
+from holdstrue.rules.file import located
 
 Names = Callable[[], Sequence[str] | None]
-
-
-def rules_of(
-    file: str | None, texts: Sequence[str] | None, data: Sequence[str] = (), read: Mapping[str, Any] | None = None
-) -> RuleSet:
-    """Rules of a file and of texts, together; `data` names the columns of rules that count them."""
-    if file is None and not texts:
-        raise HoldstrueError("no rules are given", hint="name a file with --rules FILE, or write --rule 'zip -> city'")
-    if file is None:
-        return load_rules(list(texts or ()))
-    rules = rules_in(file, lambda: _columns(data, read or {}))
-    if texts:
-        rules = load_rules(replace(rules, rules=(*rules.rules, *load_rules(list(texts)).rules)))
-    return rules
 
 
 def rules_in(file: str, columns: Names) -> RuleSet:
     """The rules of a file, of a pipe, or of standard input (`-`); JSON asks for the names of the columns."""
     file = local_path(file, "rules")
     if file != "-" and (Path(file).is_file() or Path(file).is_dir() or not Path(file).exists()):
-        return load_rules(Path(file), columns=columns() if _is_json(file) else None)
+        try:
+            with Path(file).open(encoding="utf-8-sig") as start:
+                json = start.read(200).lstrip()[:1] in ("{", "[") or file.endswith(".json")
+        except (OSError, UnicodeDecodeError):
+            json = False  # reading the rules will say what is wrong
+        return load_rules(Path(file), columns=columns() if json else None)
     # What a pipe gives can be read once only, so its text is loaded in place of its path.
     name = "standard input" if file == "-" else file
     text = _read_once(file, name)
@@ -64,15 +54,7 @@ def _read_once(file: str, name: str) -> str:
         raise RuleError(f"cannot read rules from {name}: {error.strerror}") from None
 
 
-def _is_json(file: str) -> bool:
-    try:
-        with Path(file).open(encoding="utf-8-sig") as text:
-            return text.read(200).lstrip()[:1] in ("{", "[") or file.endswith(".json")
-    except (OSError, UnicodeDecodeError):
-        return False  # reading the rules will say what is wrong
-
-
-def _columns(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
+def schema_names(data: Sequence[str], read: Mapping[str, Any]) -> list[str] | None:
     """The columns of the data, for rules in JSON, which speaks of columns by number."""
     if not data:
         return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from holdstrue.detect.delta import RuleCounts, RuleResult
-from holdstrue.monitor.views import status_of
-from holdstrue.plan.compile import table_of
+from holdstrue.monitor.report import status_of
 from holdstrue.report.answers import Status
 from holdstrue.shards.facts import HISTORY, Facts, history_of
 from holdstrue.state.journal import Journal
@@ -28,7 +27,7 @@ def read_status(path: str, *, history: bool = False) -> Status:
     results = []
     for rule in state.rules:
         counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))
-        rows = state.rows.get(table_of(rule, state.main), 0)
+        rows = state.rows.get(rule.own_table or state.main, 0)
         results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows)))
     return Status(
         path=path,

@@ -45,7 +45,8 @@ class Labels:
 
     def written(self) -> pa.Array:
         """The values in order as bytes that `restore` reads: text as UTF-8, numbers by their digits."""
-        return pa.array([_written(value) for value in self._values], type=pa.large_binary())
+        written = [value if isinstance(value, bytes) else str(value).encode() for value in self._values]
+        return pa.array(written, type=pa.large_binary())
 
     def restore(self, written: Sequence[bytes], labels: Sequence[int]) -> None:
         """Take over values and labels as they were, both ascending."""
@@ -111,10 +112,6 @@ class Labels:
         """Old labels (ascending) and what each became, since the last call; None when nothing moved."""
         translation, self.translation = self.translation, None
         return translation
-
-
-def _written(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
 
 
 _READ: dict[str, Callable[[bytes], Any]] = {

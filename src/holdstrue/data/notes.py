@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 
-
-class Notes:
+class Notes(dict[str, None]):
     """Notes in the order in which they were made, each once.
 
     Examples
@@ -16,15 +14,6 @@ class Notes:
     ['text is ordered']
     """
 
-    def __init__(self, notes: Iterable[str] = ()) -> None:
-        self._notes = dict.fromkeys(notes)
-
     def add(self, *notes: str) -> None:
         """Keep notes that were not made before."""
-        self._notes.update(dict.fromkeys(notes))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._notes)
-
-    def __len__(self) -> int:
-        return len(self._notes)
+        self.update(dict.fromkeys(notes))

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,24 @@ class Seed:
         """One that nobody knows."""
         return Seed(secrets.token_bytes(_BYTES))
 
-    @property
+    @cached_property
     def keys(self) -> U64:
         """The keys of the upper and of the lower lane, as `kernels/digest.py` numbers them."""
-        return _keys(self.value)
+        keys = np.empty((2, KEYS), dtype=np.uint64)
+        for lane in range(2):
+            said = (
+                hashlib.blake2b(bytes([lane, number]), key=self.value, digest_size=16).digest()
+                for number in range(KEYS)
+            )
+            drawn = [int.from_bytes(word, "little") % 2**64 for word in said]
+            # a point of the field other than zero, and multipliers that lose nothing
+            drawn[POINT] = 1 + drawn[POINT] % (_POINTS - 1)
+            for number in (STEP, FIRST, SECOND):
+                drawn[number] |= 1
+            keys[lane] = drawn
+        return keys
 
-    @property
+    @cached_property
     def start(self) -> tuple[np.uint64, np.uint64]:
         """The digest of the empty tuple, from which longer ones are extended."""
         keys = self.keys
@@ -83,21 +95,3 @@ PROCESS = Seed.new()
 
 OPEN = Seed(bytes(_BYTES))
 """For words that are not values of somebody's data, such as sets of comparisons."""
-
-
-@cache
-def _keys(seed: bytes) -> U64:
-    keys = np.empty((2, KEYS), dtype=np.uint64)
-    for lane in range(2):
-        drawn = [_word(seed, lane, number) for number in range(KEYS)]
-        # a point of the field other than zero, and multipliers that lose nothing
-        drawn[POINT] = 1 + drawn[POINT] % (_POINTS - 1)
-        for number in (STEP, FIRST, SECOND):
-            drawn[number] |= 1
-        keys[lane] = drawn
-    return keys
-
-
-def _word(seed: bytes, lane: int, number: int) -> int:
-    said = hashlib.blake2b(bytes([lane, number]), key=seed, digest_size=16).digest()
-    return int.from_bytes(said, "little") % 2**64

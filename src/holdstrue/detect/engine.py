@@ -9,20 +9,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Domain, domain_of, encode, key_digest
 from holdstrue.data.labels import Labels
-from holdstrue.detect.batch import Batch, NewRows, Outcome
-from holdstrue.detect.detector import Detector
+from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
-from holdstrue.index.catalogue import index_type
+from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Snapshot, nested
-from holdstrue.index.protocol import Shape, Term
+from holdstrue.index.protocol import Shape, Term, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
@@ -103,7 +100,11 @@ class Engine:
                 pair_checks.setdefault(check.table, []).append(check)
         for name, checks in pair_checks.items():
             table = self.tables[name]
-            shapes = [self._shape(check, table) for check in checks]
+            place = {column: i for i, column in enumerate(table.code_columns)}
+            shapes = [
+                Shape(tuple(Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms))
+                for check in checks
+            ]
             groupings = [self._grouping(table, check) for check in checks]
             table.pairs = PairSet(checks, shapes, table.rows, groupings, self.plan.index)
         for check in self.plan.checks:
@@ -134,24 +135,18 @@ class Engine:
             table.groupings[key] = Grouping(two_sided=lefts != rights)
         return table.groupings[key]
 
-    def _shape(self, check: PairCheck, table: Table) -> Shape:
-        place = {name: i for i, name in enumerate(table.code_columns)}
-        return Shape(tuple(Term(place.get(term.left, -1), term.op, place.get(term.right, -1)) for term in check.terms))
-
     def prepare(self, incoming: Mapping[str, Incoming]) -> dict[str, NewRows]:
         """Code every column that rules compare, so that a value that cannot be coded stops the batch here."""
-        epochs = [labels.epoch for labels in self.labels.values()]
-        prepared = self._coded(incoming)
-        # an order-keeping dictionary that was labelled anew half-way leaves codes of before
-        return prepared if epochs == [labels.epoch for labels in self.labels.values()] else self._coded(incoming)
-
-    def _coded(self, incoming: Mapping[str, Incoming]) -> dict[str, NewRows]:
-        prepared = {}
-        for name, part in incoming.items():
-            prepared[name] = NewRows(name, part.values, self.tables[name].domains, self.labels)
-            for column in self.tables[name].domains:
-                prepared[name].coded(column)
-        return prepared
+        while True:
+            epochs = [labels.epoch for labels in self.labels.values()]
+            prepared = {}
+            for name, part in incoming.items():
+                prepared[name] = NewRows(name, part.values, self.tables[name].domains, self.labels)
+                for column in self.tables[name].domains:
+                    prepared[name].coded(column)
+            # an order-keeping dictionary that was labelled anew half-way leaves codes of before
+            if epochs == [labels.epoch for labels in self.labels.values()]:
+                return prepared
 
     def key_digest(self, table: str, values: pa.Table, key: Sequence[str]) -> tuple[U64, U64]:
         """Digests of the rows' keys. Complexity: O(rows)."""
@@ -202,7 +197,8 @@ class Engine:
     ) -> list[Outcome]:
         """Apply a batch over one or more tables; one outcome a check. Complexity: see the detectors."""
         prepared = self.prepare(incoming) if prepared is None else prepared
-        self._translate_labels()
+        if self.labels:
+            self._translate_labels()
         batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}
         for name, batch in batches.items():
             pairs = self.tables[name].pairs

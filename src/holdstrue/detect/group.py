@@ -12,12 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.detector import Batches, Detector
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.index.row_lists import RowLists
+from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import digest
 from holdstrue.kernels import groups as kernels
@@ -64,16 +61,6 @@ class GroupDetector(Detector):
         return extra
 
     @property
-    def pairs(self) -> int:
-        """Violating pairs."""
-        return int(self._totals[kernels.PAIRS_TOTAL])
-
-    @property
-    def rows(self) -> int:
-        """Rows in at least one violating pair."""
-        return int(self._totals[kernels.ROWS_TOTAL])
-
-    @property
     def groups(self) -> int:
         """Groups with a violation."""
         return int(self._totals[kernels.GROUPS_TOTAL])
@@ -90,23 +77,22 @@ class GroupDetector(Detector):
             return nothing(2)
         self._place(batch)
         kinds = self._kind_by_slot()
+        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
         if batch.first_new == 0 and not self._partial:
-            return self._load(kinds[: batch.rows.size], limit)
+            # the first rows of a table
+            kernels.load_rows(*counters, kinds[: batch.rows.size], self._totals)
+            self.pairs, self.rows, _ = self._totals.tolist()
+            return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
-        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
         removed = kernels.remove_rows(*counters, old, self._totals, lost) if old.size else 0
         kept = self._kept(kinds, batch) if old.size and new.size else 0
         added = kernels.add_rows(*counters, new, self._totals, won) if new.size else 0
         added, removed = added - kept, removed - kept
+        self.pairs, self.rows, _ = self._totals.tolist()
         added_list = self._list(batch, won, min(limit, added), after=True)
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
-
-    def _load(self, kinds: I32, limit: int) -> Outcome:
-        """Count the first rows of a table. Complexity: O(rows), plus the pairs listed."""
-        kernels.load_rows(self._core, self._pairs, self._extra, self._kinds, self._values, kinds, self._totals)
-        return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
 
     def _kind_by_slot(self) -> I32:
         return self._grouping.t_groups if self._aliased else self._row_kind
@@ -321,6 +307,7 @@ class GroupDetector(Detector):
         self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]
         self._kinds, self._values = arrays["kinds"], arrays["values"]
         self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]
+        self.pairs, self.rows, _ = self._totals.tolist()
 
 
 def _equal_pairs(values: NDArray[np.integer]) -> int:

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from holdstrue.data.looks import look_of
 from holdstrue.plan import bind
-from holdstrue.plan.compile import table_of
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
 from holdstrue.sources.fit import is_text, plain_column
@@ -29,7 +28,7 @@ def ordered_text(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Sche
     """
     found: dict[tuple[str, str], Rule] = {}
     for rule in rules:
-        table = table_of(rule, main)
+        table = rule.own_table or main
         schema = schemas.get(table, pa.schema([]))
         for column in (name for read in rule.reads() if read.op.is_order for name in read.columns):
             if column in schema.names and is_text(schema.field(column).type):

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.detect.batch import Batch, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.detector import Batches, Detector
+from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.catalogue import index_type
+from holdstrue.index.arrays import Snapshot, nested, room, unnested, with_slack
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.numbering import Snapshot, nested, unnested
-from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term
+from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import pairs as kernels
 from holdstrue.plan.checks import PairCheck
@@ -46,7 +43,13 @@ class PairSet:
         self._checks, self.shapes = tuple(checks), tuple(shapes)
         self._rows = rows
         self._groupings = tuple(groupings)
-        self._roles = [np.zeros(64, dtype=np.uint8) for _ in checks]
+        self.roles = [np.zeros(64, dtype=np.uint8) for _ in checks]
+        """By check and slot: the roles a row may play."""
+        self.lopsided = [
+            grouping.two_sided or check.t_member != check.s_member
+            for check, grouping in zip(checks, groupings, strict=True)
+        ]
+        """By check: whether the two roles ask for different rows or columns."""
         self._type = index_type(index)
         self._pending: list[I32] = []
         self._entered = 0
@@ -62,17 +65,9 @@ class PairSet:
         codes: I64 = self._rows.codes[column]
         return codes
 
-    def roles(self, check: int) -> U8:
-        """By slot: the roles a row may play."""
-        return self._roles[check]
-
     def groups(self, check: int) -> tuple[I32, I32]:
         """By slot: the groups of a row as t and as s."""
         return self._groupings[check].t_groups, self._groupings[check].s_groups
-
-    def lopsided(self, check: int) -> bool:
-        """Whether the two roles ask for different rows or columns."""
-        return self._groupings[check].two_sided or self._checks[check].t_member != self._checks[check].s_member
 
     @property
     def index(self) -> PairIndex:
@@ -90,17 +85,14 @@ class PairSet:
     def begin(self, batch: Batch) -> None:
         """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""
         for number, check in enumerate(self._checks):
-            self._roles[number] = room(self._roles[number], batch.rows.size, fill=0)
-            self._roles[number][batch.new] = self._roles_of(number, check, batch)
+            t_groups, s_groups = self.groups(number)
+            two = self.lopsided[number] or any(term.left != term.right for term in check.terms)
+            t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
+            s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
+            self.roles[number] = room(self.roles[number], batch.rows.size, fill=0)
+            self.roles[number][batch.new] = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
         if batch.old.size:
             self.index.remove(batch.old)
-
-    def _roles_of(self, number: int, check: PairCheck, batch: Batch) -> U8:
-        t_groups, s_groups = self.groups(number)
-        two = self.lopsided(number) or any(term.left != term.right for term in check.terms)
-        t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
-        s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
-        return t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
 
     @staticmethod
     def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
@@ -127,16 +119,16 @@ class PairSet:
 
     def size_bytes(self) -> int:
         """Memory held by the index and the roles."""
-        return self.index.size_bytes() + sum(roles.nbytes for roles in self._roles)
+        return self.index.size_bytes() + sum(roles.nbytes for roles in self.roles)
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
-        roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self._roles)}
+        roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self.roles)}
         return {**nested("index", self.index.snapshot()), **roles}
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
-        self._roles = [arrays[f"roles.{i}"] for i in range(len(self._roles))]
+        self.roles = [arrays[f"roles.{i}"] for i in range(len(self.roles))]
         self._entered = self._rows.size
         self._index.restore(unnested("index", arrays))
         if not self._index.keeps_arrays:
@@ -179,16 +171,6 @@ class PairDetector(Detector):
         self._totals = np.zeros(2, dtype=np.int64)
 
     @property
-    def pairs(self) -> int:
-        """Violating pairs."""
-        return int(self._totals[kernels.PAIRS_TOTAL])
-
-    @property
-    def rows(self) -> int:
-        """Rows in at least one violating pair."""
-        return int(self._totals[kernels.ROWS_TOTAL])
-
-    @property
     def groups(self) -> int:
         """Groups with a violating pair, of a key or an FD. Complexity: O(slots), vectorised."""
         return self.violating_groups().size if self.check.grouped and self.rows else 0
@@ -220,6 +202,7 @@ class PairDetector(Detector):
             return self._load(batch, limit)
         removed, removed_list = self._settle(batch.old, batch.old_twin, -1, limit)
         added, added_list = self._settle(batch.new, batch.new_twin, 1, limit)
+        self.rows, self.pairs = self._totals.tolist()
         return Outcome(added, removed, added_list, removed_list)
 
     def _settle(self, slots: I32, twins: I32, step: int, limit: int) -> tuple[int, Pairs]:
@@ -272,7 +255,7 @@ class PairDetector(Detector):
             s,
             t_twin,
             s_twin,
-            self._set.roles(self._number),
+            self._set.roles[self._number],
             *self._set.groups(self._number),
             once,
             keep,
@@ -292,6 +275,7 @@ class PairDetector(Detector):
         total = int(as_t.sum()) // (2 if self._symmetric else 1)
         self._totals[kernels.PAIRS_TOTAL] = total
         self._totals[kernels.ROWS_TOTAL] = np.count_nonzero(degree)
+        self.rows, self.pairs = self._totals.tolist()
         listed = no_pairs()
         if total and limit:
             # listing reads the index, so the rows go in now rather than at the end of the batch
@@ -335,6 +319,7 @@ class PairDetector(Detector):
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._degree, self._totals = arrays["degree"], arrays["totals"]
+        self.rows, self.pairs = self._totals.tolist()
 
 
 def _as_array(terms: Sequence[Term[int]]) -> I32:

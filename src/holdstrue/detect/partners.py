@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from holdstrue.data.seed import PROCESS
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
 from holdstrue.kernels.sweep import dominance_counts
@@ -27,7 +27,7 @@ def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tupl
 
     Complexity: O(n log n) a sweep, 2 ** (number of != terms) sweeps.
     """
-    roles = rows.roles(check)[slots]
+    roles = rows.roles[check][slots]
     t_at, s_at = np.flatnonzero(roles & T_ROLE), np.flatnonzero(roles & S_ROLE)
     ordered = [*(term for term in shape.terms if term.op.is_order), None, None][:2]
     unequal = [term for term in shape.terms if term.op is Op.NE]
@@ -37,7 +37,7 @@ def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tupl
     possible = possible_a & possible_b
     everyone = bool(possible.all())
     term = ordered[0]
-    same = t_at.size == s_at.size and (term is None or term.left == term.right) and not rows.lopsided(check)
+    same = t_at.size == s_at.size and (term is None or term.left == term.right) and not rows.lopsided[check]
     as_t, as_s = np.zeros(t_at.size, dtype=np.int64), np.zeros(s_at.size, dtype=np.int64)
     for size in range(len(unequal) + 1):
         for agreed in combinations(unequal, size):
@@ -98,7 +98,7 @@ def _finer(rows: PairRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple
 def _with_itself(shape: Shape, rows: PairRows, check: int, slots: I32) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
-    own = (rows.roles(check)[slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
+    own = (rows.roles[check][slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
     for term in shape.terms:
         if term.op is not Op.EQ:
             own &= term.op.on_codes(rows.codes(term.left)[slots], rows.codes(term.right)[slots])

@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.data.coding import key_digest
-from holdstrue.detect.batch import Batch, Outcome, nothing
-from holdstrue.detect.detector import Batches, Detector
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.index.row_lists import RowLists
+from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, nothing
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.grouping import RowLists
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.filter import holds
@@ -25,7 +23,6 @@ class ReferenceDetector(Detector):
     """Which rows refer to a value that no row of the other table provides."""
 
     check: ReferenceCheck
-    rows = 0
 
     def __init__(self, check: ReferenceCheck, rows: Rows, ref_rows: Rows) -> None:
         self.check = check

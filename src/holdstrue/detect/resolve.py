@@ -12,9 +12,8 @@ from holdstrue.data.buffers import python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import all_true, no_slots
-from holdstrue.index.numbering import Numbering
-from holdstrue.index.rows import Rows, no_rows
+from holdstrue.index.arrays import Numbering, all_true, no_slots
+from holdstrue.index.rows import Rows
 from holdstrue.kernels.hashing import repeats
 from holdstrue.typing import I32, I64, U64
 
@@ -35,7 +34,7 @@ def resolve(
     new = slots.size < 2 or not repeats(lo)
     if not slots.size or (new and slots.max() < 0 and not changes.ops.any()):
         # only inserts, all of new keys
-        return Incoming(table, no_rows(), no_slots(slots.size), (hi, lo), None)
+        return Incoming(table, no_slots(0), no_slots(slots.size), (hi, lo), None)
     final = net(changes, table, key, slots, Numbering().assign(hi, lo, all_true(hi.size)), on_conflict)
     came = final[:, 1] >= 0
     image = final[came, 1]

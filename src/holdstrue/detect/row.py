@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.detect.batch import Outcome, nothing
-from holdstrue.detect.detector import Batches, Detector
-from holdstrue.index.numbering import Snapshot
+from holdstrue.detect.detector import Batches, Detector, Outcome, nothing
+from holdstrue.index.arrays import Snapshot
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import RowCheck
 from holdstrue.plan.filter import holds
@@ -20,7 +19,6 @@ class RowDetector(Detector):
     """The slots of violating rows, ascending; slots of rows removed since are skipped when read."""
 
     check: RowCheck
-    rows = 0
 
     def __init__(self, check: RowCheck, rows: Rows) -> None:
         self.check = check
@@ -35,16 +33,13 @@ class RowDetector(Detector):
             return nothing(1)
         went = self._violates(batch.old)
         came = holds(self.check.broken, batch.incoming.column, batch.new.size)
-        self._remember(batch.new[came])
+        if came.any():
+            self._found.append(batch.new[came])
         self.rows += int(came.sum()) - int(went.sum())
         still = self._violates(batch.old_twin)
         before = self._violates(batch.new_twin)
         added, removed = batch.new[came & ~before], batch.old[went & ~still]
         return Outcome(added.size, removed.size, added[:limit, None], removed[:limit, None])
-
-    def _remember(self, slots: I32) -> None:
-        if slots.size:
-            self._found.append(slots)
 
     def _slots(self) -> I32:
         if self._found:

@@ -11,7 +11,9 @@ import pyarrow as pa
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
 from holdstrue.discovery.denials.evidence import CountPairs
-from holdstrue.discovery.discovery import Discovery, loaded
+from holdstrue.discovery.discovery import Discovery
+from holdstrue.discovery.held import Held
+from holdstrue.discovery.kinds import load_kinds
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import DataError, HoldstrueError
@@ -86,7 +88,9 @@ def discover(
     keys = _keys(key, list(tables))
     _require(tables, keys, options)
     work = replace(Work.lasting(options.budget, progress, options.threads), count_pairs=within)
-    found = loaded(tables, keys, options, work)
+    held = Held({name: table.schema for name, table in tables.items()}, keys, options.seed)
+    held.load(tables)
+    found = Discovery(held, load_kinds(held, options, work), options)
     found.types, found.notes = declared, tuple(notes)
     if state is not None:
         found.save(state)

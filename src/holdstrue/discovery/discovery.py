@@ -8,23 +8,19 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-import pyarrow as pa
-
 from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kind import Kind, shown_table
-from holdstrue.discovery.kinds import load_kinds, restore_kinds
+from holdstrue.discovery.kinds import Kind, restore_kinds
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
-from holdstrue.discovery.work import Work
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
-from holdstrue.shards.tables import batch_name, types_for_batch
+from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
 
@@ -37,7 +33,7 @@ class Discovery(Closing):
 
     Examples
     --------
-    >>> import holdstrue
+    >>> import holdstrue, pyarrow as pa
     >>> zips = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Bonn", "Ulm"]})
     >>> found = holdstrue.discover(zips, kinds=("fd",), key="id")
     >>> "zip -> city" in [rule.text for rule in found]
@@ -134,7 +130,7 @@ class Discovery(Closing):
             for miss in near:
                 table = miss.table or next(iter(self._held.keys))
                 rows = tuple(self._held.named(table, slots) for slots in miss.rows)
-                found.append(replace(miss, rows=rows, table=shown_table(self._held, table)))
+                found.append(replace(miss, rows=rows, table=self._held.shown(table)))
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
 
@@ -279,19 +275,6 @@ class Discovery(Closing):
 
     def _snapshots(self) -> dict[str, Any]:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
-
-
-def loaded(
-    tables: Mapping[str, pa.Table],
-    keys: Mapping[str, Sequence[str]],
-    options: DiscoveryOptions,
-    work: Work,
-) -> Discovery:
-    """Discover in tables that are in memory."""
-    schemas = {name: table.schema for name, table in tables.items()}
-    held = Held(schemas, {name: tuple(key) for name, key in keys.items()}, options.seed)
-    held.load(tables)
-    return Discovery(held, load_kinds(held, options, work), options)
 
 
 def _meaning(body: Body) -> Any:

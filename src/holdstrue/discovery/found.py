@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdstrue.rules.model import Body, Inclusion, Rule
-from holdstrue.rules.text import text_of
-from holdstrue.rules.words import in_words
 
 
 class _Said:
@@ -19,7 +17,7 @@ class _Said:
     @property
     def text(self) -> str:
         """The rule as text that `check` accepts."""
-        return text_of(self.body)
+        return self.body.text
 
     @property
     def kind(self) -> str:
@@ -51,7 +49,7 @@ class FoundRule(_Said):
         """As plain JSON data."""
         where = {"table": self.table} if self.table is not None else {}
         kind = "ind" if self.kind == "inclusion" else self.kind
-        said = {"words": in_words(self.body), "implied": self.implied}
+        said = {"words": self.body.words, "implied": self.implied}
         return {"kind": kind, "text": self.text, **where, "score": round(self.score, 4), **said, **dict(self.measures)}
 
 

@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, encode, key_digest
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.plan.bind import own_columns
 from holdstrue.plan.compile import compile_rules
 from holdstrue.rules.model import Body, Rule, RuleSet
 from holdstrue.typing import I32, I64
@@ -49,14 +47,21 @@ class Held:
         """The columns of each table."""
         return {name: table.rows.schema for name, table in self.engine.tables.items()}
 
+    def searched(self, columns: Sequence[str]) -> dict[str, pa.Schema]:
+        """By table the columns that rules may speak of, as a schema: these, or all where none are named."""
+        return {
+            name: pa.schema([field for field in schema if not columns or field.name in columns])
+            for name, schema in self.schemas.items()
+        }
+
+    def shown(self, table: str) -> str | None:
+        """The name of a table as rules carry it: none where there is only one."""
+        return None if len(self.keys) == 1 else table
+
     def load(self, tables: Mapping[str, pa.Table]) -> None:
         """Take in first rows, whose keys must tell them apart."""
-        self.apply({name: self.first(name, table) for name, table in tables.items()})
-
-    def first(self, name: str, table: pa.Table) -> Incoming:
-        """First rows as a resolved batch."""
-        ops = np.full(table.num_rows, INSERT, dtype=np.uint8)
-        return self.resolve(name, Changes(table, ops), "error")
+        first = {name: Changes(table, np.full(len(table), INSERT, dtype=np.uint8)) for name, table in tables.items()}
+        self.apply({name: self.resolve(name, changes, "error") for name, changes in first.items()})
 
     def resolve(self, name: str, changes: Changes, on_conflict: OnConflict) -> Incoming:
         """Which rows go and which come; nothing is changed yet.
@@ -89,10 +94,10 @@ class Held:
         coming, going = np.flatnonzero(changes.ops == INSERT), np.flatnonzero(changes.ops == DELETE)
         values = table.take(pa.array(coming))
         if not going.size:
-            return Incoming(values, _none(), _nobody(coming.size))
+            return Incoming(values, np.empty(0, dtype=np.int32), np.full(coming.size, -1, dtype=np.int32))
         living = rows.living_slots()
         stay, slots = _matched(table, going, changes, rows.take(living), living, coming)
-        return Incoming(values.take(pa.array(stay)), np.sort(slots), _nobody(stay.size))
+        return Incoming(values.take(pa.array(stay)), np.sort(slots), np.full(stay.size, -1, dtype=np.int32))
 
     def apply(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a resolved batch."""
@@ -112,7 +117,7 @@ class Held:
         """Whether every column of a rule has a value: of a column of NULLs anything would hold."""
         if self._known is None:
             self._known = {name: _known(self.table(name)[0]) for name in self.keys}
-        return all(self._known[table][column] > 0 for column in own_columns(Rule(body, "")))
+        return all(self._known[table][column] > 0 for column in Rule(body, "").columns)
 
     def again(self, incoming: Mapping[str, Incoming]) -> dict[str, SlotChanges]:
         """Take in a batch as a run holds it."""
@@ -196,11 +201,3 @@ def _digests(table: pa.Table) -> list[bytes]:
 def _known(table: pa.Table) -> Counter[str]:
     """By column the number of values that are not NULL."""
     return Counter({name: len(c) - c.null_count for name, c in zip(table.column_names, table.columns, strict=True)})
-
-
-def _none() -> I32:
-    return np.empty(0, dtype=np.int32)
-
-
-def _nobody(size: int) -> I32:
-    return np.full(size, -1, dtype=np.int32)

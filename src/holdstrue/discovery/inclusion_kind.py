@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -14,9 +14,7 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
 from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
-from holdstrue.discovery.kind import searched_columns
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed
+from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Inclusion
 from holdstrue.state.store import Arrays
@@ -31,26 +29,26 @@ LISTED = 1000
 """Values and rows that a near inclusion lists at most."""
 
 
+@dataclass(eq=False)
 class InclusionKind:
     """All inclusions, ranked as foreign keys."""
 
     kinds: ClassVar[tuple[str, ...]] = ("ind",)
 
-    def __init__(self, held: Held, options: DiscoveryOptions, core: InclusionCore) -> None:
-        self.held = held
-        self.options = options
-        self.core = core
+    held: Held
+    options: DiscoveryOptions
+    core: InclusionCore
 
     @classmethod
     def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> InclusionKind:
         """Search the rows that are held."""
-        tables = {name: _table(held, name, schema) for name, schema in searched_columns(held, options).items()}
+        tables = {name: _table(held, name, schema) for name, schema in held.searched(options.columns).items()}
         return cls(held, options, InclusionCore.load(tables, options, work))
 
     @classmethod
     def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> InclusionKind:
         """As it was left."""
-        return cls(held, options, InclusionCore.restore(searched_columns(held, options), options, arrays))
+        return cls(held, options, InclusionCore.restore(held.searched(options.columns), options, arrays))
 
     @property
     def complete(self) -> bool:
@@ -59,7 +57,7 @@ class InclusionKind:
 
     def apply(self, batches: Mapping[str, SlotChanges]) -> Sequence[Died]:
         """Follow a batch of all tables together."""
-        schemas = searched_columns(self.held, self.options)
+        schemas = self.held.searched(self.options.columns)
         changes = {
             name: RowChanges(batch.old.select(schemas[name].names), batch.added.select(schemas[name].names))
             for name, batch in batches.items()
@@ -100,7 +98,7 @@ class InclusionKind:
         return NearMisses(misses, late)
 
     def _finder(self) -> BreakFinder:
-        schemas = searched_columns(self.held, self.options)
+        schemas = self.held.searched(self.options.columns)
         return BreakFinder(lambda name: _table(self.held, name, schemas[name]), self.core.unary.layout.compare)
 
     def explain(self) -> str:
@@ -113,7 +111,7 @@ class InclusionKind:
         return dict(self.core.snapshot())
 
     def _tables(self) -> dict[str, pa.Table]:
-        return {n: _table(self.held, n, schema) for n, schema in searched_columns(self.held, self.options).items()}
+        return {n: _table(self.held, n, schema) for n, schema in self.held.searched(self.options.columns).items()}
 
 
 def _table(held: Held, name: str, schema: pa.Schema) -> pa.Table:

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
 
-from holdstrue.discovery.denial_kind import DenialKind
-from holdstrue.discovery.dependency_kind import ConditionKind, DependencyKind
-from holdstrue.discovery.held import Held
+from holdstrue.discovery.found import Died, FoundRule, NearMisses
+from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.inclusion_kind import InclusionKind
-from holdstrue.discovery.kind import Kind
 from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.per_table import ConditionKind, DenialKind, DependencyKind
 from holdstrue.discovery.work import Work
 from holdstrue.state.store import Arrays
+
+
+class Kind(Protocol):
+    """Rules of one or two kinds in all tables."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    """What `DiscoveryOptions.kinds` calls them."""
+
+    @classmethod
+    def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> Kind:
+        """Search the rows that are held."""
+
+    @classmethod
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Kind:
+        """As it was left."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out for want of time."""
+
+    def apply(self, batches: Mapping[str, SlotChanges]) -> Sequence[Died]:
+        """Follow a batch; returns the rules that died, with the slots that break them where they are known."""
+
+    def found(self) -> list[FoundRule]:
+        """The rules now."""
+
+    def near(self, most: int) -> NearMisses:
+        """Rules that at most so many pairs, rows or values break, by slot."""
+
+    def explain(self) -> str:
+        """How the rules are kept, in words."""
+
+    def snapshot(self) -> Arrays:
+        """The state as plain arrays."""
+
 
 FAMILIES: dict[str, type[Kind]] = {
     "dependencies": DependencyKind,
@@ -24,7 +59,7 @@ FAMILIES: dict[str, type[Kind]] = {
 
 def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, Kind]:
     """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
-    wanted = _wanted(options)
+    wanted = {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
     found: dict[str, Kind] = {}
     for at, (name, family) in enumerate(wanted.items()):
         share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
@@ -34,8 +69,8 @@ def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, K
 
 def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
-    return {name: family.restore(held, options, arrays[name]) for name, family in _wanted(options).items()}
-
-
-def _wanted(options: DiscoveryOptions) -> dict[str, type[Kind]]:
-    return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+    return {
+        name: family.restore(held, options, arrays[name])
+        for name, family in FAMILIES.items()
+        if set(family.kinds) & set(options.kinds)
+    }

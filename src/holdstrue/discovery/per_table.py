@@ -1,19 +1,27 @@
-"""One core a table: what kinds of rules within tables have in common."""
+"""Kinds of rules within tables, one core a table: denial constraints; keys, FDs and conditional FDs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
+from holdstrue.discovery.denials.choose_space import choose_space
+from holdstrue.discovery.denials.denial_core import DenialCore
+from holdstrue.discovery.denials.measures import DenialRule
+from holdstrue.discovery.dependencies.approximate_core import ApproximateCore
+from holdstrue.discovery.dependencies.cfd_core import CfdCore, ConditionalRule
+from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.dependencies.ranking import Dependency
 from holdstrue.discovery.found import (
     BROKEN,
     FEW_ROWS,
     SMALLER,
     STOPPED,
+    TOO_LITTLE,
     Died,
     FoundRule,
     NearMiss,
@@ -21,11 +29,11 @@ from holdstrue.discovery.found import (
     RuleTurnover,
 )
 from holdstrue.discovery.held import Held, SlotChanges
-from holdstrue.discovery.kind import searched_columns, shown_table
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import nested, unnested
-from holdstrue.rules.model import Body
+from holdstrue.index.arrays import nested, unnested
+from holdstrue.monitor.check import check
+from holdstrue.rules.model import DC, FD, Body, Rule
 from holdstrue.state.store import Arrays
 from holdstrue.typing import I64
 
@@ -56,25 +64,27 @@ class Core(Protocol):
 C = TypeVar("C", bound=Core)
 
 
+@dataclass(eq=False)
 class PerTable(ABC, Generic[C]):
     """Cores by table."""
 
     kinds: ClassVar[tuple[str, ...]]
     called: ClassVar[str]
     """The rules in a word or two, for notes."""
-    unbroken = SMALLER
+    unbroken: ClassVar[str] = SMALLER
     """Why a rule dies that nothing breaks."""
+    few: ClassVar[float] = 1.0
+    """The share of pairs, or of rows, that may break a near miss."""
 
-    def __init__(self, held: Held, options: DiscoveryOptions, cores: Mapping[str, C]) -> None:
-        self.held = held
-        self.options = options
-        self.cores = dict(cores)
+    held: Held
+    options: DiscoveryOptions
+    cores: dict[str, C]
 
     @classmethod
     def load(cls, held: Held, options: DiscoveryOptions, work: Work) -> Self:
         """Search the rows that are held."""
         cores = {}
-        for name, schema in searched_columns(held, options).items():
+        for name, schema in held.searched(options.columns).items():
             if len(schema):
                 table, _ = held.table(name)
                 cores[name] = cls.core_of(table.select(schema.names), options, work)
@@ -83,7 +93,7 @@ class PerTable(ABC, Generic[C]):
     @classmethod
     def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Self:
         """As it was left."""
-        schemas = searched_columns(held, options)
+        schemas = held.searched(options.columns)
         cores = {
             name: cls.restored(held, name, schema, options, unnested(_place(held, name), arrays))
             for name, schema in schemas.items()
@@ -120,7 +130,7 @@ class PerTable(ABC, Generic[C]):
     def found(self) -> list[FoundRule]:
         """The rules now."""
         return [
-            FoundRule(rule.body, rule.score, self.measures(rule), shown_table(self.held, name), self.implied(rule))
+            FoundRule(rule.body, rule.score, self.measures(rule), self.held.shown(name), self.implied(rule))
             for name, core in self.cores.items()
             for rule in core.rules()
             if self.shows(name, rule.body)
@@ -136,7 +146,7 @@ class PerTable(ABC, Generic[C]):
             found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
             if not whole:
                 unlooked.append(f"{self.called} of {name}: not all, {NEAR_SECONDS:g} seconds were over")
-            misses += [replace(miss, table=name) for miss in found]
+            misses += [replace(miss, table=name) for miss in found if miss.error <= self.few]
         return NearMisses(misses, tuple(unlooked))
 
     @property
@@ -152,17 +162,11 @@ class PerTable(ABC, Generic[C]):
             if name in self.cores:
                 columns = [c for c in batch.added.column_names if not self.options.columns or c in self.options.columns]
                 turnover = self.cores[name].apply(batch.removed, batch.added.select(columns), work)
-                where = shown_table(self.held, name)
-                died += [replace(one, table=where, why=self._why(name, one)) for one in turnover.died]
+                where = self.held.shown(name)
+                unbroken = FEW_ROWS if self.held.counts()[name] < 2 else self.unbroken
+                why = unbroken if self.cores[name].complete else STOPPED
+                died += [replace(one, table=where, why=BROKEN if one.rows else why) for one in turnover.died]
         return died
-
-    def _why(self, name: str, died: Died) -> str:
-        """Why a rule is no longer among those found."""
-        if died.rows:
-            return BROKEN
-        if not self.cores[name].complete:
-            return STOPPED
-        return FEW_ROWS if self.held.counts()[name] < 2 else self.unbroken
 
     def snapshot(self) -> Arrays:
         """The state as plain arrays."""
@@ -175,3 +179,129 @@ class PerTable(ABC, Generic[C]):
 def _place(held: Held, table: str) -> str:
     """Arrays are named by the number of a table: its name may hold anything."""
     return f"table{list(held.keys).index(table)}"
+
+
+MOST_COLUMNS = 64
+"""Columns up to which they are compared across: beyond, thousands of comparisons would end any search."""
+
+
+class DenialKind(PerTable[DenialCore]):
+    """Minimal denial constraints."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("dc",)
+    called = "denial constraints"
+    few = 0.005
+    """In a table of few rows a handful of pairs is no exception."""
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> DenialCore:
+        """Search one table."""
+        if table.num_columns > MOST_COLUMNS:
+            options = replace(options, cross=False)
+        space = choose_space(table, options, empty=True)
+        return DenialCore.load(table, options, work, space=space, verifier=breaking)
+
+    @classmethod
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> DenialCore:
+        """The core of one table as it was left."""
+        rows = held.engine.tables[name].rows.values().select(schema.names)
+        return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
+
+    def measures(self, rule: DenialRule) -> dict[str, float]:
+        """Support, and what interest is made of."""
+        measures: dict[str, float] = {
+            "support": rule.support,
+            "coverage": round(rule.coverage, 6),
+            "succinctness": round(rule.succinctness, 6),
+            "interest": round(rule.interest, 6),
+        }
+        if rule.estimated:
+            measures["estimated"] = True
+        if self.options.error:
+            measures |= {"violations": rule.violations, "error": rule.error}
+        return measures
+
+    def unlooked(self, core: DenialCore) -> str | None:
+        """Exceptions are counted where pairs are."""
+        return super().unlooked(core) if core.method == "evidence" else "not all pairs of rows are counted"
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        return "; ".join(", ".join(core.explain()) for core in self.cores.values())
+
+
+def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
+    """The places of two rows that break a rule, found by the detectors."""
+    for violation in check(table, [Rule(body, "found")], limit=1):
+        return int(violation.t), int(violation.s)
+    return None
+
+
+class DependencyKind(PerTable[DependencyCore | ApproximateCore]):
+    """Minimal keys and FDs."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("fd", "key")
+    called = "keys and FDs"
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> DependencyCore | ApproximateCore:
+        """Search one table."""
+        return (ApproximateCore if options.error else DependencyCore).load(table, options, work)
+
+    @classmethod
+    def restored(
+        cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any
+    ) -> DependencyCore | ApproximateCore:
+        """The core of one table as it was left."""
+        return (ApproximateCore if options.error else DependencyCore).restore(schema, options, arrays)
+
+    def measures(self, rule: Dependency) -> dict[str, float]:
+        """How many rows speak for a rule."""
+        measures: dict[str, float] = {"support": rule.support, "groups": rule.groups}
+        return measures | {"error": rule.error} if self.options.error else measures
+
+    def implied(self, rule: Dependency) -> bool:
+        """By transitivity, or by a key that is shown too."""
+        return rule.implied or (rule.implied_by_key and "key" in self.options.kinds)
+
+    def shows(self, table: str, body: Body) -> bool:
+        """Keys of as many columns may be longer than FDs."""
+        most = self.options.max_predicates
+        too_long = most is not None and isinstance(body, FD) and len(body.lhs) + 1 > most
+        return super().shows(table, body) and not too_long
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"partitions, and pairs of rows that show what does not hold ({size:,} bytes)"
+
+
+class ConditionKind(PerTable[CfdCore]):
+    """Conditional FDs, where an FD does not hold as a whole."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("cfd",)
+    called = "conditional FDs"
+    unbroken = TOO_LITTLE
+
+    @classmethod
+    def core_of(cls, table: pa.Table, options: DiscoveryOptions, work: Work) -> CfdCore:
+        """Search one table."""
+        return CfdCore.load(table, options, work)
+
+    @classmethod
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> CfdCore:
+        """The core of one table as it was left."""
+        return CfdCore.restore(schema, options, arrays)
+
+    def measures(self, rule: ConditionalRule) -> dict[str, float]:
+        """How many rows speak for a rule, and the share that keeps to it."""
+        return {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence}
+
+    def near(self, most: int) -> NearMisses:
+        """None: rules with a confidence below 1 are found as such."""
+        return NearMisses(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
+
+    def explain(self) -> str:
+        """How the rules are kept."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        return f"patterns of FDs that do not hold as a whole ({size:,} bytes)"

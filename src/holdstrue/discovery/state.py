@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holdstrue.detect.engine import Incoming
 from holdstrue.discovery.held import Held
-from holdstrue.shards.checkpoint import parts_of, restore, size_of, tables_of, write_checkpoint
+from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
 from holdstrue.state.journal import Journal, Runs
 from holdstrue.state.store import Arrays
 

@@ -79,18 +79,16 @@ class Work:
     @property
     def workers(self) -> int:
         """Threads to use."""
-        return self.threads or _cores()
+        if self.threads:
+            return self.threads
+        # not every system tells which cores a process may use
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Results in the order of the items, made in threads. The function must not share out work itself."""
         if self.workers == 1:
             return [function(item) for item in items]
         return list(_pool(self.workers).map(function, items))
-
-
-def _cores() -> int:
-    # not every system tells which cores a process may use
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

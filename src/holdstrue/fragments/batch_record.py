@@ -22,8 +22,7 @@ from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput, keys_by_cfd, keys_table
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.index.arrays import all_true
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.typing import Mask
 
 _OUTBOX = message_schema(pa.large_binary())

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdstrue.fragments.ids import Ids
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.index.row_lists import RowLists
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.index.grouping import RowLists
 from holdstrue.kernels import classes as kernels
 from holdstrue.typing import I32, U8, Mask
 

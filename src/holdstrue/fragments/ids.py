@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Domain, domain_of, encode, key_digest
 from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
 from holdstrue.typing import U64, Mask

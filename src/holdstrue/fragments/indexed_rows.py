@@ -18,8 +18,7 @@ from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, room, unnested, with_slack
 from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, Mask
 

@@ -17,8 +17,7 @@ from holdstrue.detect.resolve import net
 from holdstrue.errors import ChangeError
 from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
-from holdstrue.index.arrays import all_true
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.plan.filter import holds
 from holdstrue.typing import Mask
 

@@ -17,8 +17,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.exact_search import exact_plan
 from holdstrue.fragments.fragment_layout import Fragment, FragmentLayout
 from holdstrue.fragments.hev_plan import Attrs, HevPlan, PlanningProblem, Ship, plan_with
-from holdstrue.fragments.local_checking import participants
-from holdstrue.fragments.normal_cfds import GUARD, NormalCFD, answerable
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD, answerable, participants
 from holdstrue.fragments.opt_ver import BEAM, chain_plan, opt_ver
 from holdstrue.fragments.shipping_plan import FragmentPlan, Home, Shipment, ShippingPlan
 from holdstrue.rules.model import RuleSet
@@ -75,7 +74,7 @@ def copy_plan(layout: FragmentLayout, cfds: Sequence[NormalCFD], plan: ShippingP
     """The plan of the batch algorithms (batVer, batHor): all that a CFD reads, straight to one coordinator.
 
     Inside a fragment the ids of single attributes go to the site that holds most of them; across fragments the
-    ids of both sides of every matching row go to the first fragment that takes part (see `coordinator.py`). This
+    ids of both sides of every matching row go to the first fragment that takes part (see `exchange.py`). This
     is what the incremental algorithms are measured against, and what they are checked with.
     """
     return replace(plan, fragments=tuple(_fragment_plan(fragment, cfds, COPIES, BEAM) for fragment in layout.fragments))

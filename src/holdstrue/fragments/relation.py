@@ -18,7 +18,6 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.by_rule import changed_keys, listed_by_cfd
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
@@ -27,12 +26,11 @@ from holdstrue.fragments.netting import netted, routed
 from holdstrue.fragments.normal_cfds import needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import How, copy_plan, plan_of
-from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, counted
+from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, changed_keys, counted, listed_by_cfd
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
-from holdstrue.fragments.site_schemas import column_types, site_schema, widest
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import shared_seed
+from holdstrue.fragments.site_state import column_types, shared_seed, site_schema, widest
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from holdstrue.data.domain import Domain
+from holdstrue.data.coding import Domain
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.fragments.normal_cfds import NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan

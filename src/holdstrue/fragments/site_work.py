@@ -17,8 +17,18 @@ import pyarrow as pa
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.fragments.batch_record import REPEATED, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
-from holdstrue.fragments.coordinator import coordinator_of, own_side, pairs, sides_of, violating_groups
-from holdstrue.fragments.exchange import Exchange, group_ids, group_ids_of, posted, states_of
+from holdstrue.fragments.exchange import (
+    Exchange,
+    coordinator_of,
+    group_ids,
+    group_ids_of,
+    own_side,
+    pairs,
+    posted,
+    sides_of,
+    states_of,
+    violating_groups,
+)
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
 from holdstrue.fragments.site_batch import SiteBatch, in_order

@@ -1,11 +1,14 @@
-"""Arrays that grow, and how they are written to and read from a state."""
+"""The arrays that indexes are made of: how they grow, how a state holds them, and keys numbered in them."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from holdstrue.kernels import hashing
+from holdstrue.typing import I32, U64, Mask
 
 Array = TypeVar("Array", bound=NDArray[Any])
 
@@ -65,3 +68,122 @@ all_true = _Same(1, np.bool_)
 
 no_slots = _Same(-1, np.int32)
 """Slots that are all -1; never written to."""
+
+
+Snapshot: TypeAlias = dict[str, NDArray[Any]]
+"""The arrays that make up the state of a structure, by name."""
+
+_SMALLEST = 64
+
+FIRST_PART = 1 << 15
+"""Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
+
+
+class Numbering:
+    """Keys of two 64-bit words, numbered in the order of their first appearance.
+
+    Examples
+    --------
+    >>> numbers = Numbering()
+    >>> hi = np.zeros(3, dtype=np.uint64); lo = np.array([7, 9, 7], dtype=np.uint64)
+    >>> numbers.assign(hi, lo, np.ones(3, dtype=bool)).tolist(), len(numbers)
+    ([0, 1, 0], 2)
+    """
+
+    def __init__(self) -> None:
+        self._cells = np.zeros(_SMALLEST, dtype=np.uint64)
+        self.hi = np.empty(_SMALLEST, dtype=np.uint64)
+        """By number the first word of the key."""
+        self.lo = np.empty(_SMALLEST, dtype=np.uint64)
+        """By number the second word of the key."""
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def assign(self, hi: U64, lo: U64, member: Mask) -> I32:
+        """Numbers of the members' keys, new ones for new keys; -1 for the others. Complexity: O(n) expected."""
+        return self.assign_new(hi, lo, member)[0]
+
+    def assign_new(self, hi: U64, lo: U64, member: Mask) -> tuple[I32, I32]:
+        """The same, and the row in which each new key came first."""
+        size = hi.size
+        out = np.empty(size, dtype=np.int32)
+        if size <= FIRST_PART:
+            self._reserve(self._used + size)
+            origin = np.empty(size, dtype=np.int32)
+            before = self._used
+            self._used = hashing.find_or_add(self._cells, self.hi, self.lo, before, hi, lo, member, out, origin)
+            return out, origin[: self._used - before]
+        origins: list[I32] = []
+        start, fresh = 0, 0.0
+        while start < size:
+            # a large batch goes in parts: how many keys of a part are new tells how many to make room for
+            end = min(start + max(FIRST_PART, len(self)), size)
+            self._reserve(self._used + end - start + int(fresh * (size - end)))
+            origin = np.empty(end - start, dtype=np.int32)
+            before = self._used
+            self._used = hashing.find_or_add(
+                self._cells,
+                self.hi,
+                self.lo,
+                self._used,
+                hi[start:end],
+                lo[start:end],
+                member[start:end],
+                out[start:end],
+                origin,
+            )
+            origins.append(origin[: self._used - before] + np.int32(start))
+            fresh = (self._used - before) / (end - start)
+            start = end
+        return out, np.concatenate(origins)
+
+    def find(self, hi: U64, lo: U64, member: Mask) -> I32:
+        """Numbers of known keys, -1 for unknown ones and non-members. Complexity: O(n) expected."""
+        out = np.empty(hi.size, dtype=np.int32)
+        hashing.find(self._cells, self.hi, self.lo, hi, lo, member, out)
+        return out
+
+    def keys(self) -> tuple[U64, U64]:
+        """The keys in the order of their numbers; views that last until the next key is added."""
+        return self.hi[: self._used], self.lo[: self._used]
+
+    def _reserve(self, keys: int) -> None:
+        self.hi = room(self.hi, keys)
+        self.lo = room(self.lo, keys)
+        if keys * 4 > self._cells.size * 3:
+            size = self._cells.size
+            while keys * 4 > size * 3:
+                size *= 2
+            self._cells = np.zeros(size, dtype=np.uint64)
+            hashing.rehash(self._cells, self.hi, self.lo, self._used)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self._cells.nbytes + self.hi.nbytes + self.lo.nbytes
+
+    def snapshot(self) -> Snapshot:
+        """The arrays that make up the state."""
+        return {
+            "cells": self._cells,
+            "hi": with_slack(self.hi, self._used),
+            "lo": with_slack(self.lo, self._used),
+            "used": np.array([self._used], dtype=np.int64),
+        }
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot (they will be written to)."""
+        self._cells, self.hi, self.lo = arrays["cells"], arrays["hi"], arrays["lo"]
+        self._used = int(arrays["used"][0])
+
+
+def nested(prefix: str, arrays: Snapshot) -> Snapshot:
+    """A part's arrays under names of their own in the whole's snapshot."""
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def unnested(prefix: str, arrays: Snapshot) -> Snapshot:
+    """The arrays of a part, out of the whole's snapshot."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -25,7 +25,7 @@ from typing import ClassVar, Generic
 
 import numpy as np
 
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels
@@ -99,7 +99,7 @@ class BlockIndex:
         self._spines: list[dict[int, Spine]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
-            one = all(term.left == term.right for term in shape.terms) and not rows.lopsided(check)
+            one = all(term.left == term.right for term in shape.terms) and not rows.lopsided[check]
             self._spines.append({T_ROLE | S_ROLE: Spine()} if one else {T_ROLE: Spine(), S_ROLE: Spine()})
 
     def insert(self, slots: Slots) -> None:
@@ -108,7 +108,7 @@ class BlockIndex:
             self._add(check, role, spine, slots)
 
     def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
-        members = slots[(self._rows.roles(check)[slots] & role) != 0]
+        members = slots[(self._rows.roles[check][slots] & role) != 0]
         if not members.size:
             return
         spine.held += members.size
@@ -148,7 +148,7 @@ class BlockIndex:
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
         for check, role, spine in self._each():
-            spine.dead += int(np.count_nonzero(self._rows.roles(check)[slots] & role))
+            spine.dead += int(np.count_nonzero(self._rows.roles[check][slots] & role))
             if spine.dead * 2 > spine.held and spine.held > 1024:
                 self._merge(check, role, spine, self._taken(check, role, spine))
 
@@ -184,9 +184,13 @@ class BlockIndex:
     def queries(self, check: int, slots: Slots, role: int) -> tuple[I32, I64, I64]:
         """Groups, interval pairs and probed positions of a search for the partners of rows in `role`."""
         drive = self._drives[check]
-        roles, groups_by_role, as_t = self._rows.roles(check), self._rows.groups(check), role == T_ROLE
+        roles, groups_by_role, as_t = self._rows.roles[check], self._rows.groups(check), role == T_ROLE
         own_groups = groups_by_role[0 if as_t else 1]
-        ops = [self._seen_from_partner(term, as_t) for term in (drive.first, drive.second)]
+        # the operators that a partner's value must satisfy against a row's own
+        ops = [
+            kernels.ANY if term is None else (term.op.flipped if as_t else term.op).code
+            for term in (drive.first, drive.second)
+        ]
         columns = [
             _NOTHING if term is None else self._rows.codes(term.left if as_t else term.right)
             for term in (drive.first, drive.second)
@@ -202,13 +206,6 @@ class BlockIndex:
         if len(found) == 1:
             return groups[0], found[0], position
         return np.concatenate(groups), np.concatenate(found), np.concatenate((position, position))
-
-    @staticmethod
-    def _seen_from_partner(term: Term[int] | None, as_t: bool) -> int:
-        """The operator that the partner's value must satisfy against a row's own."""
-        if term is None:
-            return kernels.ANY
-        return (term.op.flipped if as_t else term.op).code
 
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that probes do not take care of, so that their answers are candidates only."""
@@ -230,7 +227,7 @@ class BlockIndex:
 
     def probe_among(self, check: int, slots: Slots) -> Iterator[Hits]:
         """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
-        members = np.flatnonzero(self._rows.roles(check)[slots] & S_ROLE).astype(np.int32)
+        members = np.flatnonzero(self._rows.roles[check][slots] & S_ROLE).astype(np.int32)
         if not members.size:
             return
         spines = self._spines[check]

@@ -1,16 +1,17 @@
-"""Rows by the values of their equality columns: the group each row belongs to.
+"""Rows by the values of their equality columns: the group each row belongs to, and the rows in each group.
 
 One grouping serves every rule that equates the same columns. A rule that equates different columns
 of its two rows (`t.origin = s.destination`) gives each row two groups, one for each role, in one
-numbering. Memory: 4 bytes a row and role, and the numbering's bytes a distinct group.
+numbering. Memory: 4 bytes a row and role, and the numbering's bytes a distinct group; for the lists
+4 bytes a row and 4 a group, from the first time rows are asked for.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.kernels import groups as kernels
 from holdstrue.typing import I32, U64, Mask
 
 
@@ -31,50 +32,97 @@ class Grouping:
     def __init__(self, *, two_sided: bool = False) -> None:
         self.two_sided = two_sided
         self._numbers = Numbering()
-        self._t = np.full(64, -1, dtype=np.int32)
-        self._s = np.full(64, -1, dtype=np.int32) if two_sided else self._t
+        self.t_groups = np.full(64, -1, dtype=np.int32)
+        """By slot: the group of the row as t, -1 when an equality column is NULL."""
+        self.s_groups = np.full(64, -1, dtype=np.int32) if two_sided else self.t_groups
+        """By slot: the group of the row as s."""
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @property
-    def t_groups(self) -> I32:
-        """By slot: the group of the row as t, -1 when an equality column is NULL."""
-        return self._t
-
-    @property
-    def s_groups(self) -> I32:
-        """By slot: the group of the row as s."""
-        return self._s
-
     def insert(self, first: int, t_key: tuple[U64, U64, Mask], s_key: tuple[U64, U64, Mask] | None = None) -> None:
         """Give rows `first, first + 1, ...` their groups. Complexity: O(rows) expected."""
         end = first + t_key[0].size
-        self._t = room(self._t, end, fill=-1)
-        self._t[first:end] = self._numbers.assign(*t_key)
+        self.t_groups = room(self.t_groups, end, fill=-1)
+        self.t_groups[first:end] = self._numbers.assign(*t_key)
         if self.two_sided:
             if s_key is None:
                 raise ValueError("a two-sided grouping needs both keys")
-            self._s = room(self._s, end, fill=-1)
-            self._s[first:end] = self._numbers.assign(*s_key)
+            self.s_groups = room(self.s_groups, end, fill=-1)
+            self.s_groups[first:end] = self._numbers.assign(*s_key)
         else:
-            self._s = self._t
+            self.s_groups = self.t_groups
 
     def size_bytes(self) -> int:
         """Memory held."""
-        sides = self._t.nbytes + (self._s.nbytes if self.two_sided else 0)
+        sides = self.t_groups.nbytes + (self.s_groups.nbytes if self.two_sided else 0)
         return self._numbers.size_bytes() + sides
 
     def snapshot(self, rows: int) -> Snapshot:
         """The arrays that make up the state of the first `rows` slots."""
         arrays: Snapshot = nested("numbers", self._numbers.snapshot())
-        arrays["t"] = with_slack(self._t, rows, fill=-1)
+        arrays["t"] = with_slack(self.t_groups, rows, fill=-1)
         if self.two_sided:
-            arrays["s"] = with_slack(self._s, rows, fill=-1)
+            arrays["s"] = with_slack(self.s_groups, rows, fill=-1)
         return arrays
 
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         self._numbers.restore(unnested("numbers", arrays))
-        self._t = arrays["t"]
-        self._s = arrays["s"] if self.two_sided else self._t
+        self.t_groups = arrays["t"]
+        self.s_groups = arrays["s"] if self.two_sided else self.t_groups
+
+
+class RowLists:
+    """Linked lists of slots, extended when they are read.
+
+    Examples
+    --------
+    >>> lists = RowLists()
+    >>> head, following = lists.upto(np.array([0, 1, 0, 0, -1], dtype=np.int32), distinct=2, rows=5)
+    >>> lists.read(0).tolist(), lists.read(1).tolist()
+    ([0, 2, 3], [1])
+    """
+
+    def __init__(self) -> None:
+        self._head = np.full(0, -1, dtype=np.int32)
+        self._next = np.full(0, -1, dtype=np.int32)
+        self._listed = 0
+
+    def upto(self, numbers: I32, distinct: int, rows: int) -> tuple[I32, I32]:
+        """First slot by number and next slot by slot, for slots below `rows` with these numbers.
+
+        Complexity: O(slots that came since the last call).
+        """
+        self._head = room(self._head, distinct, fill=-1)
+        if self._listed < rows:
+            self._next = room(self._next, rows, fill=-1)
+            kernels.chain_rows(numbers[self._listed : rows], self._listed, self._head, self._next)
+            self._listed = rows
+        return self._head, self._next
+
+    def read(self, number: int) -> I32:
+        """Slots with this number in slot order, removed ones included; `upto` was called before."""
+        slots = []
+        slot = int(self._head[number])
+        while slot >= 0:
+            slots.append(slot)
+            slot = int(self._next[slot])
+        return np.array(slots[::-1], dtype=np.int32)
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self._head.nbytes + self._next.nbytes
+
+    def snapshot(self, distinct: int) -> Snapshot:
+        """The arrays that make up the state; empty when rows were never asked for."""
+        return {
+            "head": with_slack(self._head, min(distinct, self._head.size), fill=-1) if self._listed else self._head,
+            "next": with_slack(self._next, self._listed, fill=-1) if self._listed else self._next,
+            "listed": np.array([self._listed], dtype=np.int64),
+        }
+
+    def restore(self, arrays: Snapshot) -> None:
+        """Take over the arrays of a snapshot."""
+        self._head, self._next = arrays["head"], arrays["next"]
+        self._listed = int(arrays["listed"][0])

@@ -1,12 +1,14 @@
-"""What every index of row pairs can, wants and says, so that one can stand in for another."""
+"""What every index of row pairs can, wants and says, so that one can stand in for another; and the indexes by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from importlib import import_module
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from holdstrue.index.numbering import Snapshot
+from holdstrue.errors import HoldstrueError
+from holdstrue.index.arrays import Snapshot
 from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
@@ -34,11 +36,6 @@ class Term(Generic[Name]):
     def __str__(self) -> str:
         return f"t.{self.left} {self.op} s.{self.right}"
 
-    @property
-    def symmetric(self) -> bool:
-        """A column compared with itself by = or !=: the same of (t, s) and of (s, t)."""
-        return self.left == self.right and not self.op.is_order
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -63,16 +60,18 @@ class PairRows(Protocol):
         """Codes of a column by slot (at least as long as the largest slot in use)."""
         ...
 
-    def roles(self, check: int) -> U8:
-        """By slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
+    @property
+    def roles(self) -> Sequence[U8]:
+        """By check and slot: T_ROLE if the row may be t in that check, plus S_ROLE if it may be s (else 0)."""
         ...
 
     def groups(self, check: int) -> tuple[Slots, Slots]:
         """By slot: the group of rows with equal equality columns that a row is in as t and as s, -1 for none."""
         ...
 
-    def lopsided(self, check: int) -> bool:
-        """Whether the two roles of a check ask for different rows or different equality columns."""
+    @property
+    def lopsided(self) -> Sequence[bool]:
+        """By check: whether its two roles ask for different rows or different equality columns."""
         ...
 
 
@@ -85,7 +84,7 @@ class Hits:
 
 
 class PairIndex(Protocol):
-    """All two-row checks of a table in one structure; `index/catalogue.py` has them by name."""
+    """All two-row checks of a table in one structure; `INDEXES` has them by name."""
 
     reads_equalities: ClassVar[bool]
     """Whether it compares the codes of equality terms itself; otherwise it goes by the groups of the rows."""
@@ -141,3 +140,29 @@ class PairIndex(Protocol):
     def restore(self, arrays: Snapshot) -> None:
         """Take over the arrays of a snapshot."""
         ...
+
+
+IndexKind: TypeAlias = Literal["blocks", "lt_tree", "chains"]
+
+INDEXES: dict[str, tuple[str, str]] = {
+    "blocks": ("holdstrue.index.blocks", "BlockIndex"),
+    "lt_tree": ("holdstrue.papers.bitmaps", "LTTreeIndex"),
+    "chains": ("holdstrue.papers.chains", "ChainIndex"),
+}
+"""By name the module and the class of an index."""
+
+
+def index_type(name: str) -> type[PairIndex]:
+    """The class of an index, which says what it wants before there is one.
+
+    Examples
+    --------
+    >>> index_type("blocks").takes_keys, index_type("chains").takes_keys
+    (False, True)
+    """
+    if name not in INDEXES:
+        *most, last = INDEXES
+        raise HoldstrueError(f"no index {name!r}", hint=f"choose {', '.join(most)} or {last}")
+    module, kind = INDEXES[name]
+    found: type[PairIndex] = getattr(import_module(module), kind)
+    return found

@@ -16,9 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import python_value, python_values
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
-from holdstrue.typing import I32, I64, U8, U64
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.typing import I32, I64, U64
 
 MOST_PARTS = 64
 """Small parts are joined beyond this many, so that reading rows stays cheap after many small batches."""
@@ -60,26 +59,14 @@ class Rows:
         self._keyed = keyed
         self._numbers = Numbering()
         self._current = np.full(64, -1, dtype=np.int32)
-        self._alive = np.zeros(64, dtype=np.uint8)
-        self._codes = np.zeros((code_columns, 64), dtype=np.int64)
-        self._twin = np.empty(64, dtype=np.int32)
+        self.alive = np.zeros(64, dtype=np.uint8)
+        """By slot: 1 for living row versions, 0 for removed ones."""
+        self.codes = np.zeros((code_columns, 64), dtype=np.int64)
+        """`codes[column, slot]`."""
+        self.twin = np.empty(64, dtype=np.int32)
+        """Scratch by slot: the other version of a row that the batch at hand updates."""
         self._parts: list[pa.Table] = []
         self._starts: list[int] = []
-
-    @property
-    def alive(self) -> U8:
-        """By slot: 1 for living row versions, 0 for removed ones."""
-        return self._alive
-
-    @property
-    def twin(self) -> I32:
-        """Scratch by slot: the other version of a row that the batch at hand updates."""
-        return self._twin
-
-    @property
-    def codes(self) -> I64:
-        """`codes[column, slot]`."""
-        return self._codes
 
     def find(self, hi: U64, lo: U64) -> I32:
         """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
@@ -90,42 +77,41 @@ class Rows:
     def append(self, values: pa.Table, keys: tuple[U64, U64] | None, codes: Sequence[I64]) -> I32:
         """Add living rows at the end; returns their slots. Complexity: O(rows) amortised."""
         first, end = self.size, self.size + values.num_rows
-        self._alive = room(self._alive, end, fill=0)
-        self._twin = room(self._twin, end)
-        self._codes = room(self._codes, end, axis=1)
+        self.alive = room(self.alive, end, fill=0)
+        self.twin = room(self.twin, end)
+        self.codes = room(self.codes, end, axis=1)
         for column, added in enumerate(codes):
-            self._codes[column, first:end] = added
+            self.codes[column, first:end] = added
         slots = np.arange(first, end, dtype=np.int32)
-        self._alive[first:end] = 1
+        self.alive[first:end] = 1
         if keys is not None and self._keyed:
             numbers = self._numbers.assign(*keys, all_true(slots.size))
             self._current = room(self._current, len(self._numbers), fill=-1)
             self._current[numbers] = slots
-        self._keep(values, first)
+        if slots.size:
+            self._parts.append(values)
+            self._starts.append(first)
+            if len(self._parts) > MOST_PARTS:
+                self._join_parts()
         self.size = end
         self.living += slots.size
         return slots
 
     def remove(self, slots: I32, keys: tuple[U64, U64] | None) -> None:
         """End the life of rows; `keys` are theirs. Complexity: O(rows)."""
-        self._alive[slots] = 0
+        self.alive[slots] = 0
         self.living -= slots.size
         if keys is not None:
             self._current[self._numbers.find(*keys, all_true(slots.size))] = -1
 
-    def _keep(self, values: pa.Table, first: int) -> None:
-        if values.num_rows == 0:
-            return
-        self._parts.append(values)
-        self._starts.append(first)
-        if len(self._parts) > MOST_PARTS:
-            # join the small parts at the end, as far as they are not larger than all after them
-            at, size = len(self._parts) - 1, values.num_rows
-            while at > 0 and self._parts[at - 1].num_rows <= 2 * size:
-                at -= 1
-                size += self._parts[at].num_rows
-            self._parts[at:] = [pa.concat_tables(self._parts[at:]).combine_chunks()]
-            del self._starts[at + 1 :]
+    def _join_parts(self) -> None:
+        """Join the small parts at the end, as far as they are not larger than all after them."""
+        at, size = len(self._parts) - 1, self._parts[-1].num_rows
+        while at > 0 and self._parts[at - 1].num_rows <= 2 * size:
+            at -= 1
+            size += self._parts[at].num_rows
+        self._parts[at:] = [pa.concat_tables(self._parts[at:]).combine_chunks()]
+        del self._starts[at + 1 :]
 
     def take(self, slots: NDArray[np.integer], columns: Sequence[str] | None = None) -> pa.Table:
         """Values of row versions, living or not, in the order given. Complexity: O(rows taken)."""
@@ -153,7 +139,7 @@ class Rows:
 
     def living_slots(self) -> I32:
         """Slots of all living rows, ascending. Complexity: O(slots)."""
-        return np.flatnonzero(self._alive[: self.size]).astype(np.int32)
+        return np.flatnonzero(self.alive[: self.size]).astype(np.int32)
 
     def values(self) -> pa.Table:
         """All row versions by slot, as one table."""
@@ -163,7 +149,7 @@ class Rows:
 
     def size_bytes(self) -> int:
         """Memory held beside the values themselves."""
-        arrays = (self._current, self._alive, self._codes, self._twin)
+        arrays = (self._current, self.alive, self.codes, self.twin)
         return self._numbers.size_bytes() + sum(array.nbytes for array in arrays)
 
     def snapshot(self) -> Snapshot:
@@ -171,20 +157,15 @@ class Rows:
         arrays: Snapshot = nested("numbers", self._numbers.snapshot())
         return arrays | {
             "current": with_slack(self._current, len(self._numbers), fill=-1),
-            "alive": with_slack(self._alive, self.size),
-            "codes": with_slack(self._codes, self.size, axis=1),
+            "alive": with_slack(self.alive, self.size),
+            "codes": with_slack(self.codes, self.size, axis=1),
             "counts": np.array([self.size, self.living], dtype=np.int64),
         }
 
     def restore(self, arrays: Snapshot, values: pa.Table) -> None:
         """Take over the arrays of a snapshot and the values that belong to it."""
         self._numbers.restore(unnested("numbers", arrays))
-        self._current, self._alive, self._codes = arrays["current"], arrays["alive"], arrays["codes"]
+        self._current, self.alive, self.codes = arrays["current"], arrays["alive"], arrays["codes"]
         self.size, self.living = (int(number) for number in arrays["counts"])
-        self._twin = np.empty(self._alive.size, dtype=np.int32)
+        self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._parts, self._starts = ([values], [0]) if values.num_rows else ([], [])
-
-
-def no_rows() -> I32:
-    """An empty array of slots."""
-    return np.empty(0, dtype=np.int32)

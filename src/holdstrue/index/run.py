@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.kernels import runs as kernels
 from holdstrue.kernels.sorting import SMALL, argsort
 from holdstrue.typing import I32, I64, U8

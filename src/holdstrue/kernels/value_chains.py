@@ -301,30 +301,6 @@ def attribute_sets(head: I32, nodes: I32, start: int, end: int, words: U64) -> N
 
 
 @kernel
-def holders(head: I32, nodes: I32, values: int, left: int, right: int, out: I32, counts: I32) -> int:
-    """Values that attribute `left` holds and `right` does not, with left's counts; returns how many.
-
-    `right` -1 stands for an attribute that holds nothing. Complexity: O(nodes).
-    """
-    found = 0
-    for value in range(values):
-        count = 0
-        at = head[value]
-        while at >= 0:
-            if nodes[at, 0] == left:
-                count = nodes[at, 1]
-            elif nodes[at, 0] == right:
-                count = 0
-                break
-            at = nodes[at, 2]
-        if count > 0:
-            out[found] = value
-            counts[found] = count
-            found += 1
-    return found
-
-
-@kernel
 def intersections(words: U64, living: Mask, out: U64) -> None:
     """`out[a]` = attributes in every living cluster that holds a (paper 004, Lemma 4.2); all where none holds it.
 

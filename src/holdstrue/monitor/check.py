@@ -13,9 +13,10 @@ from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.report import Report
 from holdstrue.plan.bind import require_columns
-from holdstrue.plan.compile import IndexKind, compile_rules, main_table, needed_columns
+from holdstrue.plan.compile import compile_rules, main_table, needed_columns
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.types import types_of_table, with_types
 from holdstrue.sources.fit import plain_table

@@ -14,20 +14,17 @@ from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
-from holdstrue.shards.feeds import Feed, FirstSeen, feed_of
+from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, new_fields
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import Layout
+from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled
 from holdstrue.shards.lists import delta_lists, kept_references
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
-from holdstrue.shards.scatter import PATH, Scatter, types_in
-from holdstrue.shards.status import explain_layout, layout_of, sharding, told_apart
-from holdstrue.shards.tables import new_fields
+from holdstrue.shards.scatter import PATH, Feed, FirstSeen, Scatter, feed_of, types_in
+from holdstrue.shards.status import explain_layout, told_apart
 from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
@@ -72,7 +69,11 @@ class InShards:
         """Apply a batch, whole or not at all."""
         if request.feed not in (*FEEDS, "files"):
             raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files")
-        frames = {name: self._typed(facts, name, frame, request) for name, frame in request.parts.items()}
+        frames = dict(request.parts)
+        for name, declared in request.declared.items():
+            # change files are read so, one by one, in the tasks
+            if name in frames and declared and request.feed != "files":
+                frames[name] = self._runner.declared(frames[name], declared, facts.schemas.get(name))
         feeds = {name: self._feed(facts, name, frame, request) for name, frame in frames.items()}
         learned = dict(facts.schemas) | {name: found.schema for name, found in feeds.items()}
         first = not self._sharding and not facts.schemas
@@ -137,7 +138,7 @@ class InShards:
         journal, table = self._journal, history_table(lines)
         counts = {rule.name: ledger.counts(i) for i, rule in enumerate(facts.rules)}
         self.facts = replace(facts, rows=ledger.rows(), counts=counts)
-        more = {**self.facts.to_dict(), "sharding": sharding(ledger.layout), "shards": ledger.shards, **lists}
+        more = {**self.facts.to_dict(), "sharding": ledger.layout.to_dict(), "shards": ledger.shards, **lists}
         if not self._sharding or len(journal.runs.log) >= MOST_RUNS:
             # also where the state was in one piece, whose runs hold rows beside history
             written = journal.write_checkpoint({}, table, more)
@@ -147,13 +148,6 @@ class InShards:
             written = journal.written(journal.runs, table, more)
         # a look for files that nobody names costs a listing of the directory
         journal.commit(replace(written, frees=written.version % COLLECT_EVERY == 0))
-
-    def _typed(self, facts: Facts, table: str, frame: Frame, request: Request) -> Frame:
-        """The frame with its columns as declared; change files are read so, one by one, in the tasks."""
-        declared = request.declared[table]
-        if request.feed == "files" or not declared:
-            return frame
-        return self._runner.declared(frame, declared, facts.schemas.get(table))
 
     def _feed(self, facts: Facts, table: str, frame: Frame, request: Request) -> Feed:
         schema, feed = self._runner.schema(frame), request.feed
@@ -198,7 +192,7 @@ class InShards:
         return self._new_layout(plan, facts, rows, samples)
 
     def _known_layout(self, facts: Facts) -> Layout:
-        return layout_of(self._sharding, facts.plan(), facts.keys)
+        return Layout.restored(self._sharding, facts.plan(), facts.keys)
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
         tasks = self._tasks()
@@ -209,7 +203,7 @@ class InShards:
 
     def _suited(self, facts: Facts, layout: Layout) -> Facts:
         """The state laid out as wanted: made by one process, or for other types of columns, it is read anew."""
-        fits = self._sharding == sharding(layout) and facts.schemas.keys() == layout.plan.schemas.keys()
+        fits = self._sharding == layout.to_dict() and facts.schemas.keys() == layout.plan.schemas.keys()
         if fits and facts.plan().schemas == layout.plan.schemas:
             return facts
         return self._relaid(facts, layout)

@@ -14,17 +14,15 @@ from holdstrue.closing import Closing
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.report import Report
-from holdstrue.monitor.views import Group, Views, known_rule, numbers_of
-from holdstrue.plan.compile import IndexKind
+from holdstrue.monitor.report import Group, Report, Views, known_rule, numbers_of
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import with_types
-from holdstrue.shards.facts import Facts
+from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
-from holdstrue.shards.tables import batch_name, types_for_batch
 from holdstrue.state.store import Store
 
 LIMIT = 100_000

@@ -16,15 +16,23 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
-from holdstrue.monitor.views import Views
+from holdstrue.monitor.report import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
-from holdstrue.shards.checkpoint import size_of, tables_of, write_checkpoint
-from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table
+from holdstrue.shards.facts import (
+    HISTORY,
+    Facts,
+    history_lines,
+    history_of,
+    history_table,
+    kept_names,
+    new_fields,
+    plain_field,
+    typed,
+)
 from holdstrue.shards.layout import Layout
-from holdstrue.shards.shard import Shard
-from holdstrue.shards.tables import kept_names, new_fields, plain_field, typed
+from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.journal import Journal, Runs
@@ -56,24 +64,21 @@ class OnePiece:
         """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
         journal = Journal.open(path, "monitor", HISTORY, read_only=read_only)
         try:
-            piece = OnePiece(Facts.of(journal.facts))
+            facts, store = Facts.of(journal.facts), journal.store
+            piece = OnePiece(facts)
             piece.journal = journal
-            piece._restore(journal)
-            journal.store.verified()
+            if "sharding" in journal.facts:
+                piece.shard = _gathered(journal, facts)
+                piece._stale = True
+            elif facts.schemas:
+                piece.shard = Shard.open(store, facts.plan(), facts.keys, journal.runs)
+            if "history" in journal.runs.base:
+                store.verify(journal.runs.base["history"])
+            store.verified()
         except BaseException:
             journal.close()
             raise
         return piece
-
-    def _restore(self, journal: Journal) -> None:
-        facts = self.facts
-        if "sharding" in journal.facts:
-            self.shard = _gathered(journal, facts)
-            self._stale = True
-        elif facts.schemas:
-            self.shard = Shard.open(journal.store, facts.plan(), facts.keys, journal.runs)
-        if "history" in journal.runs.base:
-            journal.store.verify(journal.runs.base["history"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""

@@ -14,18 +14,17 @@ from typing import Any
 from holdstrue.detect.delta import Delta, Step
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import StateError
+from holdstrue.index.protocol import IndexKind
 from holdstrue.location import local_path
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.views import known_rule, numbers_of
-from holdstrue.plan.compile import IndexKind
+from holdstrue.monitor.report import known_rule, numbers_of
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.types import with_types
-from holdstrue.shards.facts import HISTORY, Facts
+from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
-from holdstrue.shards.tables import types_for_batch
 from holdstrue.state.journal import Journal
 from holdstrue.state.store import Store
 

@@ -16,20 +16,20 @@ from holdstrue.detect.delta import RuleResult
 from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
-from holdstrue.monitor.views import status_of
+from holdstrue.index.protocol import IndexKind
+from holdstrue.monitor.report import status_of
 from holdstrue.plan.bind import require_columns
-from holdstrue.plan.compile import IndexKind, Plan, compile_rules, needed_columns, table_of
+from holdstrue.plan.compile import Plan, compile_rules, needed_columns
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import Declared, types_of_table
 from holdstrue.shards.dispatch import first_rows
+from holdstrue.shards.facts import plain_field
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import HOME, Columns, Layout
+from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.reading import Listing, Violating
 from holdstrue.shards.routes import Routes, loaded
 from holdstrue.shards.runner import Frame, Runner, Sizing
-from holdstrue.shards.tables import plain_field
 from holdstrue.shards.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 
 ROW = ":row"
@@ -81,7 +81,7 @@ def from_scratch(
     results = []
     for number, rule in enumerate(rules):
         counts = ledger.counts(number, distinct)
-        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows[table_of(rule, main)])))
+        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows[rule.own_table or main])))
     return Checked(tuple(results), rows, heard.lists, ledger, source, notes)
 
 

@@ -145,7 +145,7 @@ class LTTreeIndex(ComparedIndex):
             column.insert_many(list(self._by_value(number, slots)))
         self._all |= self._set(slots)
         for check, members in enumerate(self._members):
-            roles = self._rows.roles(check)[slots]
+            roles = self._rows.roles[check][slots]
             for role in members:
                 members[role] |= self._set(slots[(roles & role) != 0])
         self._after_change(len(slots))
@@ -196,7 +196,7 @@ class LTTreeIndex(ComparedIndex):
         memo = _Memo(slots.copy())
         batch = self._batch(slots)
         checks = range(len(self._shapes))
-        roles = [self._rows.roles(check)[slots].tolist() for check in checks]
+        roles = [self._rows.roles[check][slots].tolist() for check in checks]
         for position in batch.order:
             if memo.ids > MEMO_IDS:
                 memo.left.append(position)
@@ -212,7 +212,7 @@ class LTTreeIndex(ComparedIndex):
     def _detect_one(self, slots: Slots, positions: list[int], check: int, role: int) -> Iterator[tuple[int, BitMap]]:
         """Evaluate one check in one role, keeping nothing; positions come in the order of a batch."""
         batch = self._batch(slots)
-        roles = self._rows.roles(check)[slots].tolist()
+        roles = self._rows.roles[check][slots].tolist()
         as_t, as_s = ([check], []) if role == T_ROLE else ([], [check])
         for position in positions:
             if roles[position] & role:
@@ -290,7 +290,7 @@ class LTTreeIndex(ComparedIndex):
             expected = {value: set(tuples) for value, tuples in self._by_value(number, inside)}
             assert {value: set(tuples) for value, tuples in column.items()} == expected
         for check, members in enumerate(self._members):
-            roles: Codes = self._rows.roles(check)[inside].astype(np.int64)
+            roles: Codes = self._rows.roles[check][inside].astype(np.int64)
             for role, found in members.items():
                 assert list(found) == list(compress(inside.tolist(), roles & role))
         assert in_order([self._stat(p.id) for p in self._program.schedule.predicates])

@@ -204,7 +204,7 @@ class _Check:
         self._use(select(shape.terms, rows, np.empty(0, dtype=np.int32)))
 
     def insert(self, slots: Slots) -> None:
-        slots = slots[self._rows.roles(self._number)[slots] != 0]
+        slots = slots[self._rows.roles[self._number][slots] != 0]
         self._count += len(slots)
         if self._count >= CHOOSE_AGAIN * max(self._chosen_at, 1):
             everything = np.concatenate([self._inside(), slots])
@@ -217,7 +217,7 @@ class _Check:
             side.insert(members)
 
     def remove(self, slots: Slots) -> None:
-        slots = slots[self._rows.roles(self._number)[slots] != 0]
+        slots = slots[self._rows.roles[self._number][slots] != 0]
         self._count -= len(slots)
         for side, members in self._split(slots):
             side.remove(members)
@@ -266,7 +266,7 @@ class _Check:
         """Which rows go where; with one structure for both roles, a probe filters by role."""
         if self._t_side is self._s_side:
             return [(self._t_side, slots)]
-        roles = self._rows.roles(self._number)[slots]
+        roles = self._rows.roles[self._number][slots]
         return [
             (self._t_side, slots[(roles & T_ROLE) != 0]),
             (self._s_side, slots[(roles & S_ROLE) != 0]),
@@ -279,7 +279,7 @@ class _Check:
 
     def _candidates(self, slots: Slots, role: int) -> Iterator[Found]:
         """Fetch or Fetch+ for the probed rows that may play the role, group by group."""
-        mine = np.flatnonzero(self._rows.roles(self._number)[slots] & role)
+        mine = np.flatnonzero(self._rows.roles[self._number][slots] & role)
         as_t = role == T_ROLE
         side = self._s_side if as_t else self._t_side
         chosen = self._selection
@@ -314,7 +314,7 @@ class _Check:
         keep = probed != partners
         if self._t_side is self._s_side:
             wanted = S_ROLE if role == T_ROLE else T_ROLE
-            keep &= (self._rows.roles(self._number)[partners] & wanted) != 0
+            keep &= (self._rows.roles[self._number][partners] & wanted) != 0
         t, s = (probed, partners) if role == T_ROLE else (partners, probed)
         for term in self._selection.verified:
             keep &= term.op.on_codes(self._rows.codes(term.left)[t], self._rows.codes(term.right)[s])
@@ -326,7 +326,7 @@ class _Check:
         self._s_side._check()
         assert len(self._inside()) == self._count
         for side, role in ((self._t_side, T_ROLE), (self._s_side, S_ROLE)):
-            roles = self._rows.roles(self._number)[side.rows()]
+            roles = self._rows.roles[self._number][side.rows()]
             assert np.all(roles & (role if self._t_side is not self._s_side else T_ROLE | S_ROLE))
 
 

@@ -20,8 +20,7 @@ from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values, words_for
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
 from holdstrue.kernels import digest
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask

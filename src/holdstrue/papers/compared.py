@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
+from holdstrue.index.arrays import Snapshot
 from holdstrue.index.blocks import BlockIndex
-from holdstrue.index.numbering import Snapshot
 from holdstrue.index.protocol import Hits, PairRows, Shape, Slots, Term
 
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 
 from holdstrue.data.values import common_families, family_of
 from holdstrue.errors import RuleError
 from holdstrue.plan.constants import constant_for
-from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.model import Constant, Rule, Source
 from holdstrue.rules.terms import Read, condition_columns, reads_of
 from holdstrue.rules.text import condition_text
+from holdstrue.rules.tokens import DENIAL
 
 
 def bind(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise a `RuleError` that underlines the first name or comparison that does not fit."""
     schema = schemas[table]
     for part, reads in _parts(rule):
-        _each_column(part, reads, partial(_need, table=table, schema=schema))
+        for column in dict.fromkeys(name for read in reads for name in read.columns):
+            _need(part, column, table, schema)
         if part is rule:
             _bind_references(rule, table, schemas)
         for read in reads:
@@ -39,25 +39,16 @@ def _parts(rule: Rule) -> Iterator[tuple[Rule, list[Read]]]:
         yield replace(rule, name=f"{rule.name} (its where)", source=source), list(reads_of(rule.where))
 
 
-def _each_column(shown: Rule, reads: Iterable[Read], ask: Callable[[Rule, str], None]) -> None:
-    for column in dict.fromkeys(name for read in reads for name in read.columns):
-        ask(shown, column)
-
-
 def require_columns(rules: Iterable[Rule], main: str, schemas: Mapping[str, pa.Schema]) -> None:
     """Raise for the first column that a rule reads and its table does not have; types are not looked at."""
     for rule in rules:
         own = rule.own_table or main
         for part, reads in _parts(rule) if own in schemas else ():
-            _each_column(part, reads, partial(_present, table=own, schema=schemas[own]))
+            for column in dict.fromkeys(name for read in reads for name in read.columns):
+                _present(part, column, own, schemas[own])
         for table, columns in rule.body.references.items():
             for column in columns if table in schemas else ():
                 _present(rule, column, table, schemas[table])
-
-
-def own_columns(rule: Rule) -> tuple[str, ...]:
-    """Columns the rule reads of its own table, in order of appearance."""
-    return rule.columns
 
 
 def _need(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
@@ -76,7 +67,8 @@ def _present(rule: Rule, column: str, table: str, schema: pa.Schema) -> None:
     if column not in schema.names:
         near = difflib.get_close_matches(column, schema.names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(schema.names)}"
-        if not near and _is_compared_with(rule, column):
+        # on the right of a comparison people forget the quotes of text
+        if not near and any(read.right == column for read in rule.body.reads()):
             hint = f"text stands in quotes: '{column}'; {hint}"
         raise error(rule, f"table {table!r} has no column {column!r}", column, hint)
     if schema.names.count(column) > 1:
@@ -90,11 +82,6 @@ def _constant_hint(column: str, data_type: pa.DataType, constant: Constant) -> s
             f"and --null-value for cells that mean nothing; to compare text, put the constant in quotes"
         )
     return f"write the constant as a {data_type} value, or cast the column"
-
-
-def _is_compared_with(rule: Rule, name: str) -> bool:
-    """Whether the name stands on the right of a comparison, where people forget the quotes of text."""
-    return any(read.right == name for read in rule.body.reads())
 
 
 def _bind_comparison(rule: Rule, schema: pa.Schema, read: Read) -> None:

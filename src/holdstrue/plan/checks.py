@@ -99,7 +99,8 @@ class PairCheck:
     @property
     def symmetric(self) -> bool:
         """Every term compares a column with itself by = or != and both rows are chosen alike."""
-        return all(term.symmetric for term in self.terms) and self.t_member == self.s_member
+        alike = (term.left == term.right and not term.op.is_order for term in self.terms)
+        return all(alike) and self.t_member == self.s_member
 
     @property
     def lhs(self) -> tuple[str, ...]:

@@ -8,11 +8,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Domain, domain_of
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
-from holdstrue.index import catalogue
-from holdstrue.index.protocol import Term
+from holdstrue.index.protocol import IndexKind, Term, index_type
 from holdstrue.plan.bind import bind
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.rules.model import (
@@ -35,7 +34,6 @@ from holdstrue.rules.model import (
     RuleSet,
 )
 
-IndexKind: TypeAlias = catalogue.IndexKind
 Cell: TypeAlias = tuple[str, str]
 
 
@@ -73,14 +71,9 @@ def needed_columns(rules: RuleSet, main: str) -> dict[str, tuple[str, ...]]:
     """Per table the columns that rules read (RANGE: nothing else is read from a file)."""
     needed: dict[str, dict[str, None]] = {main: {}}
     for rule in rules:
-        for table, columns in ((table_of(rule, main), rule.columns), *rule.body.references.items()):
+        for table, columns in ((rule.own_table or main, rule.columns), *rule.body.references.items()):
             needed.setdefault(table, {}).update(dict.fromkeys(columns))
     return {table: tuple(columns) for table, columns in needed.items()}
-
-
-def table_of(rule: Rule, main: str) -> str:
-    """The table whose rows can violate the rule."""
-    return rule.own_table or main
 
 
 def compile_rules(
@@ -95,9 +88,9 @@ def compile_rules(
     `seed` is that of the state where digests are kept; what stays in this process has its own.
     """
     checks: list[Check] = []
-    as_pairs = catalogue.index_type(index).takes_keys
+    as_pairs = index_type(index).takes_keys
     for number, rule in enumerate(rules):
-        table = table_of(rule, main)
+        table = rule.own_table or main
         if table not in schemas:
             raise RuleError(
                 f"rule {rule.name!r} speaks of table {table!r}, which is not given",
@@ -118,13 +111,15 @@ def compile_rules(
 
 
 def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, as_pairs: bool) -> Iterator[Check]:
+    """The checks of a rule; equality columns are in one order, so that rules that share them share an index."""
     where = rule.where
     match rule.body:
         case Key(columns):
-            yield _by_group(GroupCheck(number, table, _ordered(columns), (), nulls_equal, where), as_pairs)
+            yield _by_group(GroupCheck(number, table, tuple(sorted(set(columns))), (), nulls_equal, where), as_pairs)
         case FD(lhs, rhs):
             asked = (None,) * len(rhs)
-            yield _by_group(GroupCheck(number, table, _ordered(lhs), rhs, nulls_equal, where, asked), as_pairs)
+            left = tuple(sorted(set(lhs)))
+            yield _by_group(GroupCheck(number, table, left, rhs, nulls_equal, where, asked), as_pairs)
         case CFD():
             yield from _conditional(number, rule.body, table, nulls_equal, where)
         case NotNull(columns):
@@ -134,11 +129,6 @@ def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, as_pairs: bo
             yield ReferenceCheck(number, table, body.columns, body.ref_table, body.ref_columns, where)
         case DC():
             yield _denial(number, rule.body, table, where, as_pairs)
-
-
-def _ordered(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Equality columns in one order, so that rules that share them share an index."""
-    return tuple(sorted(set(columns)))
 
 
 def _by_group(check: GroupCheck, as_pairs: bool) -> Check:
@@ -169,7 +159,8 @@ def _conditional(number: int, body: CFD, table: str, nulls_equal: bool, where: C
         conditions = tuple(asked.values())
         member = conditions[0] if len(set(conditions)) == 1 else None if None in conditions else _any(*conditions)
         each = (None,) * len(asked) if len(set(conditions)) == 1 else conditions
-        yield GroupCheck(number, table, _ordered(body.lhs), tuple(asked), nulls_equal, _all(where, member), each)
+        left = tuple(sorted(set(body.lhs)))
+        yield GroupCheck(number, table, left, tuple(asked), nulls_equal, _all(where, member), each)
 
 
 def _match(body: CFD, pattern: Pattern) -> Condition | None:
@@ -203,16 +194,13 @@ def _denial(number: int, body: DC, table: str, where: Condition | None, as_pairs
             terms.append(Term(left.name, predicate.op, right.name))
         else:
             terms.append(Term(right.name, predicate.op.flipped, left.name))
-    t_member, s_member = (_all(*_in_one_order(members[var])) for var in ("t", "s"))
+    # each condition once, in an order that does not depend on how the rule was written
+    t_member, s_member = (_all(*sorted({c for c in members[var] if c is not None}, key=repr)) for var in ("t", "s"))
     check = PairCheck(number, table, tuple(dict.fromkeys(terms)), t_member, s_member)
     if as_pairs or not check.grouped:
         return check
-    return GroupCheck(number, table, _ordered(check.lhs), check.rhs, False, check.t_member, (None,) * len(check.rhs))
-
-
-def _in_one_order(conditions: list[Condition | None]) -> list[Condition]:
-    """Each condition once, in an order that does not depend on how the rule was written."""
-    return sorted({condition for condition in conditions if condition is not None}, key=repr)
+    lhs = tuple(sorted(set(check.lhs)))
+    return GroupCheck(number, table, lhs, check.rhs, False, check.t_member, (None,) * len(check.rhs))
 
 
 def _single(predicate: Predicate) -> Condition:

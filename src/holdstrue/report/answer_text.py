@@ -8,9 +8,8 @@ from typing import Any
 from holdstrue.detect.delta import Batched, RuleResult
 from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
-from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
-from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC
 
 NAME_WIDTH = 72
@@ -29,7 +28,13 @@ def report_text(report: Findings, style: Style, rule: str | None = None) -> Iter
         if result.counts.open == 0:
             continue
         yield "\n"
-        yield from heading(result, ink)
+        mark, tone, _ = mark_of(result)
+        said = f"{plural(result.counts.open, 'violation')}, {plural(result.counts.rows, 'row')}"
+        yield f"  {ink.paint(tone, f'{mark} {printable(result.rule.name)}')}: {said}\n"
+        if result.rule.description:
+            yield f"    {printable(result.rule.description)}\n"
+        if result.rule.name != result.text:
+            yield f"    {ink.paint('faint', printable(result.text))}\n"
         if isinstance(result.rule.body, DC) and not told:
             told = True
             yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
@@ -64,19 +69,6 @@ def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
             ]
         )
     yield from aligned(table, ink)
-
-
-def heading(result: RuleResult, ink: Ink) -> Iterator[str]:
-    """The name of a violated rule, what it says and how often it is broken."""
-    mark, tone, _ = mark_of(result)
-    counts = result.counts
-    name = printable(result.rule.name)
-    said = f"{plural(counts.open, 'violation')}, {plural(counts.rows, 'row')}"
-    yield f"  {ink.paint(tone, f'{mark} {name}')}: {said}\n"
-    if result.rule.description:
-        yield f"    {printable(result.rule.description)}\n"
-    if result.rule.name != result.text:
-        yield f"    {ink.paint('faint', printable(result.text))}\n"
 
 
 def mark_of(result: RuleResult) -> tuple[str, Tone, str]:

@@ -9,9 +9,8 @@ from holdstrue.detect.delta import Delta, Violation
 from holdstrue.monitor.report import Report
 from holdstrue.report.answers import BatchLine
 from holdstrue.report.lookup import Lookup, ReportLookup
-from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads
+from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, EXAMPLES, Example, example_lines, more_line
-from holdstrue.report.wording import key_word, plural, printable, shorten
 from holdstrue.rules.model import DC, Rule
 
 NAME_WIDTH = 72
@@ -22,8 +21,8 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
     ink = style.ink
     lookup = ReportLookup(style.rows) if isinstance(style.rows, Report) else style.rows
     steps = delta.counts
-    added, removed = (sum(getattr(step, side) for step in steps.values()) for side in ("added", "removed"))
-    still = sum(step.open for step in steps.values())
+    sides = ("added", "removed", "open")
+    added, removed, still = (sum(getattr(step, side) for step in steps.values()) for side in sides)
     batch = printable(delta.batch)
     if delta.duplicate:
         yield f"batch {batch} was applied before, nothing was done; {still:,} open\n"
@@ -53,13 +52,13 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
             if rule is not None and isinstance(rule.body, DC) and not told:
                 told = True
                 yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
-            yield from _listed(_of(delta.added, name), step.added, most, ink, rule, lookup)
+            yield from _listed([v for v in delta.added if v.rule == name], step.added, most, ink, rule, lookup)
         if step.removed:
             yield f"\n  {ink.paint('good', f'- {printable(name)}')}: {plural(step.removed, 'resolved violation')}\n"
             names = () if rule is None or lookup is None else lookup.key_columns(rule)
-            gone = _of(delta.removed, name)
-            yield from _keys(gone[:most], names, ink)
-            yield from more_line(step.removed - len(gone[:most]), ink)
+            gone = [v for v in delta.removed if v.rule == name][:most]
+            yield from _keys(gone, names, ink)
+            yield from more_line(step.removed - len(gone), ink)
 
 
 def batch_text(line: BatchLine, _: Style) -> Iterator[str]:
@@ -86,34 +85,27 @@ def line_of(delta: Delta) -> str:
     return f"{delta.batch}: +{added:,} new, -{removed:,} resolved, {still:,} open{ended}"
 
 
-def _of(violations: Sequence[Violation], rule: str) -> list[Violation]:
-    return [violation for violation in violations if violation.rule == rule]
-
-
 def _listed(
     violations: list[Violation], total: int, most: int, ink: Ink, rule: Rule | None, lookup: Lookup | None
 ) -> Iterator[str]:
     """Violations with their rows where these can be looked up, else with their keys."""
     shown = violations[:most]
-    examples = [] if rule is None or lookup is None else _examples(lookup, rule, shown)
+    unseen = shown
+    names: tuple[str, ...] = ()
     if rule is not None and lookup is not None:
-        yield from example_lines(rule, examples, lookup.key_columns(rule), ink)
-    found = {id(violation) for violation, _ in examples}
-    names = () if rule is None or lookup is None else lookup.key_columns(rule)
-    yield from _keys([violation for violation in shown if id(violation) not in found], names, ink)
+        rows = iter(lookup.rows_of(rule, [key for v in shown for key in ((v.t, v.s) if v.pair else (v.t,))]))
+        examples: list[Example] = []
+        unseen, names = [], lookup.key_columns(rule)
+        for violation in shown:
+            own = [next(rows) for _ in range(2 if violation.pair else 1)]
+            known = [row for row in own if row is not None]
+            if len(known) == len(own):
+                examples.append((violation, known))
+            else:
+                unseen.append(violation)
+        yield from example_lines(rule, examples, names, ink)
+    yield from _keys(unseen, names, ink)
     yield from more_line(total - len(shown), ink)
-
-
-def _examples(lookup: Lookup, rule: Rule, violations: Sequence[Violation]) -> list[Example]:
-    keys = [key for v in violations for key in ((v.t, v.s) if v.pair else (v.t,))]
-    rows = iter(lookup.rows_of(rule, keys))
-    examples: list[Example] = []
-    for violation in violations:
-        own = [next(rows) for _ in range(2 if violation.pair else 1)]
-        known = [row for row in own if row is not None]
-        if len(known) == len(own):
-            examples.append((violation, known))
-    return examples
 
 
 def _keys(violations: Sequence[Violation], names: Sequence[str], ink: Ink) -> Iterator[str]:

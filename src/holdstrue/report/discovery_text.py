@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Died, FoundRule, NearMiss, RuleChanges
-from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads
-from holdstrue.report.wording import key_word, plural, printable, shorten, word
+from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads, key_word, plural, printable, shorten, word
 from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
-from holdstrue.rules.words import in_words
 
 TOP = 20
 """Rules that text shows unless told otherwise: a window full."""
@@ -39,7 +38,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     ink, misses = style.ink, found.near_misses()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
     rules = found.telling
-    kinds = ", ".join(plural(n, kind) for kind, n in _kinds(rules).items()) or "no rules"
+    kinds = ", ".join(plural(n, kind) for kind, n in Counter(rule.kind for rule in rules).items()) or "no rules"
     implied = len(found.rules) - len(rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else f" ({STOPPED})"
@@ -50,7 +49,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
         table = [heads("score", "kind", "rule", right=("score",))]
         for rule in rules[:most]:
             table.append([Cell(f"{rule.score:.2f}", right=True), Cell(rule.kind), Cell(_said(rule), "strong")])
-            table.append([Cell(""), Cell(""), Cell(shorten(printable(in_words(rule.body)), RULE_WIDTH), "faint")])
+            table.append([Cell(""), Cell(""), Cell(shorten(printable(rule.body.words), RULE_WIDTH), "faint")])
         yield from aligned(table, ink)
         left = len(rules) - most
         if left > 0:
@@ -118,10 +117,3 @@ def _some(values: Sequence[Any], count: int | None = None) -> str:
 def _said(found: FoundRule) -> str:
     where = f"{printable(found.table)}: " if found.table else ""
     return where + shorten(printable(found.text), RULE_WIDTH)
-
-
-def _kinds(rules: Sequence[FoundRule]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for found in rules:
-        counts[found.kind] = counts.get(found.kind, 0) + 1
-    return counts

@@ -63,24 +63,24 @@ ANSWERS: Mapping[str, Writers] = {
 
 
 def _text(answer: Any, style: Style) -> Iterator[str]:
-    yield from _function(_writers(answer).text)(answer, style)
+    yield from _function(ANSWERS[_name(answer)].text)(answer, style)
 
 
 def _json(answer: Any, style: Style) -> Iterator[str]:
-    from holdstrue.report.wording import json_text
+    from holdstrue.report.typeset import json_text
 
-    data = _writers(answer).data
+    data = ANSWERS[_name(answer)].data
     yield json_text(_function(data)(answer, style) if data else answer.to_dict(), indent=2) + "\n"
 
 
 def _svg(answer: Any, _: Style) -> Iterator[str]:
-    drawn: str = _function(_writers(answer).drawing or "")(answer)
+    drawn: str = _function(ANSWERS[_name(answer)].drawing or "")(answer)
     yield drawn.rstrip("\n") + "\n"
 
 
 def _list(written: str) -> Write:
     """A form of records, written by this function."""
-    return lambda answer, _: _function(written)(_function(_writers(answer).records or "")(answer))
+    return lambda answer, _: _function(written)(_function(ANSWERS[_name(answer)].records or "")(answer))
 
 
 def _own(written: str) -> Write:
@@ -186,10 +186,6 @@ def _name(answer: Any) -> str:
         if kind.__name__ in ANSWERS:
             return kind.__name__
     raise HoldstrueError(f"{type(answer).__name__} is no answer", hint=f"there are {', '.join(ANSWERS)}")
-
-
-def _writers(answer: Any) -> Writers:
-    return ANSWERS[_name(answer)]
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from holdstrue.detect.delta import RuleResult
 from holdstrue.monitor.report import Findings
-from holdstrue.report.typeset import Ink, Style
+from holdstrue.report.typeset import Ink, Style, plural
 from holdstrue.report.violation_text import DENIAL, rule_lines
-from holdstrue.report.wording import plural
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

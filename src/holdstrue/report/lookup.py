@@ -13,10 +13,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.engine import Engine
-from holdstrue.monitor.report import Report
-from holdstrue.monitor.views import Views
-from holdstrue.plan.bind import own_columns
-from holdstrue.plan.compile import table_of
+from holdstrue.monitor.report import Report, Views
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
@@ -112,7 +109,7 @@ class ReportLookup:
         Complexity: O(keys).
         """
         engine = self.report._engine
-        return _living(engine, table_of(rule, engine.plan.main), self.key_columns(rule), keys, rule)
+        return _living(engine, rule.own_table or engine.plan.main, self.key_columns(rule), keys, rule)
 
 
 @dataclass(frozen=True)
@@ -146,14 +143,14 @@ class StateLookup:
 
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows a rule speaks of."""
-        return self._state.keys[table_of(rule, self._state.main)]
+        return self._state.keys[rule.own_table or self._state.main]
 
     def rows_of(self, rule: Rule, keys: Sequence[Key]) -> list[dict[str, Any] | None]:
         """The rows with these keys: key and the columns the rule reads; None where a row is gone.
 
         Complexity: O(rows logged in the homes of the keys since their checkpoints).
         """
-        table, names = table_of(rule, self._state.main), self.key_columns(rule)
+        table, names = rule.own_table or self._state.main, self.key_columns(rule)
         if not keys:
             return []
         homes, _, _ = self._layout.home(table, Columns(_key_table(self._layout.plan.schemas[table], names, keys)))
@@ -175,7 +172,7 @@ def _living(
         return [None] * len(keys)
     rows = engine.tables[table].rows
     slots = rows.find(*engine.key_digest(table, _key_table(rows.schema, names, keys), names))
-    found = iter(python_rows(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *own_columns(rule)))))))
+    found = iter(python_rows(rows.take(slots[slots >= 0], list(dict.fromkeys((*names, *rule.columns))))))
     return [next(found) if slot >= 0 else None for slot in slots]
 
 

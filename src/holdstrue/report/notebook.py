@@ -8,8 +8,7 @@ from itertools import islice
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.monitor.report import Findings
-from holdstrue.report.wording import key_word, plural, shorten
-from holdstrue.rules.words import in_words
+from holdstrue.report.typeset import key_word, plural, shorten
 
 SHOWN = 10
 """Violations a notebook shows: it is a glance, the rest is asked for in Python."""
@@ -67,7 +66,7 @@ def discovery_html(found: Discovery) -> str:
                 f"{rule.score:.2f}",
                 escape(rule.kind),
                 escape(shorten(f"{rule.table}: {rule.text}" if rule.table else rule.text, 100)),
-                escape(shorten(in_words(rule.body), 120)),
+                escape(shorten(rule.body.words, 120)),
             ]
         )
         for rule in shown

@@ -11,7 +11,7 @@ from typing import Any
 from holdstrue.detect.delta import Delta
 from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import BatchLine, Groups, OpenViolations, Status, Worst, offender_dict
-from holdstrue.report.wording import json_text
+from holdstrue.report.typeset import json_text
 
 CHUNK = 1000
 """Records written at once: few calls, and never more than some 100 KB in memory."""

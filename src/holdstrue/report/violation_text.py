@@ -8,8 +8,7 @@ from typing import Any
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
-from holdstrue.report.typeset import Cell, Ink, aligned
-from holdstrue.report.wording import key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report.typeset import Cell, Ink, aligned, key_word, plural, printable, shorten, shorten_together, word
 from holdstrue.rules.model import Rule
 
 EXAMPLES = 5
@@ -76,24 +75,21 @@ def example_lines(rule: Rule, examples: Sequence[Example], keys: Sequence[str], 
     # a CFD has violations of one row and of two: each has its own table
     for pairs in (False, True):
         own = [example for example in examples if example[0].pair == pairs]
-        if own:
-            yield from _table(rule, own, keys, ink, pairs=pairs)
-
-
-def _table(rule: Rule, examples: Sequence[Example], keys: Sequence[str], ink: Ink, *, pairs: bool) -> Iterator[str]:
-    names = list(examples[0][1][0])
-    # rows are numbered where there is no key, and the number is not among their values
-    numbered = not keys
-    head = [*([""] if pairs else []), *(["row"] if numbered else []), *map(printable, names)]
-    table: list[list[Cell]] = [[Cell(shorten(name), "faint") for name in head]]
-    for violation, rows in examples:
-        if pairs and len(table) > 1:
-            table.append([])
-        words = _marked(rule, names, rows) if pairs else [[Cell(shorten(word(rows[0][name]))) for name in names]]
-        for label, key, row in zip("ts", (violation.t, violation.s), words, strict=False):
-            number = [Cell(shorten(key_word(key)))] if numbered else []
-            table.append([*([Cell(label, "faint")] if pairs else []), *number, *row])
-    yield from aligned(table, ink, "    ")
+        if not own:
+            continue
+        names = list(own[0][1][0])
+        # rows are numbered where there is no key, and the number is not among their values
+        numbered = not keys
+        head = [*([""] if pairs else []), *(["row"] if numbered else []), *map(printable, names)]
+        table: list[list[Cell]] = [[Cell(shorten(name), "faint") for name in head]]
+        for violation, rows in own:
+            if pairs and len(table) > 1:
+                table.append([])
+            words = _marked(rule, names, rows) if pairs else [[Cell(shorten(word(rows[0][name]))) for name in names]]
+            for label, key, row in zip("ts", (violation.t, violation.s), words, strict=False):
+                number = [Cell(shorten(key_word(key)))] if numbered else []
+                table.append([*([Cell(label, "faint")] if pairs else []), *number, *row])
+        yield from aligned(table, ink, "    ")
 
 
 def more_line(count: int, ink: Ink, noun: str = "") -> Iterator[str]:

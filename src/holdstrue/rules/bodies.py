@@ -12,9 +12,16 @@ from typing import ClassVar, Literal, Self, TypeAlias
 from holdstrue.operators import Op
 from holdstrue.rules.normal import check_once, normal_patterns, normal_predicates, reject, trivial
 from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Read, Source, across
-from holdstrue.rules.text import constant_text, names_text, pattern_text, predicate_text
+from holdstrue.rules.text import (
+    constant_text,
+    denial_words,
+    listed,
+    names_text,
+    pattern_text,
+    pattern_words,
+    predicate_text,
+)
 from holdstrue.rules.tokens import name_text
-from holdstrue.rules.words import denial_words, listed, pattern_words
 
 Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdstrue.rules.cursor import Cursor
 from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
+from holdstrue.rules.tokens import Cursor
 
 _OPERAND = "write a column by its name, and text in 'quotes'"
 _EXAMPLE = "for example state = 'CA' and (age > 5 or not vip = true)"

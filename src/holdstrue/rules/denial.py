@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 
 from holdstrue.errors import RuleError
-from holdstrue.rules.cursor import DENIAL, Cursor
 from holdstrue.rules.model import DC, Body, Column, Constant, Op, Predicate, Var
 from holdstrue.rules.text import predicate_text
-from holdstrue.rules.tokens import quote
+from holdstrue.rules.tokens import DENIAL, Cursor, quote
 
 Spans = tuple[tuple[str, int, int], ...]
 
@@ -84,7 +83,10 @@ def assemble(text: str, comparisons: list[WrittenComparison], declared: tuple[st
                     hint=f"{DENIAL}; at least one side must be a column such as t.age",
                 )
             left, op, right = right, op.flipped, left
-        sides = [_column(side, roles) if isinstance(side, WrittenColumn) else side for side in (left, right)]
+        sides = [
+            Column(roles[side.variable], side.name) if isinstance(side, WrittenColumn) else side
+            for side in (left, right)
+        ]
         for side, column in zip((left, right), sides, strict=True):
             if isinstance(side, WrittenColumn) and isinstance(column, Column):
                 spans.setdefault(f"{column.var}.{column.name}", (side.start, side.end))
@@ -204,7 +206,3 @@ def _numbered(variable: str) -> tuple[str, int]:
     match = re.fullmatch(r"(.*?)([0-9]*)(['′]?)", variable)
     assert match is not None
     return match.group(1), 2 * int(match.group(2) or 0) + bool(match.group(3))
-
-
-def _column(operand: WrittenColumn, roles: dict[str | None, Var]) -> Column:
-    return Column(roles[operand.variable], operand.name)

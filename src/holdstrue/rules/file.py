@@ -1,4 +1,7 @@
-"""Rule files read and written: YAML, one rule a line, HoloClean's, DC lists, Weever's JSON."""
+"""Rule files read and written: YAML, one rule a line, HoloClean's, DC lists, Weever's JSON.
+
+An entry is checked field by field, so that a mistake is named where it stands.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from holdstrue.errors import RuleError, brief
+from holdstrue.errors import RuleError, brief, underline
 from holdstrue.location import local_path, nearby_hint
-from holdstrue.rules.entry import located, rule_from_entry, text_field
-from holdstrue.rules.model import Rule, RuleSet, Tolerance
-from holdstrue.rules.normal import normalise
+from holdstrue.rules.model import Rule, RuleSet, Severity, Tolerance
 from holdstrue.rules.parser import parse_rule
-from holdstrue.rules.text import condition_text, text_of
+from holdstrue.rules.text import condition_text
 from holdstrue.rules.types import Types, checked_types
 from holdstrue.rules.weever import parse_weever
 
@@ -55,10 +56,12 @@ def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> R
     >>> [rule.name for rule in load_rules(["zip -> city", {"name": "adults", "rule": "not(t.age < 18)"}])]
     ['zip -> city', 'adults']
     """
-    if isinstance(source, RuleSet):
-        return replace(source, rules=_checked(source.rules))
     if isinstance(source, Rule):
-        return RuleSet(_checked((source,)))
+        source = RuleSet((source,))
+    if isinstance(source, RuleSet):
+        for rule in source:
+            rule.body.normal(rule.source)
+        return replace(source, rules=_unique(list(source), ""))
     if isinstance(source, str):
         return _load_text_or_path(source, columns)
     if isinstance(source, os.PathLike):
@@ -103,7 +106,7 @@ def dump_rules(rules: RuleSet) -> str:
 
 
 def _entry(rule: Rule) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": rule.name, "rule": text_of(rule.body)}
+    entry: dict[str, Any] = {"name": rule.name, "rule": rule.body.text}
     if rule.severity != "error":
         entry["severity"] = rule.severity
     if rule.where is not None:
@@ -228,44 +231,27 @@ def _load_yaml(text: str, file: str) -> RuleSet:
         if isinstance(item, dict) and "name" in item:
             named.add(number - 1)
     table = text_field(content, "table", file or "the rules")
-    key, nulls, types = _key(content, file), _nulls(content, file), _types(content, file)
-    return RuleSet(_unique(rules, file, named), table, key, nulls, types)
+    return RuleSet(_unique(rules, file, named), table, *_head(content, _at(file)))
 
 
-def _key(content: Mapping[str, Any], file: str) -> tuple[str, ...]:
-    key = content.get("key", [])
+def _head(content: Mapping[str, Any], at: str) -> tuple[tuple[str, ...], Literal["unknown", "equal"], Types]:
+    """Key, nulls and types of a rule file; `at` starts every message."""
+    key, nulls, types = content.get("key", []), content.get("nulls", "unknown"), content.get("types", {})
     columns = [key] if isinstance(key, str) else key
     if not isinstance(columns, list) or not all(isinstance(c, str) and c for c in columns) or columns == [""]:
-        raise RuleError(
-            f"{_at(file)}key {brief(key)}", hint="key is a column or a list of them: key: [area_code, phone]"
-        )
+        raise RuleError(f"{at}key {brief(key)}", hint="key is a column or a list of them: key: [area_code, phone]")
     if len(set(columns)) < len(columns):
-        raise RuleError(f"{_at(file)}key {key!r} names a column twice")
-    return tuple(columns)
-
-
-def _nulls(content: Mapping[str, Any], file: str) -> Literal["unknown", "equal"]:
-    match content.get("nulls", "unknown"):
-        case "unknown":
-            return "unknown"
-        case "equal":
-            return "equal"
-        case other:
-            raise RuleError(f"{_at(file)}nulls {brief(other)}", hint="nulls is unknown or equal")
-
-
-def _types(content: Mapping[str, Any], file: str) -> Types:
-    types = content.get("types", {})
+        raise RuleError(f"{at}key {key!r} names a column twice")
+    if nulls not in ("unknown", "equal"):
+        raise RuleError(f"{at}nulls {brief(nulls)}", hint="nulls is unknown or equal")
     if not isinstance(types, dict) or not all(isinstance(part, str) for item in types.items() for part in item):
-        raise RuleError(
-            f"{_at(file)}types {types!r}", hint="types maps columns to types:\ntypes:\n  born: date(%d.%m.%Y)"
-        )
-    return checked_types(types.items(), _at(file))
+        raise RuleError(f"{at}types {types!r}", hint="types maps columns to types:\ntypes:\n  born: date(%d.%m.%Y)")
+    return tuple(columns), nulls, checked_types(types.items(), at)
 
 
 def _load_item(item: object, place: str) -> Rule:
     if isinstance(item, Rule):
-        normalise(item)
+        item.body.normal(item.source)
         return item
     if isinstance(item, Mapping):
         return rule_from_entry(item, place)
@@ -278,12 +264,6 @@ def _load_item(item: object, place: str) -> Rule:
         raise located(error, place) from None
 
 
-def _checked(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    for rule in rules:
-        normalise(rule)
-    return _unique(list(rules), "")
-
-
 def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tuple[Rule, ...]:
     """Refuse a name given twice; a name made from the rule's text gets a number instead.
 
@@ -293,7 +273,7 @@ def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tupl
     numbers: dict[str, int] = {}
     unique = []
     for i, rule in enumerate(rules):
-        given = i in named if named is not None else rule.name != text_of(rule.body)
+        given = i in named if named is not None else rule.name != rule.body.text
         if rule.name in seen and given:
             raise RuleError(
                 f"{_at(file)}two rules are called {rule.name!r}: numbers {seen[rule.name] + 1} and {i + 1}",
@@ -311,3 +291,87 @@ def _unique(rules: list[Rule], file: str, named: set[int] | None = None) -> tupl
 
 def _at(file: str) -> str:
     return f"{file}: " if file else ""
+
+
+FIELDS = ("name", "rule", "severity", "where", "tolerance", "description", "table")
+
+
+def rule_from_entry(entry: Mapping[Any, Any], place: str) -> Rule:
+    """The rule of a mapping with the fields of a rule file; `place` starts every message.
+
+    Examples
+    --------
+    >>> rule_from_entry({"rule": "key(id)", "severity": "warn", "tolerance": "1%"}, "rule 1").tolerance
+    Tolerance(count=None, share=Decimal('0.01'))
+    """
+    for field in entry:
+        if field not in FIELDS:
+            raise RuleError(f"{place}: unknown field {brief(field)}", hint=f"a rule has {', '.join(FIELDS)}")
+    name = text_field(entry, "name", place)
+    if name is not None:
+        place = f"{place} ({name})"
+    text = text_field(entry, "rule", place)
+    if text is None:
+        raise RuleError(f"{place}: no rule text", hint="write it as rule: 'zip -> city'")
+    severity = entry.get("severity", "error")
+    if severity not in ("error", "warn"):
+        raise RuleError(f"{place}: severity {brief(severity)}", hint="severity is error or warn")
+    allowed: Severity = severity
+    description, where, table = (text_field(entry, field, place) for field in ("description", "where", "table"))
+    try:
+        return parse_rule(
+            text.strip(),
+            name=name,
+            description=description or "",
+            severity=allowed,
+            where=where,
+            tolerance=parse_tolerance(entry.get("tolerance")),
+            table=table,
+        )
+    except RuleError as error:
+        raise located(error, place) from None
+
+
+def text_field(entry: Mapping[Any, Any], field: str, place: str) -> str | None:
+    """A field that holds text, or None where it is absent."""
+    value = entry.get(field)
+    if field == "where" and isinstance(value, str) and not value.strip():
+        raise RuleError(f"{place}: where is empty", hint="leave it out, or write a condition: where: state = 'CA'")
+    if field in entry and (not isinstance(value, str) or not value.strip()):
+        note = "" if value is None or isinstance(value, str) else "; put it in quotes to keep YAML from reading it"
+        raise RuleError(f"{place}: {field} must be text, got {brief(value)}", hint=f"write {field}: some text{note}")
+    return value
+
+
+def parse_tolerance(value: object) -> Tolerance | None:
+    """A tolerance: a count of rows (`5`), or a share of them (`0.01` or `1%`).
+
+    Examples
+    --------
+    >>> parse_tolerance(5), parse_tolerance("1%")
+    (Tolerance(count=5, share=None), Tolerance(count=None, share=Decimal('0.01')))
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        percent = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%\s*", value)
+        if percent and Decimal(percent.group(1)) <= 100:
+            return Tolerance(share=Decimal(percent.group(1)).scaleb(-2))
+        if re.fullmatch(r"\s*[0-9]+\s*", value):
+            return Tolerance(count=int(value))
+    elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Tolerance(count=value)
+    elif isinstance(value, float) and 0 <= value < 1:
+        return Tolerance(share=Decimal(repr(value)))
+    raise RuleError(
+        f"tolerance {brief(value)}", hint="a count of rows such as 5, or a share such as 0.01 or 1% (at most 100%)"
+    )
+
+
+def located(error: RuleError, place: str) -> RuleError:
+    """The same error with the place of its rule in front."""
+    message = error.message
+    if error.text is None:
+        return RuleError(f"{place}: {message}", hint=error.hint)
+    message = message.removesuffix("\n" + underline(error.text, error.start, error.end))
+    return RuleError(f"{place}: {message}", text=error.text, start=error.start, end=error.end, hint=error.hint)

@@ -142,7 +142,10 @@ def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...
     premises = [premise for premise in premises if premise.family == rule.family]
     match rule.body:
         case NotNull(columns):
-            holders = [next((p.name for p in premises if _forbids_null(p.body, c)), None) for c in columns]
+            holders = [
+                next((p.name for p in premises if isinstance(p.body, NotNull) and c in p.body.columns), None)
+                for c in columns
+            ]
             return _all_named(holders)
         case Inclusion():
             text = canonical_text(rule.body)
@@ -151,17 +154,16 @@ def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...
             return _closure_reasons(lhs, rhs, premises)
         case _:
             return _all_named(
-                [next((p.name for p in premises if _implies(p, *denial)), None) for denial in rule.conclusions]
+                [
+                    next((p.name for p in premises if any(_follows(dc, *denial) for dc in p.premises)), None)
+                    for denial in rule.conclusions
+                ]
             )
 
 
 def _all_named(names: list[str | None]) -> tuple[str, ...]:
     found = [name for name in names if name is not None]
     return tuple(dict.fromkeys(found)) if len(found) == len(names) else ()
-
-
-def _forbids_null(body: Body, column: str) -> bool:
-    return isinstance(body, NotNull) and column in body.columns
 
 
 def _closure_reasons(lhs: tuple[str, ...], rhs: tuple[str, ...], premises: list[_Known]) -> tuple[str, ...]:
@@ -187,10 +189,6 @@ def _needed(lhs: set[str], rhs: set[str], used: list[tuple[str, FD]]) -> tuple[s
         if rhs <= reached:
             used = rest
     return tuple(dict.fromkeys(name for name, _ in used))
-
-
-def _implies(premise: _Known, dc: DC, order: Order) -> bool:
-    return any(_follows(general, dc, order) for general in premise.premises)
 
 
 def _follows(general: DC, special: DC, order: Order) -> bool:

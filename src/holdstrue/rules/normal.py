@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdstrue.errors import RuleError
 from holdstrue.operators import ABOVE, BELOW, Op, Outcomes, op_of
-from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.order import Order, family, identity
 from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Source
 from holdstrue.rules.text import constant_text, pattern_text, predicate_text
+from holdstrue.rules.tokens import DENIAL
 
 if TYPE_CHECKING:
-    from holdstrue.rules.bodies import Body
     from holdstrue.rules.model import Rule
 
 Names: TypeAlias = tuple[str, ...]
@@ -45,11 +44,6 @@ def normalise(rule: Rule) -> Rule:
     'not(t.b = s.b and t.a > s.a and t.c > 5)'
     """
     return replace(rule, body=rule.body.normal(rule.source))
-
-
-def normal_body(body: Body, source: Source | None = None) -> Body:
-    """The normal form of a body; `source` is what errors underline."""
-    return body.normal(source)
 
 
 def reject(source: Source | None, message: str, name: str, hint: str) -> RuleError:
@@ -166,7 +160,9 @@ def normal_predicates(predicates: tuple[Predicate, ...], source: Source | None) 
         )
     if not Order(predicates).possible:
         raise _contradiction(predicates, source)
-    oriented = [_oriented(predicate) for predicate in _on_t(predicates)]
+    # a rule that speaks of s alone speaks of one row: call it t
+    two = any(column.var == "t" for predicate in predicates for column in predicate.columns)
+    oriented = [_oriented(predicate if two else predicate.swapped) for predicate in predicates]
     known = {p.left: replace(p, op=Op.EQ) for p in oriented if p.left == p.right}
     merged = _merged([p for p in oriented if p.left != p.right])
     if not merged:
@@ -180,14 +176,6 @@ def normal_predicates(predicates: tuple[Predicate, ...], source: Source | None) 
     read = {column for predicate in merged for column in predicate.columns}
     merged += [predicate for column, predicate in known.items() if column not in read]
     return tuple(sorted(merged, key=_place))
-
-
-def _on_t(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """A rule that speaks of s alone speaks of one row: call it t."""
-    predicates = list(predicates)
-    if any(column.var == "t" for predicate in predicates for column in predicate.columns):
-        return predicates
-    return [predicate.swapped for predicate in predicates]
 
 
 def _oriented(predicate: Predicate) -> Predicate:

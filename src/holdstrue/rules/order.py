@@ -26,7 +26,8 @@ def compare(left: Scalar, right: Scalar) -> int | None:
     >>> compare(1, 2.5), compare("a", "a"), compare(True, 1)
     (-1, 0, None)
     """
-    if not _comparable(left, right):
+    families = (family(left), family(right))
+    if families[0] != families[1] or "nan" in families:
         return None
     # The families were checked above; Decimal and float compare exactly.
     if left == right:
@@ -41,11 +42,6 @@ def same_constant(left: Constant, right: Constant) -> bool:
     if compare(left.value, right.value) == 0:
         return True
     return type(left.value) is type(right.value) and repr(left.value) == repr(right.value)
-
-
-def _comparable(left: Scalar, right: Scalar) -> bool:
-    families = (family(left), family(right))
-    return families[0] == families[1] and "nan" not in families
 
 
 def family(value: Scalar) -> str:
@@ -102,8 +98,24 @@ class Order:
         """Pairs of nodes of which the first is at most the second, or below it."""
         self._unequal: list[tuple[int, int]] = []
         for predicate in predicates:
-            self._assume(self._node(predicate.left), predicate.op, self._node(predicate.right))
-        self._order_constants()
+            left, right = self._node(predicate.left), self._node(predicate.right)
+            allowed = predicate.op.outcomes
+            strict = EQUAL not in allowed
+            if ABOVE not in allowed:
+                self._at_most.append((left, right, strict))
+            if BELOW not in allowed:
+                self._at_most.append((right, left, strict))
+            if strict and BELOW in allowed and ABOVE in allowed:
+                self._unequal.append((left, right))
+        # constants that compare, from the least to the greatest
+        families: dict[str, list[tuple[Any, int]]] = {}
+        for node, constant in self._constants:
+            kind = family(constant.value)
+            if kind != "nan":
+                families.setdefault(kind, []).append((constant.value, node))
+        for members in families.values():
+            members.sort(key=itemgetter(0))
+            self._at_most += [(low, high, True) for (_, low), (_, high) in pairwise(members)]
 
     @cached_property
     def possible(self) -> bool:
@@ -124,7 +136,8 @@ class Order:
         if right is None:
             return False
         down, up = self._strength(left, right), self._strength(right, left)
-        return _sure(predicate.op, down, up, self._differ(left, right))
+        unequal = (self._parts[left], self._parts[right]) in self._closure[2]
+        return _sure(predicate.op, down, up, unequal)
 
     def _entails_constant(self, left: int, op: Op, constant: Constant) -> bool:
         # The constant need not occur in the conjunction: any constant that does may stand between.
@@ -140,7 +153,7 @@ class Order:
             if sign >= 0 and up:
                 above = max(above, _BELOW if sign > 0 else up)
             if sign == 0:
-                unequal = unequal or self._differ(left, i)
+                unequal = unequal or (self._parts[left], self._parts[i]) in self._closure[2]
         return _sure(op, below, above, unequal)
 
     # --- the graph -----------------------------------------------------------------------------
@@ -151,27 +164,6 @@ class Order:
         if node == new and isinstance(term, Constant):
             self._constants.append((node, term))
         return node
-
-    def _assume(self, left: int, op: Op, right: int) -> None:
-        allowed = op.outcomes
-        strict = EQUAL not in allowed
-        if ABOVE not in allowed:
-            self._at_most.append((left, right, strict))
-        if BELOW not in allowed:
-            self._at_most.append((right, left, strict))
-        if strict and BELOW in allowed and ABOVE in allowed:
-            self._unequal.append((left, right))
-
-    def _order_constants(self) -> None:
-        """Constants that compare, from the least to the greatest."""
-        families: dict[str, list[tuple[Any, int]]] = {}
-        for node, constant in self._constants:
-            kind = family(constant.value)
-            if kind != "nan":
-                families.setdefault(kind, []).append((constant.value, node))
-        for members in families.values():
-            members.sort(key=itemgetter(0))
-            self._at_most += [(low, high, True) for (_, low), (_, high) in pairwise(members)]
 
     @cached_property
     def _parts(self) -> list[int]:
@@ -208,9 +200,6 @@ class Order:
         reach, below, _ = self._closure
         i, j = self._parts[low], self._parts[high]
         return _BELOW if below[i] >> j & 1 else _AT_MOST if reach[i] >> j & 1 else 0
-
-    def _differ(self, one: int, other: int) -> bool:
-        return (self._parts[one], self._parts[other]) in self._closure[2]
 
 
 def _sure(op: Op, below: int, above: int, unequal: bool) -> bool:

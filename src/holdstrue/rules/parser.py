@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from holdstrue.errors import RuleError
 from holdstrue.operators import PATTERN
 from holdstrue.rules.condition import parse_condition
-from holdstrue.rules.cursor import DENIAL, Cursor
 from holdstrue.rules.denial import Parsed, parse_denial
+from holdstrue.rules.foreign import parse_foreign
 from holdstrue.rules.hints import rewritten
-from holdstrue.rules.holoclean import looks_like_holoclean, parse_holoclean
-from holdstrue.rules.hydra import looks_like_hydra, parse_hydra
 from holdstrue.rules.model import (
     CFD,
     FD,
@@ -27,9 +25,8 @@ from holdstrue.rules.model import (
     Source,
     Tolerance,
 )
-from holdstrue.rules.normal import normalise
-from holdstrue.rules.text import condition_text, text_of
-from holdstrue.rules.tokens import Token
+from holdstrue.rules.text import condition_text
+from holdstrue.rules.tokens import DENIAL, Cursor, Token
 
 _FORMS = "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
 _COMPARES = re.compile(rf"{PATTERN}|\b(?:in|between)\b", re.IGNORECASE)
@@ -75,11 +72,11 @@ def parse_rule(
     """
     parsed = parse_body(text)
     condition = parse_condition(where) if isinstance(where, str) else where
-    printed = text_of(parsed.body)
+    printed = parsed.body.text
     if name is None:
         name = printed if condition is None else f"{printed} where {condition_text(condition)}"
     rule = Rule(parsed.body, name, description, severity, condition, tolerance, table, Source(text, parsed.spans))
-    normalise(rule)
+    rule.body.normal(rule.source)  # refuses what no data can violate
     return rule
 
 
@@ -87,10 +84,11 @@ def parse_body(text: str) -> Parsed:
     """The body of a rule text and its places, without asking whether the rule makes sense."""
     if not text.strip() or text.lstrip().startswith("#"):
         raise RuleError("the rule is empty", text=text.rstrip() or None, hint=_FORMS)
-    if looks_like_hydra(text):
-        return parse_hydra(text)
-    if looks_like_holoclean(text):
-        return parse_holoclean(text)
+    return parse_foreign(text) or parse_native(text)
+
+
+def parse_native(text: str) -> Parsed:
+    """The same of a text that is written as rules are printed here."""
     cursor = Cursor(text)
     if cursor.sees("not", "null", "("):
         return _parse_columns(cursor, NotNull)

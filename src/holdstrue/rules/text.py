@@ -1,13 +1,14 @@
-"""Rules as text: what the printer writes, the parser reads back as the same rule."""
+"""Rules as text, which the parser reads back as the same rule, and in plain words, for people who do not read logic."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from holdstrue.operators import Op
 from holdstrue.rules.terms import (
     All,
     Any,
@@ -49,14 +50,9 @@ def predicate_text(predicate: Predicate) -> str:
     >>> predicate_text(Predicate(Column("t", "age"), Op.LT, Constant(0)))
     't.age < 0'
     """
-    right = predicate.right
-    right_text = column_text(right) if isinstance(right, Column) else constant_text(right)
-    return f"{column_text(predicate.left)} {predicate.op} {right_text}"
-
-
-def column_text(column: Column) -> str:
-    """`t.salary`."""
-    return f"{column.var}.{name_text(column.name)}"
+    left, right = predicate.left, predicate.right
+    said = f"{right.var}.{name_text(right.name)}" if isinstance(right, Column) else constant_text(right)
+    return f"{left.var}.{name_text(left.name)} {predicate.op} {said}"
 
 
 def constant_text(constant: Constant) -> str:
@@ -129,3 +125,50 @@ def pattern_text(pattern: Pattern) -> str:
         for cells in (pattern.lhs, pattern.rhs)
     )
     return f"({left} || {right})"
+
+
+def pattern_words(lhs: Sequence[str], rhs: Sequence[str], pattern: Pattern) -> str:
+    """What one pattern of a conditional dependency says."""
+    fixed = [f"{name} is {constant_text(value)}" for name, value in zip(lhs, pattern.lhs, strict=True) if value]
+    free = [name for name, value in zip(lhs, pattern.lhs, strict=True) if value is None]
+    known = [f"{name} is {constant_text(value)}" for name, value in zip(rhs, pattern.rhs, strict=True) if value]
+    same = [name for name, value in zip(rhs, pattern.rhs, strict=True) if value is None]
+    where = f"where {listed(fixed)}, " if fixed else ""
+    if same:
+        subject = f"rows with the same {listed(free)}" if free else "rows"
+        known.append(f"{subject} have the same {listed(same)}")
+    return where + listed(known)
+
+
+def denial_words(predicates: Sequence[Predicate], *, two_rows: bool) -> str:
+    """What a denial constraint says.
+
+    Examples
+    --------
+    >>> pay, tax = (Predicate(Column("t", n), op, Column("s", n)) for n, op in (("pay", Op.GT), ("tax", Op.LT)))
+    >>> denial_words((pay, tax), two_rows=True)
+    'no row has a higher pay and a lower tax than another'
+    """
+    if not two_rows:
+        return f"no row where {listed([_one(predicate) for predicate in predicates])}"
+    # each compares a column of t with the same column of s
+    if all(p.left.var == "t" and p.right == Column("s", p.left.name) for p in predicates):
+        same = [p.left.name for p in predicates if p.op is Op.EQ]
+        rest = [p for p in predicates if p.op is not Op.EQ]
+        if not rest:
+            return f"no two rows have the same {listed(same)}"
+        among = f"among rows with the same {listed(same)}, " if same else ""
+        held = [f"{predicate.op.against} {predicate.left.name}" for predicate in rest]
+        return f"{among}no row has {listed(held)} than another"
+    return f"no two rows t and s where {listed([_one(predicate) for predicate in predicates])}"
+
+
+def _one(predicate: Predicate) -> str:
+    left, right = predicate.left, predicate.right
+    said = constant_text(right) if isinstance(right, Constant) else f"{right.var}.{right.name}"
+    return f"{left.var}.{left.name} {predicate.op.says} {said}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """Words with commas and an `and`."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

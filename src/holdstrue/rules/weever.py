@@ -8,10 +8,8 @@ from typing import Any
 
 from holdstrue.errors import RuleError
 from holdstrue.operators import WEEVER
-from holdstrue.rules.cursor import DENIAL
 from holdstrue.rules.model import DC, Column, Predicate, Rule, RuleSet, Source
-from holdstrue.rules.normal import normalise
-from holdstrue.rules.text import text_of
+from holdstrue.rules.tokens import DENIAL
 
 _SHAPE = 'a comparison is {"colIdx1": 7, "colIdx2": 8, "op": "EQUAL"}: column 7 of row t, column 8 of row s'
 
@@ -45,9 +43,9 @@ def parse_weever(text: str, columns: Sequence[str]) -> RuleSet:
     for number, constraint in enumerate(_list(content, "constraints"), start=1):
         place = f"constraint {number}"
         body = DC(tuple(_predicate(item, columns, place) for item in _list(constraint, place)))
-        name = text_of(body)
+        name = body.text
         rules.append(Rule(body, name, source=Source(name)))
-        normalise(rules[-1])
+        body.normal(rules[-1].source)
     return RuleSet(tuple(rules), key=key)
 
 

@@ -101,7 +101,10 @@ class _Reading:
                 raise self._fail("this value holds itself", node, hint="write out what the alias stands for")
             return known
         self._sizes[id(node)] = 0  # until it is counted
-        count = 1 + sum(self.require_small(child) for child in _children(node))
+        children = node.value if isinstance(node, yaml.CollectionNode) else ()
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in children for part in pair]
+        count = 1 + sum(map(self.require_small, children))
         if count > MOST:
             raise self._fail(
                 f"this value stands for more than {MOST:,} values, its aliases written out",
@@ -164,11 +167,3 @@ class _Reading:
         begin = min(start.index, len(self.text))
         end = at.end_mark.index if isinstance(at, yaml.Node) else begin + 1
         return self._error(message, text=self.text, start=begin, end=end, hint=hint)
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.SequenceNode):
-        return list(node.value)
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return []

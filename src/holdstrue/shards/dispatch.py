@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE
-from holdstrue.data.coding import key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, key_digest
 from holdstrue.detect.engine import Incoming
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import NOWHERE, S_FLAG, T_FLAG, Columns, Layout
+from holdstrue.shards.layout import NOWHERE, S_FLAG, T_FLAG, Columns, Job, Layout
 from holdstrue.shards.routing import Side
 from holdstrue.shards.wire import LEFT, MOVED, OP, ROWS, SHARD, Message, to_tasks
 from holdstrue.typing import I32, I64, Mask

@@ -11,8 +11,7 @@ import pyarrow as pa
 from holdstrue.data.changes import Changes, Origin, Places
 from holdstrue.errors import HoldstrueError
 from holdstrue.shards.dispatch import RowVersions, dispatch
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import HOME
+from holdstrue.shards.layout import HOME, Job
 from holdstrue.shards.routes import Worker, split
 from holdstrue.shards.scatter import COMMIT, SOMEWHERE, Scatter
 from holdstrue.shards.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, receive, say, send

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import Coded, encode, key_digest
-from holdstrue.data.domain import Domain, domain_of
-from holdstrue.data.seed import Seed
+from holdstrue.data.coding import Coded, Domain, domain_of, encode, key_digest
+from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError
 from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck, conditioned
 from holdstrue.plan.compile import Plan, part_of
@@ -92,7 +91,10 @@ class Layout:
     def of(plan: Plan, keys: Mapping[str, tuple[str, ...]], shards: int, blocks: int) -> Layout:
         """The layout of a plan before anything is known of its data."""
         routes = routes_of(plan)
-        return Layout(plan, keys, shards, blocks, tuple(_everything(route, plan.seed) for route in routes), routes)
+        # all rows are in one place on a route without columns
+        upper, lower = plan.seed.start
+        hot = tuple(() if route.t.columns else ((int(upper), int(lower)),) for route in routes)
+        return Layout(plan, keys, shards, blocks, hot, routes)
 
     def with_hot(self, hot: Mapping[int, list[Digest]]) -> Layout:
         """The same with hot places on some routes."""
@@ -101,6 +103,22 @@ class Layout:
             for i, route in enumerate(self.routes)
         )
         return replace(self, hot=tuple(places))
+
+    @staticmethod
+    def restored(known: Mapping[str, Any], plan: Plan, keys: Mapping[str, tuple[str, ...]]) -> Layout:
+        """Back from `to_dict`; without its hot places where the plan now has other routes."""
+        layout = Layout.of(plan, keys, known["shards"], known["blocks"])
+        hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
+        return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data, beside the rules and types that the rest follows from."""
+        return {
+            "shards": self.shards,
+            "blocks": self.blocks,
+            "hot": [[[str(a), str(b)] for a, b in places] for places in self.hot],
+            "routes": [str(route) for route in self.routes],
+        }
 
     # --- numbers -------------------------------------------------------------------------------
 
@@ -189,20 +207,19 @@ class Layout:
 
     def travelling(self, route: int) -> dict[str, pa.Schema]:
         """By table the columns that go to the shards of a route: the key, and what its checks read, text as digests."""
-        return {table: self._travelling(route, table) for table in self.routes[route].tables}
-
-    def _travelling(self, route: int, table: str) -> pa.Schema:
-        schema = self.plan.schemas[table]
         checks = [self.plan.checks[n] for n in self.routes[route].checks]
-        names = (*self.keys[table], *(name for check in checks for name in check.columns(table)))
-        looked_at = {name for check in checks if check.table == table for name in conditioned(check)}
-        fields = []
-        for name in dict.fromkeys(names):
-            digested = name not in self.keys[table] and name not in looked_at and self._is_digested(route, table, name)
-            fields.append(pa.field(name, _DIGEST) if digested else schema.field(name))
-        if self.routes[route].flagged:
-            fields += [pa.field(T_FLAG, pa.bool_()), pa.field(S_FLAG, pa.bool_())]
-        return pa.schema(fields)
+        found = {}
+        for table in self.routes[route].tables:
+            names = (*self.keys[table], *(name for check in checks for name in check.columns(table)))
+            looked_at = {name for check in checks if check.table == table for name in conditioned(check)}
+            fields = []
+            for name in dict.fromkeys(names):
+                kept = name in self.keys[table] or name in looked_at or not self._is_digested(route, table, name)
+                fields.append(self.plan.schemas[table].field(name) if kept else pa.field(name, _DIGEST))
+            if self.routes[route].flagged:
+                fields += [pa.field(T_FLAG, pa.bool_()), pa.field(S_FLAG, pa.bool_())]
+            found[table] = pa.schema(fields)
+        return found
 
     def _is_digested(self, route: int, table: str, name: str) -> bool:
         known = self.plan.domains.get((table, name))
@@ -237,14 +254,6 @@ class Layout:
         return part_of(self.plan, checks, self.travelling(route))
 
 
-def _everything(route: Route, seed: Seed) -> tuple[Digest, ...]:
-    """The place of all rows, on a route without columns."""
-    if route.t.columns:
-        return ()
-    upper, lower = seed.start
-    return ((int(upper), int(lower)),)
-
-
 def _in_role(check: Check) -> Check:
     """The check, of rows in the roles in which they came."""
     as_t, as_s = (Comparison(flag, Op.EQ, Constant(True)) for flag in (T_FLAG, S_FLAG))
@@ -269,3 +278,24 @@ def _digests(coded: Coded) -> pa.Array:
     if coded.valid is not None:
         mask = pa.array(coded.valid).buffers()[1]
     return pa.Array.from_buffers(_DIGEST, rows, [mask, pa.py_buffer(lanes)])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One batch over a sharded state, or one check that keeps no state."""
+
+    layout: Layout
+    tasks: int
+    limit: int
+    """How many violations a check lists in a shard, added and removed each."""
+    path: str = ""
+    """The state directory; none for a check that keeps no state."""
+    version: int = -1
+    """The manifest that the batch starts from."""
+    on_conflict: OnConflict = "error"
+    probing: bool = False
+    """Whether a shard that gets too many rows is to say so instead of going on alone."""
+
+    def task_of(self, shards: I32) -> I32:
+        """The task that owns each shard."""
+        return (shards % np.int32(self.tasks)).astype(np.int32)

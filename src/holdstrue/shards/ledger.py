@@ -137,10 +137,11 @@ class Ledger:
         known = distinct or Distinct()
         tallies = {check: self.tally(check) for check in self.checks_of(rule)}
         rows = known.rows.get(rule, sum(tally[ROWS] for tally in tallies.values()))
-        pairs = sum(tally[PAIRS] for check, tally in tallies.items() if not self._single(check))
-        single = sum(tally[ROWS] for check, tally in tallies.items() if self._single(check))
+        single = {check for check in tallies if self.layout.plan.checks[check].width == 1}
+        pairs = sum(tally[PAIRS] for check, tally in tallies.items() if check not in single)
+        alone = sum(tallies[check][ROWS] for check in single)
         groups = sum(tally[GROUPS] + known.groups.get(check, 0) for check, tally in tallies.items())
-        return RuleCounts(rows, pairs, groups, pairs + single)
+        return RuleCounts(rows, pairs, groups, pairs + alone)
 
     def steps(self, settled: Settled) -> dict[str, Step]:
         """What the batch did to each rule."""
@@ -159,7 +160,10 @@ class Ledger:
     def scattered(self, rule: int) -> bool:
         """Whether a violating row of the rule may be counted in several shards."""
         checks = [check for check in self.checks_of(rule) if any(self.tally(check))]
-        return len(checks) > 1 or any(self._spread(check) for check in checks)
+        return len(checks) > 1 or any(
+            self.layout.plan.checks[check].width > 1 and (self._route(check).kind == "cross" or self._hot(check))
+            for check in checks
+        )
 
     def divided(self, check: int) -> bool:
         """Whether a hot place holds several violating groups of the check, each of them in several cells."""
@@ -170,9 +174,6 @@ class Ledger:
         own = self.layout.plan.checks[check]
         return own.grouped and set(own.lhs) != set(self._route(check).t.columns)
 
-    def _spread(self, check: int) -> bool:
-        return not self._single(check) and (self._route(check).kind == "cross" or self._hot(check))
-
     def _hot(self, check: int) -> bool:
         return any(
             str(check) in shard["tallies"]
@@ -182,6 +183,3 @@ class Ledger:
 
     def _route(self, check: int) -> Route:
         return next(route for route in self.layout.routes if check in route.checks)
-
-    def _single(self, check: int) -> bool:
-        return self.layout.plan.checks[check].width == 1

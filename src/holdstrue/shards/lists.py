@@ -101,14 +101,11 @@ def _names(table: pa.Table) -> I64:
     """Numbers of violations, equal where rule, t and s are equal."""
     numbers = np.zeros(table.num_rows, dtype=np.int64)
     for name in ("rule", "t", "s"):
-        for column in _flat(table.column(name)):
-            codes = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+        column = table.column(name)
+        for part in column.flatten() if pa.types.is_struct(column.type) else [column]:
+            codes = pc.dictionary_encode(part.combine_chunks(), null_encoding="encode")
             codes = codes.combine_chunks() if isinstance(codes, pa.ChunkedArray) else codes
             _, numbers = np.unique(
                 numbers * (len(codes.dictionary) + 1) + codes.indices.to_numpy(), return_inverse=True
             )
     return numbers
-
-
-def _flat(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
-    return column.flatten() if pa.types.is_struct(column.type) else [column]

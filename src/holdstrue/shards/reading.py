@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from holdstrue.data.changes import Changes
 from holdstrue.errors import HoldstrueError
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import HOME, Columns, Layout
+from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, crossing, listing
 from holdstrue.shards.routes import Worker

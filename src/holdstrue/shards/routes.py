@@ -12,17 +12,15 @@ import pyarrow.compute as pc
 
 from holdstrue.closing import Closing
 from holdstrue.data.changes import DELETE, Changes
-from holdstrue.detect.batch import Outcome
+from holdstrue.detect.detector import Outcome
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.compile import Plan
-from holdstrue.shards import pool
 from holdstrue.shards.hot import CROWDED, SPREAD_FROM
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import HOME, Layout, Spot
+from holdstrue.shards.layout import HOME, Job, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.shards.moved import kept_pairs
-from holdstrue.shards.shard import Shard
+from holdstrue.shards.shard import POOL, Shard
 from holdstrue.shards.wire import (
     ERROR,
     LEFT,
@@ -70,18 +68,16 @@ class Worker(Closing):
         if self._store is not None:
             self._store.close()
 
-    def _plan(self, route: int) -> Plan:
-        if route not in self._plans:
-            self._plans[route] = self.job.layout.route_plan(route)
-        return self._plans[route]
-
     def take(self, number: int) -> Shard:
         """A shard as the manifest has it, for this task alone."""
-        plan = self._plan(self.job.layout.spots[number].route)
+        route = self.job.layout.spots[number].route
+        if route not in self._plans:
+            self._plans[route] = self.job.layout.route_plan(route)
+        plan = self._plans[route]
         known = self._runs.get(str(number))
         if self._store is None or known is None:
             return Shard(plan, self.job.layout.keys)
-        return pool.take(self._store, number, plan, self.job.layout.keys, Runs.of(known))
+        return POOL.take(self._store, number, plan, self.job.layout.keys, Runs.of(known))
 
     def applied(
         self, number: int, shard: Shard, incoming: Mapping[str, Incoming], checks: Sequence[int], spare: int = 0
@@ -111,7 +107,7 @@ class Worker(Closing):
                 self._joint = self._store.joint(version)
             said["runs"] = shard.write(self._store, version, incoming, self._joint).to_dict()
             self._store.verified()
-            pool.put(self._store, number, shard)
+            POOL.put(self._store, number, shard)
         return say(SUMMARY, said)
 
     def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int], most: int) -> None:

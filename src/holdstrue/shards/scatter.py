@@ -1,8 +1,8 @@
-"""Changes as they come in a data frame, brought to the neutral form and sent to their homes."""
+"""Changes as they come in a data frame: told by its columns, brought to the neutral form and sent to their homes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,17 +12,26 @@ import pyarrow as pa
 
 from holdstrue.data.changes import Changes, Origin, Places
 from holdstrue.data.notes import Notes
+from holdstrue.detect.ordering import SAMPLE
 from holdstrue.detect.resolve import fitted
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards.dispatch import first_rows
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import HOME, Columns
+from holdstrue.shards.facts import plain_field, typed
+from holdstrue.shards.layout import HOME, Columns, Job
 from holdstrue.shards.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, say, send, to_tasks
 from holdstrue.sources.datafiles import ReadOptions
-from holdstrue.sources.feeds import read_changes
-from holdstrue.sources.feeds.batches import Opened, open_changes
+from holdstrue.sources.feeds.batches import (
+    Opened,
+    find_op_column,
+    log_columns,
+    not_for_units,
+    open_changes,
+    read_changes,
+    recognise,
+)
 from holdstrue.sources.feeds.changelog import LOGS, read_log
+from holdstrue.sources.feeds.debezium import debezium_table
 from holdstrue.sources.feeds.target import Target
 from holdstrue.typing import I64
 
@@ -73,20 +82,12 @@ class Scatter:
         except HoldstrueError as error:
             yield failure(error, HOME)
 
-    def _units(self, target: Target) -> dict[str, str]:
-        """The units that were given for columns that are kept."""
-        return {name: unit for name, unit in self.read.get("units", {}).items() if target.has(name)}
-
-    def _target(self) -> Target:
-        schema = self.job.layout.plan.schemas[self.table]
-        return Target(self.job.layout.keys[self.table], schema, "ignore")
-
     def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
-        target = self._target()
+        schema = self.job.layout.plan.schemas[self.table]
+        target = Target(self.job.layout.keys[self.table], schema, "ignore")
         if self.feed == "files":
             # a file may have all columns of the table, and a column of the table is never an operation
-            kept = frozenset(self.job.layout.plan.schemas[self.table].names)
-            whole = Target(target.key, self.seen, needed=kept, notes=notes)
+            whole = Target(target.key, self.seen, needed=frozenset(schema.names), notes=notes)
             for path in rows.column(PATH).to_pylist():
                 opened = open_file(path, whole, {**self.read, "types": self.types})
                 if opened.feed in LOGS:
@@ -99,14 +100,16 @@ class Scatter:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
             yield _log(rows, Places((Origin(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
             return
-        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": self._units(target)}
-        yield read_changes(rows, key=target.key, schema=target.schema, extra="ignore", **options), None
+        units = {name: unit for name, unit in self.read.get("units", {}).items() if name in target.names}
+        options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": units}
+        yield read_changes(rows, key=target.key, schema=schema, extra="ignore", **options), None
 
     def sent(self, changes: Changes, commits: I64 | None, at: int) -> Iterator[Message]:
         """Changes to their homes; first rows also to the routes."""
-        rows = self._complete(changes)
+        layout = self.job.layout
+        rows = fitted(changes, layout.plan.schemas[self.table], layout.keys[self.table])
         columns = Columns(rows)
-        home, block, _ = self.job.layout.home(self.table, columns)
+        home, block, _ = layout.home(self.table, columns)
         sent = rows.append_column(OP, pa.array(changes.ops))
         sent = sent.append_column(SEQ, pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64)))
         sent = sent.append_column(SHARD, pa.array(home))
@@ -115,11 +118,6 @@ class Scatter:
         yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
         if self.first:
             yield from first_rows(self.job, self.table, columns, block)
-
-    def _complete(self, changes: Changes) -> pa.Table:
-        """All kept columns; those that a batch of deletes leaves out are NULL."""
-        schema = self.job.layout.plan.schemas[self.table]
-        return fitted(changes, schema, self.job.layout.keys[self.table])
 
 
 def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
@@ -146,3 +144,100 @@ def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> p
 def _log(rows: pa.Table, places: Places, target: Target, feed: str) -> tuple[Changes, I64]:
     changes, roles, commits = read_log(rows, places, target, LOGS[feed])
     return Changes(changes.rows, roles, changes.places), commits
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How the changes of a data frame are written."""
+
+    kind: str
+    schema: pa.Schema
+    """Columns and types of the table that the changes are for."""
+    names: tuple[str, ...]
+    op_column: str | None = None
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether nothing is updated or deleted."""
+        return self.kind == "append"
+
+    def columns(self, needed: Sequence[str]) -> list[str]:
+        """What is read of the data frame for these columns of the table."""
+        if self.kind in ("debezium", "files"):
+            return list(self.names)
+        about = (*log_columns(self.kind), *((self.op_column,) if self.op_column else ()))
+        return [name for name in self.names if name in needed or name in about]
+
+
+def feed_of(
+    frame: pa.Schema,
+    key: Sequence[str],
+    seen: pa.Schema | None,
+    feed: str,
+    op_column: str | None,
+    sample: pa.Table | None,
+    units: Mapping[str, str] | None = None,
+    notes: Notes | None = None,
+) -> Feed:
+    """The feed of a data frame with these columns; a table not seen before takes its types from it.
+
+    What Debezium's events hold shows in the first of them only, the `sample`.
+    For `files`, `frame` is what the files hold, as far as some column of the table was never seen with a value.
+    """
+    names = tuple(frame.names)
+    if feed == "files":
+        if seen is None:
+            raise ChangeError(
+                "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
+            )
+        return Feed("files", typed(seen, frame), (PATH,))
+    target = Target(tuple(key), seen, "error" if seen is not None else "ignore", units=dict(units or {}))
+    target.check_units()
+    table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
+    if feed == "auto":
+        feed = recognise(table, target, op_column)
+    if feed == "ops" and op_column is None:
+        op_column = find_op_column(table, target)
+    if feed == "debezium":
+        return Feed(feed, seen if seen is not None else _first_types(table, target), names)
+    if target.units:
+        raise not_for_units(feed)
+    about = {*log_columns(feed), op_column}
+    own = [field for field in frame if field.name not in about or field.name in target.names]
+    if seen is None:
+        return Feed(feed, pa.schema([plain_field(field) for field in own]), names, op_column)
+    new = [field.name for field in own if field.name not in seen.names]
+    if new and notes is not None:
+        shown = ", ".join(map(repr, new))
+        notes.add(f"the changes have columns that the table did not have: {shown}; left out, since no rule reads them")
+    return Feed(feed, typed(seen, frame), names, op_column)
+
+
+def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
+    """The columns of the rows inside Debezium's events, as the first of them tell."""
+    places = Places((Origin("the changes", sample.num_rows),))
+    return pa.schema([plain_field(field) for field in debezium_table(sample, places, target).rows.schema])
+
+
+@dataclass(frozen=True)
+class FirstSeen:
+    """Values of columns that a batch is the first to hold, as many as tell what they look like."""
+
+    runner: Any
+    frames: Mapping[str, Any]
+    feeds: Mapping[str, Feed]
+    keys: Mapping[str, tuple[str, ...]]
+    read: Mapping[str, Any]
+
+    def values(self, table: str, column: str) -> Any:
+        """The first values of a column."""
+        frame, feed, key = self.frames[table], self.feeds[table], self.keys[table]
+        if feed.kind == "files":
+            target = Target(key, feed.schema, "ignore")
+            paths = self.runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
+            parts = [open_file(path, target, self.read).changes().rows.column(column) for path in paths]
+            return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
+        if feed.kind == "debezium":
+            rows = self.runner.sample(frame, SAMPLE, 0)
+            return read_changes(rows, key=key, schema=feed.schema, feed="debezium", extra="ignore").rows.column(column)
+        return self.runner.sample(self.runner.select(frame, [column]), SAMPLE, 0).column(0)

@@ -1,7 +1,13 @@
-"""One shard of a state: an engine, the files it came from, and what a batch makes of both."""
+"""One shard of a state: an engine, its files, and what a batch makes of both.
+
+The files are a checkpoint of all arrays of the engine, and the batches since as runs. A run holds the rows that came
+and which slots they replace or remove. Opening maps the checkpoint copy-on-write, reads only what it touches, and
+replays the runs.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.buffers import numbers
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
-from holdstrue.detect.batch import NewRows, Outcome
+from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.checkpoint import replay, restore, size_of, write_checkpoint, write_run
+from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
-from holdstrue.shards.tables import Keys
 from holdstrue.state.journal import Runs
-from holdstrue.state.store import Joint, Store
+from holdstrue.state.store import Joint, RunFile, Store
 from holdstrue.typing import I32, U64, Mask
 
 COMPACT_FROM = 10_000
@@ -56,14 +62,9 @@ class Shard:
         restore(store, runs, shard.engine, shard.keys)
         return shard
 
-    @property
-    def lineage(self) -> Lineage:
-        """The names of the files whose content this shard holds: equal names, equal content."""
-        return lineage(self.runs)
-
     def catch_up(self, store: Store, runs: Runs) -> bool:
         """Replay what the files hold beyond this shard; False when it holds something else."""
-        mine, wanted = self.lineage, lineage(runs)
+        mine, wanted = lineage(self.runs), lineage(runs)
         if mine != wanted[: len(mine)] or len(self.runs.base) != len(runs.base):
             return False
         replay(store, runs, self.engine, self.keys, since=len(self.runs.log))
@@ -88,15 +89,12 @@ class Shard:
 
     def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
-        if self.compact() or not self.runs.base or self.due(incoming):
+        size = size_of(incoming)
+        if self.compact() or not self.runs.base or self.runs.due(size, sum(self.living().values())):
             self.runs = Runs(write_checkpoint(store, version, self.engine))
         else:
             self.runs = write_run(store, joint, self.runs, incoming)
         return self.runs
-
-    def due(self, incoming: Mapping[str, Incoming]) -> bool:
-        """Whether a batch should be written as a checkpoint."""
-        return self.runs.due(size_of(incoming), sum(self.living().values()))
 
     def compact(self) -> bool:
         """Drop removed row versions where they outnumber the living."""
@@ -169,7 +167,7 @@ class Shard:
 
 
 def lineage(runs: Runs) -> Lineage:
-    """The names of the files in the order they are read."""
+    """The names of the files in the order they are read: equal names, equal content."""
     return tuple(f"{file.name}:{file.start}" for file in (*runs.base.values(), *runs.log))
 
 
@@ -189,3 +187,161 @@ def _in_order(t: pa.Table, s: pa.Table) -> Mask:
         result[undecided & ~less & ~equal] = False
         undecided &= np.asarray(equal)
     return result
+
+
+MERGE_FROM = 8
+"""Runs of a shard from which on small ones are merged: manifests stay short, and a batch seldom writes old rows."""
+MERGED_ANYWAY = 16_384
+"""Bytes up to which a run is always worth merging: a run of few rows is mostly its schema."""
+
+_NO_ROWS = np.empty(0, dtype=np.int32)
+
+
+def write_checkpoint(store: Store, version: int, engine: Engine) -> dict[str, RunFile]:
+    """Write a whole engine. Complexity: O(table)."""
+    base = {"arrays": store.write_arrays("arrays", version, engine.snapshot())}
+    for i, table in enumerate(engine.tables.values()):
+        values = table.rows.values().combine_chunks()
+        base[f"values.{i}"] = store.write_tables("values", version, [values])
+    labels = [
+        pa.table({"value": known.written(), "label": known.labels}).replace_schema_metadata({"domain": str(number)})
+        for number, known in engine.labels.items()
+        if len(known)
+    ]
+    if labels:
+        base["labels"] = store.write_tables("labels", version, labels)
+    return base
+
+
+def write_run(store: Store, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
+    """Write a batch as one run of a joint file, older small runs merged into it. Complexity: O(batch) amortised.
+
+    A run is merged when the younger ones hold half as much, so that there are few, and each
+    row is written again a few times at most.
+    """
+    kept, merged = len(runs.log), tables_of(incoming)
+    size = sum(table.nbytes for table in merged)
+    while len(runs.log) >= MERGE_FROM and kept and runs.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
+        kept -= 1
+        size += runs.log[kept].size
+    older = [table for file in runs.log[kept:] for table in store.read_tables(file)]
+    file = joint.add([*older, *merged])
+    return Runs(runs.base, (*runs.log[:kept], file), runs.log_rows + size_of(incoming))
+
+
+def restore(store: Store, runs: Runs, engine: Engine, keys: Keys) -> None:
+    """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
+    if "arrays" in runs.base:
+        arrays = store.map_arrays(runs.base["arrays"])
+        values = {table: store.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
+        for table in store.read_tables(runs.base["labels"]) if "labels" in runs.base else []:
+            number = int(table.schema.metadata[b"domain"])
+            engine.labels[number].restore(table.column("value").to_pylist(), table.column("label").to_pylist())
+        engine.restore(arrays, values)
+    replay(store, runs, engine, keys)
+
+
+def replay(store: Store, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
+    """Apply the logged batches from number `since` on."""
+    pending: dict[str, Incoming] = {}
+    for file in runs.log[since:]:
+        for table, part in parts_of(store, file):
+            rows = engine.tables[table].rows
+            if table in pending and (part.old >= rows.size).any():
+                _apply(engine, pending, keys)
+            pending[table] = _join(pending[table], part) if table in pending else part
+        if len(engine.tables) > 1:
+            # changes of several tables belong together, in the order they came
+            _apply(engine, pending, keys)
+    _apply(engine, pending, keys)
+
+
+def size_of(incoming: Mapping[str, Incoming]) -> int:
+    """How many row versions a batch brings and removes."""
+    return sum(part.values.num_rows + part.old.size for part in incoming.values())
+
+
+def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
+    """A batch as the tables of a run."""
+    tables = []
+    for name, part in incoming.items():
+        tables += [
+            part.values.replace_schema_metadata({"table": name}),
+            pa.table({"old": part.old}),
+            pa.table({"updates": part.updates}),
+        ]
+    return tables
+
+
+def parts_of(store: Store, file: RunFile) -> Iterator[tuple[str, Incoming]]:
+    """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
+    tables = store.read_tables(file)
+    tables = tables[len(tables) % 3 :]
+    for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
+        name = values.schema.metadata[b"table"].decode()
+        columns = _int32(old.column("old")), _int32(updates.column("updates"))
+        yield name, Incoming(values.replace_schema_metadata(None), *columns)
+
+
+def _int32(column: pa.ChunkedArray) -> I32:
+    return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
+
+
+def _join(first: Incoming, second: Incoming) -> Incoming:
+    """Two batches that touch different rows as one."""
+    values = pa.concat_tables([first.values, second.values])
+    return Incoming(
+        values,
+        np.sort(np.concatenate((first.old, second.old))),
+        np.concatenate((first.updates, second.updates)),
+    )
+
+
+def _apply(engine: Engine, pending: dict[str, Incoming], keys: Keys) -> None:
+    """Apply logged batches again, without asking what they change."""
+    if pending:
+        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
+        pending.clear()
+
+
+MOST_BYTES = 2 << 30
+"""What the open shards of one worker may hold beside mapped files. Chosen, not tuned."""
+
+
+class Pool:
+    """Shards that a Python worker keeps open between batches, so that a batch reads only what others wrote since.
+
+    A shard in the pool is worth something only if its files are exactly those that the manifest names,
+    or the first of them. Names are made afresh by every attempt, so a shard that took in a batch which
+    was never committed fits no manifest and is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
+        self._held = 0
+
+    def take(self, store: Store, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+        """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
+        shard, size = self._open.pop((str(store.path), number), (None, 0))
+        self._held -= size
+        if shard is not None and shard.catch_up(store, runs):
+            return shard
+        return Shard.open(store, plan, keys, runs)
+
+    def put(self, store: Store, number: int, shard: Shard) -> None:
+        """Keep a shard for the next batch."""
+        if not shard.runs.base:
+            return
+        size = shard.size_bytes()
+        self._open[str(store.path), number] = shard, size
+        self._held += size
+        while self._held > MOST_BYTES and len(self._open) > 1:
+            self._held -= self._open.popitem(last=False)[1][1]
+
+    def empty(self) -> None:
+        """Forget all shards."""
+        self._open.clear()
+        self._held = 0
+
+
+POOL = Pool()

@@ -8,10 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts
-from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Facts
-from holdstrue.shards.job import Job
-from holdstrue.shards.layout import Layout
+from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.reading import Violating
 
@@ -21,30 +19,13 @@ Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
 _DIGESTS = pa.schema({"rule": pa.int32(), "hi": pa.int64(), "lo": pa.int64()})
 
 
-def layout_of(known: Mapping[str, Any], plan: Plan, keys: Mapping[str, tuple[str, ...]]) -> Layout:
-    """The layout that `sharding` describes; without its hot places where the plan now has other routes."""
-    layout = Layout.of(plan, keys, known["shards"], known["blocks"])
-    hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
-    return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
-
-
-def sharding(layout: Layout) -> dict[str, Any]:
-    """A layout as plain JSON data, beside the rules and types that the rest follows from."""
-    return {
-        "shards": layout.shards,
-        "blocks": layout.blocks,
-        "hot": [[[str(a), str(b)] for a, b in places] for places in layout.hot],
-        "routes": [str(route) for route in layout.routes],
-    }
-
-
 def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCounts]:
     """How each rule of a sharded state stands, counted in this process.
 
     Complexity: O(shards); O(violating rows) for rules whose rows are scattered.
     """
     facts = Facts.of(manifest)
-    layout = layout_of(manifest["sharding"], facts.plan(), facts.keys)
+    layout = Layout.restored(manifest["sharding"], facts.plan(), facts.keys)
     ledger = Ledger(layout, manifest["shards"])
     job = Job(layout, 1, 0, path, manifest["version"], "error")
     distinct = told_apart(_counted_here, ledger, job)

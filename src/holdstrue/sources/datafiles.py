@@ -58,13 +58,16 @@ class ReadOptions:
         type_ = self.schema.field(name).type
         return None if pa.types.is_null(type_) else type_
 
-    def untyped(self) -> ReadOptions:
-        """The same with declared columns as text, which is what they are before they are converted."""
+    def untyped(self, format_: str) -> ReadOptions:
+        """The same for files of text: declared columns are text before they are converted; tabs part cells of TSV."""
+        options = self
+        if format_ == "tsv" and self.delimiter is None:
+            options = replace(options, delimiter="\t")
         if not self.types:
-            return self
+            return options
         fields = [] if self.schema is None else [f for f in self.schema if f.name not in self.types]
         schema = pa.schema([*fields, *((name, pa.string()) for name in self.types)])
-        return replace(self, schema=schema, only_declared=self.schema is None)
+        return replace(options, schema=schema, only_declared=self.schema is None)
 
     def note(self, text: str) -> None:
         """Say something about what was read, where somebody listens."""
@@ -73,7 +76,11 @@ class ReadOptions:
 
     def selected(self, names: Sequence[str], file: str) -> list[str]:
         """The names to read out of those a file has, or an error for the first that it lacks."""
-        require_unique(names, file)
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:  # a rule could not say which it means
+                raise DataError(f"{file} has two columns named {name!r}", hint="rename one of them")
+            seen.add(name)
         if self.columns is None:
             return list(names)
         for name in self.columns:
@@ -145,18 +152,18 @@ def one_format(paths: Iterable[Path], override: str | None = None) -> str:
     return next(iter(formats))
 
 
+@dataclass(eq=False)
 class DataFile:
     """A file that is opened once: its start is kept for all that is asked before it is read.
 
     What has been read is let go, so that many files can be read one after the other.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.kept: Any = None
-        """What a reader of its format keeps from asking for the schema until it reads."""
-        self._start: bytes | None = None
-        self._stream: Any = None
+    path: Path
+    kept: Any = None
+    """What a reader of its format keeps from asking for the schema until it reads."""
+    _start: bytes | None = None
+    _stream: Any = None
 
     def __str__(self) -> str:
         return str(self.path)
@@ -169,11 +176,6 @@ class DataFile:
             self._start = bytes(stream.read(START))
             self._stream = stream if isinstance(stream, pa.OSFile) and len(self._start) == START else None
         return self._start
-
-    @property
-    def whole(self) -> bool:
-        """Whether the start is all that there is."""
-        return len(self.start) < START
 
     def stream(self) -> Any:
         """All of its bytes, decompressed; after this it is opened again where more is asked."""
@@ -213,15 +215,6 @@ def undecodable(path: DataFile | str, encoding: str, detail: str) -> DataError:
 def unknown_encoding(encoding: str) -> DataError:
     """The error for an encoding Python does not know."""
     return DataError(f"unknown encoding {encoding!r}", hint="for example utf8, latin-1, cp1252 or utf-16")
-
-
-def require_unique(names: Sequence[str], file: str) -> None:
-    """Refuse two columns of one name, since a rule could not say which it means."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{file} has two columns named {name!r}", hint="rename one of them")
-        seen.add(name)
 
 
 def spelling_hint(name: str, names: Iterable[str]) -> str:

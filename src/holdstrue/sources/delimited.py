@@ -1,10 +1,13 @@
-"""Read CSV and its relatives with inferred or given types, naming the row where that fails."""
+"""Read CSV and its relatives: their delimiter, inferred or given types, and the row where these fail."""
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +16,7 @@ import pyarrow.csv as pacsv
 
 from holdstrue.data.values import family_of
 from holdstrue.errors import DataError
-from holdstrue.sources.datafiles import DataFile, ReadOptions, undecodable, unknown_encoding
-from holdstrue.sources.dialect import refuse_wide_mark, resolved
+from holdstrue.sources.datafiles import START, DataFile, ReadOptions, is_utf8, undecodable, unknown_encoding
 from holdstrue.sources.fit import fit_column, is_text, misfit
 from holdstrue.sources.whole_numbers import exact_numbers, needs_second_look
 
@@ -33,7 +35,6 @@ def read_csv(file: DataFile, options: ReadOptions) -> pa.Table:
     2^53 beside fractions, become decimals so that they stay exact, and timestamps are kept in
     microseconds, or nanoseconds where a value has them. Blank lines are skipped.
     """
-    refuse_wide_mark(file, options.encoding)
     options = resolved(file, options)
     header = read_header(file, options)
     if len(header) == 1:
@@ -55,7 +56,6 @@ def read_csv(file: DataFile, options: ReadOptions) -> pa.Table:
 
 def csv_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Names and types guessed from the first megabyte of a CSV file; a later value may widen them."""
-    refuse_wide_mark(file, options.encoding)
     options = resolved(file, options)
     header = read_header(file, options)
     options.selected(header, str(file))
@@ -71,7 +71,12 @@ def csv_schema(file: DataFile, options: ReadOptions) -> pa.Schema:
 def read_header(file: DataFile, options: ReadOptions) -> list[str]:
     """The names in the first line of a CSV file, whose delimiter is known."""
     try:
-        header = _first_line(file, options, start=True)
+        for start in (True, False):
+            with file.text(options.encoding, start=start) as text:
+                header = next((line for line in csv.reader(text, delimiter=options.delimiter or ",") if line), None)
+                # one that goes beyond the start of the file is read from the file
+                if len(file.start) < START or text.read(1):
+                    break
     except UnicodeError as error:
         raise undecodable(file, options.encoding, str(error)) from error
     except LookupError as error:
@@ -95,14 +100,6 @@ def read_header(file: DataFile, options: ReadOptions) -> list[str]:
         if not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name):
             raise undecodable(file, options.encoding, f"the header holds {name!r}")
     return header
-
-
-def _first_line(file: DataFile, options: ReadOptions, *, start: bool) -> list[str] | None:
-    """The first line that has cells; one that goes beyond the start of the file is read from the file."""
-    with file.text(options.encoding, start=start) as text:
-        header = next((line for line in csv.reader(text, delimiter=options.delimiter or ",") if line), None)
-        cut = start and not file.whole and not text.read(1)
-    return _first_line(file, options, start=False) if cut else header
 
 
 def _read(file: DataFile, options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -154,7 +151,11 @@ def _diagnosed(
 
 
 def _arrow_options(options: ReadOptions, names: list[str], types: Mapping[str, pa.DataType]) -> dict[str, Any]:
-    given = {name: type_ if _is_direct(type_) else pa.string() for name, type_ in types.items()}
+    given = {}
+    for name, type_ in types.items():
+        family = family_of(type_)
+        direct = family in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
+        given[name] = type_ if direct or pa.types.is_decimal128(type_) else pa.string()
     return {
         "read_options": pacsv.ReadOptions(encoding=options.encoding),
         # A quoted value may hold a line end, also where Arrow cuts the file into blocks.
@@ -167,12 +168,6 @@ def _arrow_options(options: ReadOptions, names: list[str], types: Mapping[str, p
             quoted_strings_can_be_null=False,
         ),
     }
-
-
-def _is_direct(type_: pa.DataType) -> bool:
-    if family_of(type_) == "decimal":
-        return bool(pa.types.is_decimal128(type_))
-    return family_of(type_) in _DIRECT and type_ not in (pa.string_view(), pa.binary_view())
 
 
 def _settle(column: Any, name: str, file: DataFile, options: ReadOptions) -> Any:
@@ -242,3 +237,73 @@ def _refuse_other_delimiter(only: str, file: DataFile, options: ReadOptions) -> 
 
 def _placer(file: DataFile) -> Callable[[int], str]:
     return lambda i: f"row {i + 1} of {file}"
+
+
+LOOKED_AT = 100
+"""Lines that must agree on a delimiter before it is believed."""
+
+_BYTES = 1 << 16
+_OTHERS = {";": "';'", "\t": "a tab", "|": "'|'"}
+_MARKS = (
+    (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"),
+)  # fmt: skip
+_NAMES = {";": "semicolon", "\t": "tab", "|": "pipe", ",": "comma"}
+
+
+def resolved(file: DataFile, options: ReadOptions) -> ReadOptions:
+    """The options with the delimiter of a file; one that was found rather than given is said in a note.
+
+    A file that is to be read as UTF-8 and starts with the byte order mark of UTF-16 or UTF-32 is refused.
+    """
+    try:
+        start = file.start[:4] if is_utf8(options.encoding) else b""
+    except (OSError, EOFError, pa.ArrowException):
+        start = b""  # reading the header says what is wrong
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            raise DataError(f"{file} is {name}, as the mark at its start says", hint=f"give `--encoding {name}`")
+    if options.delimiter is not None:
+        if len(options.delimiter) != 1 or not options.delimiter.isascii() or options.delimiter in '\0\r\n"':
+            raise DataError(f"delimiter {options.delimiter!r}", hint="give one ASCII character, such as ';' or a tab")
+        return options
+    if any(suffix.lower() in (".tsv", ".tab") for suffix in file.path.suffixes[-2:]):
+        return replace(options, delimiter="\t")
+    found = _found(file, options)
+    if found is None:
+        return replace(options, delimiter=",")
+    options.note(
+        f"{file}: cells are taken to be separated by {_OTHERS[found]}, as in all of its first lines "
+        f"(--delimiter {_NAMES[found]} says so, --delimiter comma otherwise)"
+    )
+    return replace(options, delimiter=found)
+
+
+def _found(file: DataFile, options: ReadOptions) -> str | None:
+    """The only delimiter other than a comma that cuts every one of the first lines into equally many cells.
+
+    Where commas do so, or the one name that they make of the header is a column that is asked for, it is the comma.
+    """
+    try:
+        with file.text(options.encoding, start=True) as text:
+            start = text.read(_BYTES).removeprefix("\ufeff")
+            whole = not text.read(1)
+    except (OSError, LookupError, UnicodeError, EOFError, pa.ArrowException):
+        return None  # reading the header says what is wrong
+    widths = {delimiter: _widths(start, delimiter, whole=whole) for delimiter in (",", *_OTHERS)}
+    if not widths[","] or (widths[","][0] > 1 and len(set(widths[","])) == 1):
+        return None
+    header = start.lstrip("\r\n").splitlines()[0].strip('"')
+    if header in (options.columns or ()) or (options.schema is not None and header in options.schema.names):
+        return None
+    fitting = [d for d in _OTHERS if widths[d] and widths[d][0] > 1 and len(set(widths[d])) == 1]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _widths(start: str, delimiter: str, *, whole: bool) -> list[int]:
+    """Cells of each of the first lines; the last line is left out where it may be cut off."""
+    try:
+        reader = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)
+        lines = [len(line) for line in islice(reader, LOOKED_AT + 1) if line]
+    except csv.Error:
+        return []
+    return lines[:LOOKED_AT] if whole or len(lines) > LOOKED_AT else lines[:-1]

@@ -83,22 +83,21 @@ def lake_table(source: Any) -> LakeTable | None:
     items = source if isinstance(source, list | tuple) else [source]
     if not items or not all(isinstance(item, str | os.PathLike) for item in items):
         return None
-    found = [_lake_table(Path(local_path(item))) for item in items]
-    table = next((one for one in found if one is not None), None)
-    if table is not None and len(found) > 1:
-        raise DataError(f"{table} is a table of {NAMES[table.format]} among {len(found)} sources", hint="give it alone")
+    tables = []
+    for path in [Path(local_path(item)) for item in items]:
+        format_ = format_of_directory(path)
+        if format_ is not None:
+            tables.append(LakeTable(path, format_))
+        elif _METADATA.fullmatch(path.name) and path.is_file() and path.parent.name == "metadata":
+            tables.append(LakeTable(path.parent.parent, "iceberg", path))
+        elif not path.is_file():
+            refuse_inside(path)
+    if not tables:
+        return None
+    table = tables[0]
+    if len(items) > 1:
+        raise DataError(f"{table} is a table of {NAMES[table.format]} among {len(items)} sources", hint="give it alone")
     return table
-
-
-def _lake_table(path: Path) -> LakeTable | None:
-    format_ = format_of_directory(path)
-    if format_ is not None:
-        return LakeTable(path, format_)
-    if _METADATA.fullmatch(path.name) and path.is_file() and path.parent.name == "metadata":
-        return LakeTable(path.parent.parent, "iceberg", path)
-    if not path.is_file():
-        refuse_inside(path)
-    return None
 
 
 def refuse_inside(path: Path) -> None:

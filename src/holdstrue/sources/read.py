@@ -21,9 +21,8 @@ from holdstrue.rules.types import Declared
 from holdstrue.sources.datafiles import DataFile, ReadOptions, expand, one_format
 from holdstrue.sources.declared import arrow_type, declared_table, require_known
 from holdstrue.sources.dicts import records_table
-from holdstrue.sources.doubts import doubts
-from holdstrue.sources.fit import fit_column, plain_table
-from holdstrue.sources.lakehouse import LakeTable, lake_table
+from holdstrue.sources.fit import doubts, fit_column, plain_table
+from holdstrue.sources.lakehouse import lake_table
 from holdstrue.sources.validity import require_text, validated
 from holdstrue.sources.whole_numbers import EXACT_BELOW
 
@@ -48,10 +47,16 @@ class TableSource:
     """
 
     def __init__(self, source: Any, format: str | None = None) -> None:  # noqa: A002
-        _refuse_lazy(source)
+        kind = type(source)
+        if kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars":
+            # it is a query; even to ask for its columns would run part of it
+            hint = "call its .collect() and give the result"
+            raise DataError("cannot read a table from a polars LazyFrame", hint=hint)
         self.given = source
         self.lake = lake_table(source)
-        self.paths = [] if self.lake is not None else _expanded(source)
+        items = source if isinstance(source, list | tuple) else [source]
+        named = self.lake is None and all(isinstance(item, str | os.PathLike) for item in items)
+        self.paths = [path for item in items for path in expand(item)] if named else []
         self.files = [DataFile(path) for path in self.paths]
         self._format = format
 
@@ -169,12 +174,13 @@ def schema_of(
     elif known.lake is not None:
         schema = known.lake.schema()
     elif known.format is not None:
-        schema = _reader(known.format, 2)(known.files[0], _delimited(options.untyped(), known.format))
+        schema = _reader(known.format, 2)(known.files[0], options.untyped(known.format))
     else:
         schema = load(known, replace(options, types={})).table.schema
-    require_text(schema, _called(source))
+    require_text(schema, str(source) if isinstance(source, str | os.PathLike) else "the table")
     plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
-    require_known(declared, plain.names, "the data")
+    if declared:
+        require_known(declared, plain.names, "the data")
     fields = [pa.field(f.name, (arrow_type(declared[f.name]) if f.name in declared else None) or f.type) for f in plain]
     return pa.schema(fields)
 
@@ -198,7 +204,9 @@ def load(source: Any, options: ReadOptions, format: str | None = None, *, name: 
     if known.format is not None:
         loaded = _load_files(known.files, options, known.format)
         if options.notes is not None and known.format in _UNTYPED:
-            _note_doubts(loaded, options)
+            watched = [c for c in options.watched or loaded.table.column_names if options.type_of(c) is None]
+            for doubt in doubts(loaded.table, watched, options.types):
+                options.note(doubt.note(loaded.places.place))
     else:
         loaded = _load_object(known, options, name)
     if not options.types:
@@ -208,17 +216,15 @@ def load(source: Any, options: ReadOptions, format: str | None = None, *, name: 
     return replace(loaded, table=declared_table(loaded.table, options.types, loaded.places.place, options.schema))
 
 
-def _note_doubts(loaded: Loaded, options: ReadOptions) -> None:
-    table = loaded.table
-    watched = [name for name in options.watched or table.column_names if options.type_of(name) is None]
-    for doubt in doubts(table, watched, options.types):
-        options.note(doubt.note(loaded.places.place))
-
-
 def _load_object(source: TableSource, options: ReadOptions, name: str | None) -> Loaded:
     """The table that an object in memory or a lakehouse holds; its declared columns are left as they are."""
     lake = source.lake
-    table, kind = _table_of(source.given, options) if lake is None else _table_of_lake(lake, options)
+    if lake is None:
+        table, kind = _table_of(source.given, options)
+    else:
+        if options.columns is not None:
+            options.selected(lake.schema().names, str(lake))
+        table, kind = lake.read(options.columns), str(lake)
     name = name or kind
     places = Places((Origin(name, table.num_rows),))
     require_text(table.schema, name)
@@ -233,18 +239,6 @@ def paths_of(source: Any) -> list[Path]:
     return TableSource.of(source).paths
 
 
-def _expanded(source: Any) -> list[Path]:
-    if isinstance(source, str | os.PathLike):
-        return expand(source)
-    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        return [path for item in source for path in expand(item)]
-    return []
-
-
-def _called(source: Any) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else "the table"
-
-
 def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:
     """The table that an object in memory holds, and what to call it."""
     if isinstance(source, pa.Table):
@@ -252,7 +246,11 @@ def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source]), "the batch"
     if isinstance(source, Mapping):
-        return _table_of_columns(source), "the columns"
+        try:
+            return pa.table(dict(source)), "the columns"
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            hint = "give a list of values for each name, all of one length"
+            raise DataError(f"cannot read the columns: {error}", hint=hint) from error
     if isinstance(source, list | tuple):
         if not all(isinstance(record, Mapping) for record in source):
             raise _unreadable(source)
@@ -267,12 +265,6 @@ def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         detail = str(error).splitlines()[0]
         raise DataError(f"cannot read the data frame: {detail}", hint="give each column one type") from error
-
-
-def _table_of_lake(lake: LakeTable, options: ReadOptions) -> tuple[pa.Table, str]:
-    if options.columns is not None:
-        options.selected(lake.schema().names, str(lake))
-    return lake.read(options.columns), str(lake)
 
 
 def _table_of_frame(source: Any) -> pa.Table:
@@ -292,26 +284,11 @@ def _table_of_frame(source: Any) -> pa.Table:
     return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
 
 
-def _table_of_columns(source: Mapping[str, Any]) -> pa.Table:
-    try:
-        return pa.table(dict(source))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        hint = "give a list of values for each name, all of one length"
-        raise DataError(f"cannot read the columns: {error}", hint=hint) from error
-
-
 def _unreadable(source: Any) -> DataError:
     return DataError(
         f"cannot read a table from {type(source).__name__}",
         hint="give a path, a pyarrow table, a pandas or polars data frame, or a list of dicts",
     )
-
-
-def _refuse_lazy(source: Any) -> None:
-    """A polars LazyFrame is a query; even to ask for its columns would run part of it."""
-    kind = type(source)
-    if kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars":
-        raise DataError("cannot read a table from a polars LazyFrame", hint="call its .collect() and give the result")
 
 
 def _fitted(table: pa.Table, options: ReadOptions, places: Places) -> pa.Table:
@@ -326,7 +303,14 @@ def _fitted(table: pa.Table, options: ReadOptions, places: Places) -> pa.Table:
 
 
 def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Loaded:
-    tables = [_read_file(file, options, format_) for file in files]
+    tables = []
+    for file in files:
+        if format_ in WRITTEN:
+            table = _reader(format_, 1)(file, options.untyped(format_))
+        else:
+            table = validated(_reader(format_, 1)(file, options), str(file))
+            table = _fitted(plain_table(table), options, Places((Origin(str(file), table.num_rows),)))
+        tables.append(table)
     places = Places(tuple(Origin(str(file), table.num_rows) for file, table in zip(files, tables, strict=True)))
     if len(tables) == 1:
         return Loaded(tables[0], places)
@@ -336,11 +320,10 @@ def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Lo
         return load([file.path for file in files], replace(options, types={**options.types, **exact}), format_)
     if format_ != "json":  # in JSON a name that is not there means NULL
         _require_same_columns(files, tables)
-    clash = _clash(tables)
-    if clash is not None and format_ in _UNTYPED and clash not in _forced(options):
+    clash, forced = _clash(tables), [] if options.schema is None else list(options.schema)
+    if clash is not None and format_ in _UNTYPED and clash not in [field.name for field in forced]:
         # What one file shows as numbers another shows as text: in one file it would all be text.
-        fields = [] if options.schema is None else list(options.schema)
-        text = pa.schema([f for f in fields if f.name != clash] + [pa.field(clash, pa.string())])
+        text = pa.schema([*forced, pa.field(clash, pa.string())])
         return _load_files(files, replace(options, schema=text), format_)
     if clash is not None:
         raise _clash_error(files, tables, clash)
@@ -351,27 +334,12 @@ def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Lo
         raise DataError(f"the files do not go together: {error}", hint=hint) from error
 
 
-def _read_file(file: DataFile, options: ReadOptions, format_: str) -> pa.Table:
-    if format_ in WRITTEN:
-        return _reader(format_, 1)(file, _delimited(options.untyped(), format_))
-    table = _reader(format_, 1)(file, options)
-    return _fitted(plain_table(validated(table, str(file))), options, Places((Origin(str(file), table.num_rows),)))
-
-
 def _reader(format_: str, which: int) -> Callable[[DataFile, ReadOptions], Any]:
     module, *functions = _READERS[format_]
     found: Callable[[DataFile, ReadOptions], Any] = getattr(
         import_module(f"holdstrue.sources.{module}"), functions[which - 1]
     )
     return found
-
-
-def _delimited(options: ReadOptions, format_: str) -> ReadOptions:
-    return replace(options, delimiter="\t") if format_ == "tsv" and options.delimiter is None else options
-
-
-def _forced(options: ReadOptions) -> set[str]:
-    return set() if options.schema is None else set(options.schema.names)
 
 
 def _require_same_columns(files: Sequence[DataFile | Path], tables: list[pa.Table]) -> None:

@@ -12,12 +12,11 @@ from pyspark.sql import DataFrame
 
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.errors import HoldstrueError
+from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
-from holdstrue.monitor.report import Findings
+from holdstrue.monitor.report import Findings, known_rule
 from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, from_scratch
-from holdstrue.monitor.views import known_rule
-from holdstrue.plan.bind import own_columns
-from holdstrue.plan.compile import IndexKind, main_table, table_of
+from holdstrue.plan.compile import main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
@@ -111,7 +110,7 @@ class SparkReport(Findings):
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows of a rule's table; none where rows are numbered."""
         layout = self.source.job.layout
-        own = layout.keys[table_of(rule, layout.plan.main)]
+        own = layout.keys[rule.own_table or layout.plan.main]
         return () if own == (ROW,) else own
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
@@ -119,8 +118,8 @@ class SparkReport(Findings):
         # not of `listed`, which the rules before may fill
         own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
-        table = table_of(result.rule, layout.plan.main)
-        columns = list(dict.fromkeys((*self.key_columns(result.rule), *own_columns(result.rule))))
+        table = result.rule.own_table or layout.plan.main
+        columns = list(dict.fromkeys((*self.key_columns(result.rule), *result.rule.columns)))
         keys = {key for v in own for key in ((v.t, v.s) if v.pair else (v.t,))}
         frame = next(frame for frame, stage in self.source.work if stage.table == table)
         if not keys:

@@ -29,8 +29,8 @@ from holdstrue.shards.reading import tasks_in
 from holdstrue.shards.wire import SUMMARY, Message, failure, pack, raised, send
 from holdstrue.sources.datafiles import DataFile, ReadOptions, one_format
 from holdstrue.sources.declared import require_known
-from holdstrue.sources.dialect import resolved
-from holdstrue.sources.doubts import Doubt, doubts
+from holdstrue.sources.delimited import resolved
+from holdstrue.sources.fit import Doubt, doubts
 from holdstrue.sources.lakehouse import NAMES, LakeTable, lake_table
 from holdstrue.sources.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
 from holdstrue.spark.runner import SparkRunner, sendable

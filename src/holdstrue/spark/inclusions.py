@@ -17,9 +17,9 @@ from holdstrue.discovery.inclusions.attributes import columns_of, comparisons, i
 from holdstrue.discovery.inclusions.durable import about, told
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
-from holdstrue.discovery.shares import Proportion, most_of
+from holdstrue.discovery.options import Proportion, most_of
 from holdstrue.errors import ChangeError
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised

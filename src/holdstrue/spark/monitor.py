@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.monitor import LIMIT
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.plan.compile import IndexKind
 from holdstrue.rules.types import types_of_table
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in

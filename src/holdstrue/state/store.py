@@ -327,17 +327,13 @@ class Store(Closing):
         if not path.is_file():
             raise _damaged(path, "it is missing")
         size = path.stat().st_size
-        if size < file.start + file.size or (size > file.size and not file.start and not _is_joint(file)):
+        if size < file.start + file.size or (size > file.size and not file.start and not file.name.startswith(JOINT)):
             raise _damaged(path, f"it has {size} bytes instead of {file.start + file.size}")
         return path
 
 
 def _fresh(kind: str, version: int) -> str:
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
-
-
-def _is_joint(file: RunFile) -> bool:
-    return file.name.startswith(JOINT)
 
 
 def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from holdstrue.cli import options
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.plan.compile import IndexKind
+from holdstrue.index.protocol import IndexKind
 from holdstrue.sources.feeds.batches import FEEDS
 
 

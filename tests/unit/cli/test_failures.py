@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Working
 from unit.cli.runs import process, run, write
 
 MAIN = [sys.executable, "-c", "from holdstrue.cli.main import run; run()"]

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdstrue.data.coding import encode, key_digest
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import domain_of, encode, key_digest
 from holdstrue.data.labels import Labels
 from holdstrue.data.seed import PROCESS
 from holdstrue.errors import DataError

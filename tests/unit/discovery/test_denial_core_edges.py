@@ -12,13 +12,11 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.denials.choose_space import choose_space
-from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.denial_core import DenialCore
-from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import Rule
-from holdstrue.rules.normal import normal_body
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
 from oracle_denial import breaking
@@ -81,7 +79,7 @@ def test_rules_read_back_as_they_are() -> None:
     core = DenialCore.load(TYPES, work=ONE, space=choose_space(TYPES, DiscoveryOptions(shared=0.0), both_ways=True))
     assert core.rules()
     for rule in core.rules():
-        assert normal_body(rule.body) == rule.body
+        assert rule.body.normal() == rule.body
         assert parse_rule(Rule(rule.body, "r").text).body == rule.body
 
 
@@ -156,13 +154,13 @@ def test_text_by_order_under_changes_and_restored() -> None:
 
 
 def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdstrue.discovery.denials import choose_way
+    from holdstrue.discovery.denials import denial_core
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
     core = DenialCore.load(table, work=ONE)
     assert str(core.method) == "evidence" and "60" not in core.explain()[0]
-    monkeypatch.setattr(choose_way, "NEW_PAIRS", 10)
-    monkeypatch.setattr(choose_way, "CANDIDATE_SECONDS", 1e-12)
+    monkeypatch.setattr(denial_core, "NEW_PAIRS", 10)
+    monkeypatch.setattr(denial_core, "CANDIDATE_SECONDS", 1e-12)
     turnover = core.apply(NONE, pa.table({"a": [60, 5], "b": [30, 31]}))
     assert str(core.method) == "index"
     assert any("through indexes" in line for line in core.explain())

@@ -13,8 +13,7 @@ from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.exact_search import exact_plan
 from holdstrue.fragments.fragment_layout import layout_of
 from holdstrue.fragments.hev_plan import PlanningProblem
-from holdstrue.fragments.local_checking import contradicts, participants
-from holdstrue.fragments.normal_cfds import normal_cfds
+from holdstrue.fragments.normal_cfds import contradicts, normal_cfds, participants
 from holdstrue.fragments.opt_ver import chain_plan, opt_ver
 from holdstrue.fragments.planning import plan_of
 from holdstrue.fragments.shipping_plan import ShippingPlan

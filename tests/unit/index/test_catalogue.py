@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.index.catalogue import INDEXES, index_type
-from holdstrue.index.protocol import T_ROLE, PairIndex, Shape, Term
+from holdstrue.index.protocol import INDEXES, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.operators import Op
-from holdstrue.typing import I32, I64, U8
+from holdstrue.typing import I32, I64
 
 VERBS = [name for name, member in vars(PairIndex).items() if callable(member) and not name.startswith("_")]
 SHAPE = Shape((Term(0, Op.EQ, 0), Term(1, Op.GT, 1), Term(2, Op.LT, 2)))
@@ -19,20 +18,16 @@ class Rows:
     """Five rows of one state but the third, which pay and are taxed so: (10, 1), (20, 2), (10, 1), (30, 3), (40, 1)."""
 
     alive = np.ones(5, dtype=np.uint8)
+    roles = (np.full(5, 3, dtype=np.uint8),)
+    lopsided = (False,)
 
     def codes(self, column: int) -> I64:
         codes: I64 = np.array([[7, 7, 8, 7, 7], [10, 20, 10, 30, 40], [1, 2, 1, 3, 1]])[column]
         return codes
 
-    def roles(self, check: int) -> U8:
-        return np.full(5, 3, dtype=np.uint8)
-
     def groups(self, check: int) -> tuple[I32, I32]:
         groups = np.array([0, 0, 1, 0, 0], dtype=np.int32)
         return groups, groups
-
-    def lopsided(self, check: int) -> bool:
-        return False
 
 
 @pytest.mark.parametrize("name", INDEXES)

@@ -36,8 +36,9 @@ class Table:
         codes: NDArray[np.int64] = self.values[column]
         return codes
 
-    def roles(self, check: int) -> NDArray[np.uint8]:
-        return self.allowed[check]
+    @property
+    def roles(self) -> list[NDArray[np.uint8]]:
+        return self.allowed
 
     @property
     def alive(self) -> NDArray[np.uint8]:
@@ -46,13 +47,14 @@ class Table:
     def groups(self, check: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         raise NotImplementedError("an index that reads equalities asks for no groups")
 
-    def lopsided(self, check: int) -> bool:
+    @property
+    def lopsided(self) -> list[bool]:
         raise NotImplementedError("an index that reads equalities asks for no groups")
 
 
 def partners(history: History, check: int, inside: set[int], probed: int, role: int) -> set[int]:
     """Rows inside that complete a violation with `probed` in `role`."""
-    table, shape, roles = history.table, history.shapes[check], history.table.roles(check)
+    table, shape, roles = history.table, history.shapes[check], history.table.roles[check]
     if not roles[probed] & role:
         return set()
     found = set()

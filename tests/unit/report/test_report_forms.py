@@ -17,7 +17,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.report import Report
 from holdstrue.report import Groups, OpenViolations, forms, html_of, render
-from holdstrue.report.wording import json_text, key_word, plural, printable, shorten, shorten_together, word
+from holdstrue.report.typeset import json_text, key_word, plural, printable, shorten, shorten_together, word
 
 
 def report(columns: dict[str, list[Any]], *rules: str, **options: Any) -> Report:

@@ -6,7 +6,7 @@ import pytest
 
 from holdstrue.errors import RuleError
 from holdstrue.rules import parse_condition, parse_rule
-from holdstrue.rules.cursor import DENIAL
+from holdstrue.rules.tokens import DENIAL
 
 # The text, the part that must be underlined, a piece of the message and a piece of the hint.
 SYNTAX = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdstrue.errors import RuleError
 from holdstrue.rules import Rule, RuleSet, Tolerance, dump_rules, load_rules, parse_rule, parse_weever
-from holdstrue.rules.entry import parse_tolerance
+from holdstrue.rules.file import parse_tolerance
 from unit.rules.strategies import conditions, named_t, small_bodies
 
 YAML = """\

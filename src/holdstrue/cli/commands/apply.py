@@ -25,8 +25,7 @@ from holdstrue.cli.options import (
     named_paths,
     units_of,
 )
-from holdstrue.cli.output import Output, left_out, tell_notes
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, left_out, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table that the state has."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.tables import kept_names, types_for_batch
+    from holdstrue.shards.facts import kept_names, types_for_batch
     from holdstrue.sources.feeds import diff_tables
 
     require_tables(tables, known.keys)

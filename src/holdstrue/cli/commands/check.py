@@ -21,8 +21,7 @@ from holdstrue.cli.options import (
     column_names,
     named_paths,
 )
-from holdstrue.cli.output import Output, left_out, tell_notes
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, left_out, tell_notes
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from holdstrue.cli.options import (
     duration,
     named_paths,
 )
-from holdstrue.cli.output import Output, tell_notes
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
 from holdstrue.report.forms import formats_of, parts

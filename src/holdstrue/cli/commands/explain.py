@@ -8,11 +8,10 @@ import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import Index, OutputFile, RuleOptions, Tables, TypedFileOptions, named_paths
-from holdstrue.cli.output import Output, tell_notes
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, tell_notes
 
 if TYPE_CHECKING:
-    from holdstrue.plan.compile import IndexKind
+    from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
 
 

@@ -10,8 +10,7 @@ import typer
 
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import FeedKind, FileOptions, FormatOf, OpColumn, OutputFile
-from holdstrue.cli.output import Output
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working
 from holdstrue.errors import HoldstrueError
 from holdstrue.report.forms import parts
 

@@ -8,8 +8,7 @@ import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import AsStatus, OutputFile, State
-from holdstrue.cli.output import Output
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working
 
 
 @guarded

@@ -8,8 +8,7 @@ import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import DEFAULT_LIMIT, AsList, Limit, OutputFile, State
-from holdstrue.cli.output import Output, left_out
-from holdstrue.cli.progress import Working
+from holdstrue.cli.output import Output, Working, left_out
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Pairs of rows that satisfy given sets of atoms, found by looking at all pairs."""
+"""Pairs of rows that satisfy given sets of atoms, and rules that a handful of pairs break: likely errors in data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.ranks import ranked
-from holdstrue.discovery.work import Work
+from holdstrue.discovery.denials.cover import CoverSearch
+from holdstrue.discovery.denials.evidence import ranked
+from holdstrue.discovery.denials.measures import Measures, violations
+from holdstrue.discovery.denials.space import shown
+from holdstrue.discovery.found import NearMiss
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import outcome_words as kernels
-from holdstrue.typing import U64
+from holdstrue.typing import I64, U64
 
 ROWS_AT_ONCE = 256
 """Rows compared with all others between two looks at the clock. Chosen, not tuned."""
@@ -39,10 +43,10 @@ def breaking_pairs(
     asked = np.array([layout.conditions(mask, mirrored=way) for mask in masks for way in (False, True)])
     wanted = np.ones(len(asked), dtype=np.bool_)
     out = np.empty((max(_ROOM, 2 * kernels.STRIP * len(asked)), 3), dtype=np.int64)
-    for start in range(0, side.size - 1, ROWS_AT_ONCE):
+    for start in range(0, slots.size - 1, ROWS_AT_ONCE):
         work.require_time()
-        end = min(start + ROWS_AT_ONCE, side.size)
-        span = np.array([start, end, 0, side.size, 1], dtype=np.int64)
+        end = min(start + ROWS_AT_ONCE, slots.size)
+        span = np.array([start, end, 0, slots.size, 1], dtype=np.int64)
         state = np.array([0, start, 0, int(most == 1)], dtype=np.int64)
         while state[1] < end:
             listed = kernels.match_pairs(
@@ -58,3 +62,41 @@ def breaking_pairs(
         if not wanted.any():
             break
     return [pairs[:most] for pairs in found]
+
+
+def near_misses(
+    rows: CodedRows,
+    search: CoverSearch,
+    weighted: tuple[U64, I64],
+    measures: Measures,
+    most: int,
+    limit: int,
+    work: Work,
+) -> tuple[tuple[NearMiss, ...], bool]:
+    """Minimal rules that at least one and at most `most` ordered pairs break, the `limit` best of them.
+
+    Of a rule that says the same with its rows exchanged each pair is listed once, the smaller slot first.
+    And whether there was time for all of them; none are given where there was no time to list their pairs.
+    Complexity: a search with exceptions, then one look at all pairs.
+    """
+    words, counts = weighted
+    cover = search.approximate(words, counts, most, work)
+    found = shown(rows.space, cover.sets)
+    broken = violations(found, words, counts)
+    near = (broken > 0) & (broken <= most)
+    found = np.ascontiguousarray(found[near])
+    rated = list(zip(measures.rules(found, broken[near].tolist()), found, strict=True))
+    rated.sort(key=lambda one: (-one[0].score, one[0].violations))
+    rated = rated[:limit]
+    try:
+        listed = breaking_pairs(rows, [mask for _, mask in rated], work)
+    except OutOfTimeError:
+        return (), False
+    out = []
+    for (rule, mask), pairs in zip(rated, listed, strict=True):
+        exchanged = rows.space.swapped(mask)
+        symmetric = exchanged is not None and bool((exchanged == mask).all())
+        once = tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))
+        measures_of = {"score": round(rule.score, 4), "support": rule.support}
+        out.append(NearMiss(rule.body, len(once), rule.error, once, measures=measures_of))
+    return tuple(out), cover.complete

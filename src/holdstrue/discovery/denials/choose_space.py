@@ -8,13 +8,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import encode
-from holdstrue.data.domain import Domain, domain_of
+from holdstrue.data.coding import Domain, domain_of, encode
 from holdstrue.data.labels import Labels
 from holdstrue.data.values import CATEGORIES, CLOCKS, family_of, plain_type
 from holdstrue.discovery.denials.space import ComparedColumns, Space
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import Proportion, exact
+from holdstrue.discovery.options import DiscoveryOptions, Proportion, exact
 from holdstrue.errors import DataError
 from holdstrue.typing import I64
 

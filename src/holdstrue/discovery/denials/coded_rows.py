@@ -12,8 +12,7 @@ from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
 from holdstrue.discovery.denials.space import Space
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import room
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot, room
 from holdstrue.typing import I64, Mask
 
 

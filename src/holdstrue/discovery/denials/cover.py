@@ -41,11 +41,6 @@ class Cover:
     sets: U64
     complete: bool = True
 
-    @property
-    def size(self) -> int:
-        """The number of sets."""
-        return int(self.sets.shape[0])
-
 
 class CoverSearch:
     """Finds and updates covers over one space; at most so many predicates of a constraint, and constraints in all."""
@@ -54,7 +49,12 @@ class CoverSearch:
         self._space = space
         self._most = len(space.comparisons) if most_predicates is None else most_predicates
         self._most_rules = most_rules
-        self._about = _about(space)
+        about = []
+        for i, op in space.atoms:
+            c = space.comparisons[i]
+            about.append((i, _OUTCOMES[op], 2 * c.left, 2 * c.right + 1, int(space.linked[i])))
+        self._about: I64 = np.array(about, dtype=np.int64).reshape(len(about), 5)
+        """By atom: comparison, outcomes, the two values compared as nodes, whether the comparison is on a cycle."""
         self._scratch = np.zeros((2 * DEEPEST + 2,) * 2, dtype=np.int64)
 
     def search(self, evidences: U64, work: Work, *, inside: U64 | None = None) -> Cover:
@@ -67,7 +67,7 @@ class CoverSearch:
         if not evidences.shape[0]:
             return Cover(np.zeros((1, width), dtype=np.uint64))
         if inside is not None:
-            inside = _not_within(inside, evidences)
+            inside = np.ascontiguousarray(inside[violated(inside, evidences) < 0])
             if not inside.shape[0]:
                 return Cover(np.zeros((0, width), dtype=np.uint64))
         return self._gathered(self._enumerated(evidences, inside), work)
@@ -86,7 +86,7 @@ class CoverSearch:
         found, complete, count = [np.zeros((0, self._space.width), dtype=np.uint64)], True, 0
         for part in parts:
             found.append(part.sets)
-            count += part.size
+            count += len(part.sets)
             work.tell(0.0, f"searching: {count} rules so far")
             complete = complete and part.complete
             if work.over or (self._most_rules is not None and count >= self._most_rules):
@@ -99,10 +99,13 @@ class CoverSearch:
 
         Complexity: O(evidences x sets), and O(sets) for each set that an evidence contains.
         """
-        sets, count = cover.sets.copy(), cover.size
+        sets, count = cover.sets.copy(), len(cover.sets)
         out = np.empty((_ROOM, sets.shape[1]), dtype=np.uint64)
         places = np.empty(count + 1, dtype=np.int64)
-        for evidence in self._relevant(cover, evidences):
+        # others contain none of the extensions either
+        hit = np.empty(evidences.shape[0], dtype=np.bool_)
+        kernels.containing(evidences, cover.sets, hit)
+        for evidence in np.ascontiguousarray(evidences[hit]):
             if places.size <= count:
                 places = np.empty(2 * count + 1, dtype=np.int64)
             made = self._extend(sets, count, evidence, out, places)
@@ -122,12 +125,6 @@ class CoverSearch:
         made: int = kernels.extend(sets, count, evidence, self._about, self._most, self._scratch, out, places)
         return made
 
-    def _relevant(self, cover: Cover, evidences: U64) -> U64:
-        """Evidences that contain one of the sets; others contain none of their extensions either."""
-        hit = np.empty(evidences.shape[0], dtype=np.bool_)
-        kernels.containing(evidences, cover.sets, hit)
-        return np.ascontiguousarray(evidences[hit])
-
     def reduced(self, cover: Cover, remaining: U64, removed: U64, work: Work) -> Cover:
         """The cover after evidences have gone.
 
@@ -141,7 +138,7 @@ class CoverSearch:
         doubtful = np.ascontiguousarray(cover.sets[shaken])
         criticals = np.empty_like(doubtful)
         kernels.critical_atoms(doubtful, remaining, criticals)
-        keep = np.ones(cover.size, dtype=np.bool_)
+        keep = np.ones(len(cover.sets), dtype=np.bool_)
         keep[shaken] = (criticals == doubtful).all(axis=1)
         born = self.search(remaining, work, inside=removed)
         return Cover(np.concatenate([cover.sets[keep], born.sets]), cover.complete and born.complete)
@@ -218,15 +215,6 @@ def violated(sets: U64, evidences: U64) -> I64:
     return out
 
 
-def _about(space: Space) -> I64:
-    """By atom: comparison, outcomes, the two values compared as nodes, whether the comparison is on a cycle."""
-    rows = []
-    for i, op in space.atoms:
-        c = space.comparisons[i]
-        rows.append((i, _OUTCOMES[op], 2 * c.left, 2 * c.right + 1, int(space.linked[i])))
-    return np.array(rows, dtype=np.int64).reshape(len(rows), 5)
-
-
 def _transposed(rows: U64, columns: int) -> U64:
     """Bit sets by row as bit sets by column."""
     padded = -(-rows.shape[0] // 64) * 64
@@ -250,8 +238,3 @@ def _maximal(evidences: U64) -> U64:
     keep = np.empty(ordered.shape[0], dtype=np.bool_)
     kernels.maximal(ordered, keep)
     return np.ascontiguousarray(ordered[keep])
-
-
-def _not_within(sets: U64, evidences: U64) -> U64:
-    """Sets that no evidence contains."""
-    return np.ascontiguousarray(sets[violated(sets, evidences) < 0])

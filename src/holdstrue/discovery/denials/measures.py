@@ -13,7 +13,7 @@ import numpy as np
 
 from holdstrue.discovery.denials.space import Space
 from holdstrue.kernels import closeness as kernels
-from holdstrue.rules.model import DC, Op, Predicate, columns_of
+from holdstrue.rules.model import DC, Op, Predicate
 from holdstrue.typing import I64, U64
 
 MEASURED = 1 << 11
@@ -47,6 +47,8 @@ class DenialRule:
         Interest times plausibility; rules are listed in this order.
     estimated
         Whether the measures are of a sample of the pairs, or of the most frequent evidences.
+    implied
+        Never: only rules that no others imply are shown at all.
     """
 
     body: DC
@@ -59,6 +61,7 @@ class DenialRule:
     plausibility: float = 0.0
     score: float = 0.0
     estimated: bool = False
+    implied: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Measures:
         self._words, self._counts = np.ascontiguousarray(words[top]), counts[top].copy()
         self._pairs = max(1, int(self._counts.sum()))
         self._shares: dict[Predicate, float] = {}
+        """The share of pairs for which a predicate holds."""
 
     def rules(self, sets: U64, violations: Sequence[int]) -> list[DenialRule]:
         """The rules of sets of atoms with their measures; the pairs that break each are known."""
@@ -94,7 +98,9 @@ class Measures:
         for i, body in enumerate(bodies):
             for k, predicate in enumerate(body.predicates):
                 parts[i, k] = single[predicate]
-        self._shares |= {predicate: self._share(mask) for predicate, mask in single.items()}
+        for predicate, mask in single.items():
+            holds = ((self._words & mask) == mask).all(axis=1)
+            self._shares[predicate] = float(self._counts[holds].sum() / self._pairs)
         close = np.empty((len(bodies), 3), dtype=np.int64)
         kernels.closeness(parts, sizes, self._words, self._counts, close)
         return [
@@ -104,7 +110,8 @@ class Measures:
 
     def _rule(self, body: DC, violations: int, support: int, kept: int, satisfied: int) -> DenialRule:
         coverage = satisfied / len(body.predicates) / kept if kept else 0.0
-        succinctness = _SHORTEST / _length(body.predicates)
+        columns = {column.name for predicate in body.predicates for column in predicate.columns}
+        succinctness = _SHORTEST / (2 + len(columns) + len({predicate.op for predicate in body.predicates}))
         interest = (coverage + succinctness) / 2
         plausibility = self._plausibility(body.predicates)
         return DenialRule(
@@ -119,10 +126,6 @@ class Measures:
             score=interest * plausibility,
             estimated=self.estimated,
         )
-
-    def _share(self, mask: U64) -> float:
-        """The share of pairs for which a predicate holds."""
-        return float(self._counts[((self._words & mask) == mask).all(axis=1)].sum() / self._pairs)
 
     def _plausibility(self, predicates: Sequence[Predicate]) -> float:
         """One minus the chance that unconnected columns never break the rule (a Poisson estimate)."""
@@ -145,8 +148,3 @@ def violations(sets: U64, words: U64, counts: I64) -> I64:
     out = np.empty(sets.shape[0], dtype=np.int64)
     kernels.breaking(np.ascontiguousarray(sets), np.ascontiguousarray(words), np.ascontiguousarray(counts), out)
     return out
-
-
-def _length(predicates: Sequence[Predicate]) -> int:
-    columns = {column.name for predicate in predicates for column in columns_of(predicate)}
-    return 2 + len(columns) + len({predicate.op for predicate in predicates})

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.ranks import ranked
-from holdstrue.discovery.denials.word_counts import WordCounts
-from holdstrue.discovery.denials.word_layout import WordLayout
+from holdstrue.discovery.denials.evidence import ranked
+from holdstrue.discovery.denials.word_layout import WordCounts, WordLayout
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import outcome_words as kernels
 from holdstrue.typing import I64, U64
@@ -33,7 +32,7 @@ class PairWords:
         known[:, rows.size :] = True
         self._layout = WordLayout(space, np.logical_not(known.all(axis=1)), 1 << 32)
         self._codes = rows.codes
-        self._known = self._layout.known_lanes(known, "t"), self._layout.known_lanes(known, "s")
+        self._known = self._layout.known_lanes(known)
 
     def _packed(self, t: I64, s: I64) -> U64:
         layout = self._layout

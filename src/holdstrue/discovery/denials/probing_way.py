@@ -17,16 +17,16 @@ import pyarrow as pa
 from holdstrue.discovery.bitsets import keys, without
 from holdstrue.discovery.denials.breaking_pairs import breaking_pairs
 from holdstrue.discovery.denials.candidate_index import CandidateIndex
-from holdstrue.discovery.denials.canonical import canonical, canonical_each
-from holdstrue.discovery.denials.choose_way import Method
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting_way import CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among
 from holdstrue.discovery.denials.evidence import evidence_within
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
+from holdstrue.discovery.denials.space import canonical, canonical_each
+from holdstrue.discovery.options import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.kernels import hitting_sets as kernels
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64

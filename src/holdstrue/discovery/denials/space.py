@@ -6,7 +6,8 @@ Discovering denial constraints. Numbers, dates and times are compared by all six
 
 A search need not know six operators: `<=`, `>=` and `!=` are *atoms*, and the other three are two atoms each
 (`<` is `<=` and `!=`). One set of atoms is contained in another exactly where the comparisons of the first
-follow from those of the second, so that minimal sets of atoms are minimal by implication too.
+follow from those of the second, so that minimal sets of atoms are minimal by implication too. Of two sets that
+differ in the order of the rows one is shown as a rule, of those that others imply none.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
-from holdstrue.data.domain import Domain
+from holdstrue.data.coding import Domain
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.options import Nulls
-from holdstrue.rules.model import DC, Column, Op, Predicate
+from holdstrue.rules.model import DC, Column, Op, Predicate, Var
+from holdstrue.rules.order import Order
 from holdstrue.rules.text import predicate_text
 from holdstrue.typing import I64, U64, Mask
 
@@ -64,8 +66,7 @@ class Space:
     >>> space = Space(("a", "b"), (number, number), (ComparedColumns(0, 0, True), ComparedColumns(1, 1, False)))
     >>> space.predicates, len(space.atoms), space.width
     (8, 5, 1)
-    >>> from holdstrue.rules.text import text_of
-    >>> text_of(space.body(space.mask([0, 2, 3])))
+    >>> space.body(space.mask([0, 2, 3])).text
     'not(t.b = s.b and t.a < s.a)'
     """
 
@@ -132,13 +133,9 @@ class Space:
         """A set of atoms as words."""
         return set_of(atoms, self.width)
 
-    def members(self, mask: U64) -> list[int]:
-        """The atoms of a set."""
-        return members(mask)
-
     def swapped(self, mask: U64) -> U64 | None:
         """The set with the two rows exchanged, or None where the space cannot say it."""
-        twins = [int(self.twins[atom]) for atom in self.members(mask)]
+        twins = [int(self.twins[atom]) for atom in members(mask)]
         return None if -1 in twins else self.mask(twins)
 
     def body(self, mask: U64) -> DC:
@@ -148,7 +145,7 @@ class Space:
     def predicates_of(self, mask: U64) -> tuple[Predicate, ...]:
         """One predicate for each comparison that occurs in a set of atoms."""
         chosen: dict[int, frozenset[Op]] = {}
-        for atom in self.members(mask):
+        for atom in members(mask):
             comparison, op = self.atoms[atom]
             chosen[comparison] = chosen.get(comparison, frozenset()) | {op}
         return tuple(self._known[i, _OPERATOR[ops]] for i, ops in chosen.items())
@@ -226,3 +223,92 @@ def _bridges(ways: set[tuple[int, int]], columns: int) -> set[tuple[int, int]]:
                         one, two = sorted((node, came))
                         bridges.add((one, two - columns))
     return bridges
+
+
+MOST_ENTAILED = 100_000
+"""Atoms that are asked whether they follow from others, at most: some seconds. Spaces of thousands of predicates,
+which no search ends on, would ask for hours; what is left unasked there is shown, and holds."""
+
+_ORDERS: tuple[tuple[Var, Var], ...] = (("t", "s"), ("s", "t"))
+
+
+def shown(space: Space, sets: U64) -> U64:
+    """The sets to show, each once, in a fixed order.
+
+    Minimal sets imply each other only through several columns (t.a = s.b and t.b = s.b and t.b = s.a make
+    t.a = s.a), so only sets with three such comparisons or more are compared with others.
+
+    Complexity: O(sets log sets), and O(sets) for each with three comparisons on a cycle.
+    """
+    kept = canonical(space, sets)
+    kept = kept[(kept != 0).any(axis=1)]
+    if not space.linked.any():
+        return kept
+    return np.ascontiguousarray(kept[~_implied(space, kept)])
+
+
+def _implied(space: Space, kept: U64) -> Mask:
+    """Which sets follow from another one through comparisons on a cycle.
+
+    Sets are taken apart: what comparisons on a cycle entail is found once for each combination of them, and
+    other comparisons follow only from themselves.
+    """
+    cyclic = space.mask(atom for atom, (i, _) in enumerate(space.atoms) if space.linked[i])
+    on, off = kept & cyclic, kept & ~cyclic
+    off_exchanged = _exchanged(space, off)[0]
+    implied = np.zeros(kept.shape[0], dtype=np.bool_)
+    patterns, which = np.unique(on, axis=0, return_inverse=True)
+    a_pattern = max(1, len(members(cyclic)))
+    for number, pattern in enumerate(patterns[: MOST_ENTAILED // a_pattern]):
+        if len(space.predicates_of(pattern)) < 3:
+            continue
+        ways = []
+        for entailed, other in zip(_entailed(space, pattern, cyclic), (off, off_exchanged), strict=True):
+            if (entailed != pattern).any() and entailed.any():
+                near = np.flatnonzero(on.any(axis=1) & ((on & ~entailed) == 0).all(axis=1))
+                ways.append((near, other[near]))
+        for i in np.flatnonzero(which.ravel() == number).tolist() if ways else []:
+            for near, others in ways:
+                general = near[((others & ~off[i]) == 0).all(axis=1)]
+                implied[i] |= bool((~implied[general] & (general != i)).any())
+    return implied
+
+
+def _entailed(space: Space, pattern: U64, among: U64) -> tuple[U64, U64]:
+    """Atoms on cycles that hold where those of a pattern do; and those that hold with the rows exchanged."""
+    order = Order(space.predicates_of(pattern))
+    found: tuple[list[int], list[int]] = ([], [])
+    for atom in members(among):
+        i, op = space.atoms[atom]
+        left, right = space.columns[space.comparisons[i].left], space.columns[space.comparisons[i].right]
+        for held, (t, s) in zip(found, _ORDERS, strict=True):
+            if order.entails(Predicate(Column(t, left), op, Column(s, right))):
+                held.append(atom)
+    return space.mask(found[0]), space.mask(found[1])
+
+
+def canonical(space: Space, sets: U64) -> U64:
+    """The sets in a fixed order, of two that are each other with t and s exchanged the smaller one."""
+    return np.unique(canonical_each(space, sets), axis=0) if sets.shape[0] else sets
+
+
+def canonical_each(space: Space, sets: U64) -> U64:
+    """Each set, or with t and s exchanged if that is the smaller one."""
+    exchanged, possible = _exchanged(space, sets)
+    smaller = np.zeros(sets.shape[0], dtype=np.bool_)
+    undecided = possible.copy()
+    for w in range(sets.shape[1]):
+        smaller |= undecided & (exchanged[:, w] < sets[:, w])
+        undecided &= exchanged[:, w] == sets[:, w]
+    return np.where(smaller[:, None], exchanged, sets)
+
+
+def _exchanged(space: Space, sets: U64) -> tuple[U64, Mask]:
+    out, possible = np.zeros_like(sets), np.ones(sets.shape[0], dtype=np.bool_)
+    for atom, twin in enumerate(space.twins.tolist()):
+        has = (sets[:, atom // 64] >> np.uint64(atom % 64)) & np.uint64(1)
+        if twin < 0:
+            possible &= has == 0
+        else:
+            out[:, twin // 64] |= has << np.uint64(twin % 64)
+    return out, possible

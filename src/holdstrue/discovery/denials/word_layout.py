@@ -2,7 +2,8 @@
 
 A layout serves one tile: rows t against rows s, by ranks instead of codes. It packs each comparison in as
 few bits as the rows at hand allow (equality needs a second bit only where a value is unknown), and both
-directions of comparisons across columns, so that the word of (s, t) follows from that of (t, s).
+directions of comparisons across columns, so that the word of (s, t) follows from that of (t, s). Words are
+counted in growing tables.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.discovery.bitsets import members
 from holdstrue.discovery.denials.space import ComparedColumns, Space
+from holdstrue.index.arrays import room
+from holdstrue.kernels import outcome_words as kernels
+from holdstrue.kernels import word_table as words_kernels
 from holdstrue.rules.model import Op
 from holdstrue.typing import I64, U8, U64, Lanes, Mask
 
@@ -88,19 +93,21 @@ class WordLayout:
                 found[k] = others > 0
         return found
 
-    def known_lanes(self, known: Mask, role: str) -> Lanes:
-        """Masks of the bits that a row's known values allow, as t or as s; without columns if all of both sides are."""
+    def known_lanes(self, known: Mask) -> tuple[Lanes, Lanes]:
+        """Masks of the bits that a row's known values allow, as t and as s; without columns if all are known."""
         if not self._unsure:
-            return np.zeros((self.groups, 0), dtype=self.base.dtype)
+            none: Lanes = np.zeros((self.groups, 0), dtype=self.base.dtype)
+            return none, none
         full = (1 << self.lane) - 1
-        lanes = np.full((self.groups, known.shape[1]), full, dtype=self.base.dtype)
+        as_t: Lanes = np.full((self.groups, known.shape[1]), full, dtype=self.base.dtype)
+        as_s = as_t.copy()
         for slot in self.slots:
-            column = slot.comparison.left if role == "t" else slot.comparison.right
-            missing = ~known[column]
-            for bit in (slot.first, slot.second, slot.known):
-                if bit >= 0:
-                    lanes[bit // self.lane, missing] &= self.base.dtype.type(full ^ (1 << (bit % self.lane)))
-        return lanes
+            for lanes, column in ((as_t, slot.comparison.left), (as_s, slot.comparison.right)):
+                missing = ~known[column]
+                for bit in (slot.first, slot.second, slot.known):
+                    if bit >= 0:
+                        lanes[bit // self.lane, missing] &= self.base.dtype.type(full ^ (1 << (bit % self.lane)))
+        return as_t, as_s
 
     def atoms(self, words: U64, *, mirrored: bool) -> U64:
         """Sets of atoms `out[i]` of packed words `words[i]`; `mirrored`: of the pairs the other way round."""
@@ -133,7 +140,7 @@ class WordLayout:
             care[position // 64] |= 1 << (position % 64)
             want[position // 64] |= int(value) << (position % 64)
 
-        for atom in self.space.members(mask):
+        for atom in members(mask):
             i, op = self.space.atoms[atom]
             c = self.space.comparisons[i]
             slot = self._slot_of[(c.right, c.left) if mirrored else (c.left, c.right)]
@@ -165,7 +172,105 @@ class TileSide:
     slots: I64
     copies: I64
 
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self.ranks.shape[1])
+
+_SMALLEST = 4096
+
+
+class WordCounts:
+    """Words, numbered in the order of their first appearance, each with a count and the pair that brought it.
+
+    Memory: 8 bytes a word and entry, 24 bytes an entry (its count and the pair it came with first), 4 bytes a cell
+    with at most three cells in four in use.
+
+    Examples
+    --------
+    >>> tally = WordCounts(1)
+    >>> words = np.array([[7], [9], [7]], dtype=np.uint64)
+    >>> tally.add(words, np.array([1, 1, 5])).tolist()
+    [0, 1, 0]
+    >>> tally.words().tolist(), tally.counts().tolist()
+    ([[7], [9]], [6, 1])
+    """
+
+    def __init__(self, width: int) -> None:
+        self._cells = np.zeros(_SMALLEST, dtype=np.int32)
+        self._keys = np.empty((_SMALLEST, width), dtype=np.uint64)
+        self._counts = np.zeros(_SMALLEST, dtype=np.int64)
+        self._first = np.zeros((_SMALLEST, 2), dtype=np.int64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def words(self) -> U64:
+        """The distinct words."""
+        return self._keys[: self._used]
+
+    def counts(self) -> I64:
+        """How often each occurred."""
+        return self._counts[: self._used]
+
+    def first(self) -> I64:
+        """The pair each came with first."""
+        return self._first[: self._used]
+
+    def add(self, words: U64, counts: I64, first: I64 | None = None) -> I64:
+        """Count words (`words[i]` occurs `counts[i]` times more); returns their numbers.
+
+        Runtime complexity: O(words) expected.
+        """
+        needed, size = self._used + words.shape[0], self._cells.size
+        self._keys, self._counts = room(self._keys, needed), room(self._counts, needed)
+        self._first = room(self._first, needed)
+        while needed * 4 > size * 3:
+            size *= 2
+        if size > self._cells.size:
+            self._cells = np.zeros(size, dtype=np.int32)
+            words_kernels.reenter(self._cells, self._keys, self._used)
+        before, numbers = self._used, np.empty(words.shape[0], dtype=np.int64)
+        self._used = words_kernels.enter(self._cells, self._keys, before, np.ascontiguousarray(words.T), numbers)
+        self._counts[before : self._used] = 0
+        words_kernels.accumulate(self._counts, numbers, np.ascontiguousarray(counts))
+        if first is not None:
+            fresh = np.flatnonzero(numbers >= before)
+            new, place = np.unique(numbers[fresh], return_index=True)
+            self._first[new] = first[fresh[place]]
+        return numbers
+
+    def size_bytes(self) -> int:
+        """Memory held."""
+        return self._cells.nbytes + self._keys.nbytes + self._counts.nbytes + self._first.nbytes
+
+
+class PairCounter:
+    """Counts the words of tiles: a table of words with their counts beside them, for one thread.
+
+    Memory: 24 bytes and 8 bytes a word for each row of a table that is at most half full.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._table = np.zeros((2 * _SMALLEST, width + 1), dtype=np.uint64)
+        self._first = np.zeros((2 * _SMALLEST, 2), dtype=np.int64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def count(self, layout: WordLayout, t: TileSide, s: TileSide, span: I64) -> None:
+        """Count the pairs of a tile. Runtime complexity: as `kernels.outcome_words.count_pairs`."""
+        state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
+        while not kernels.count_pairs(
+            t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.hopes,
+            t.weights, s.weights, span, self._table, self._first, state,
+        ):  # fmt: skip
+            larger = np.zeros((2 * self._table.shape[0], self._table.shape[1]), dtype=np.uint64)
+            larger_first = np.zeros((larger.shape[0], 2), dtype=np.int64)
+            kernels.regrow(self._table, self._first, larger, larger_first)
+            self._table, self._first = larger, larger_first
+        self._used = int(state[0])
+
+    def into(self, tally: WordCounts) -> None:
+        """Add all counts to a tally."""
+        used = np.flatnonzero(self._table[:, -1])
+        counts = self._table[used, -1].astype(np.int64)
+        tally.add(np.ascontiguousarray(self._table[used, :-1]), counts, self._first[used])

@@ -11,8 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.kernels import agreement, antichains, digest
 from holdstrue.typing import I32, I64, U64, Mask
 
@@ -38,13 +37,6 @@ class Refuted:
 
     agree: U64
     differ: U64
-
-    @staticmethod
-    def of(sets: U64, target: int) -> Refuted:
-        """Left sides of one target."""
-        differ = np.zeros_like(sets)
-        differ[:, target >> 6] = np.uint64(1 << (target & 63))
-        return Refuted(np.ascontiguousarray(sets), differ)
 
 
 class AgreeSets:

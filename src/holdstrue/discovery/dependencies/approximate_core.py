@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
-from holdstrue.discovery.dependencies.near_dependencies import suspects
-from holdstrue.discovery.dependencies.ranking import Dependency, judged
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed
+from holdstrue.discovery.dependencies.ranking import Dependency, judged, profiles, suspects
+from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
@@ -48,7 +47,7 @@ class ApproximateCore(CodedCore):
             limits[OFFENDING] = allowed(error, rows * (rows - 1) // 2)
         else:
             limits[SURPLUS] = allowed(error, rows)
-        validator = self._validator(work)
+        validator = Validator(Partitions(self.codes), work)
         found, self.complete = within(validator, len(self.names), self._targets, limits, self._longest)
         found = [one for one in found if one.target < len(self.names) or one.line.any()]
         self._lines = np.array([one.line for one in found], dtype=np.uint64).reshape(-1, len(self.names) // 64 + 1)
@@ -61,7 +60,7 @@ class ApproximateCore(CodedCore):
         if ((self._lines[self._of == target] & ~line) == 0).all(axis=1).any():
             return ()
         column = None if target == len(self.names) else self.codes.matrix[target]
-        pairs = suspects(column, *self._validator(self._work).rows_of(line))
+        pairs = suspects(column, *Validator(Partitions(self.codes), self._work).rows_of(line))
         return tuple(sorted(int(self.codes.slots[place]) for place in pairs[0])) if pairs else ()
 
     def bodies(self) -> tuple[Body, ...]:
@@ -71,9 +70,9 @@ class ApproximateCore(CodedCore):
     def rules(self) -> tuple[Dependency, ...]:
         """The minimal keys and FDs with their measures, the best first."""
         rows = self.codes.rows
-        extents = self._counts[:, (SUPPORT, GATHERED)]
+        extents, columns = self._counts[:, (SUPPORT, GATHERED)], profiles(self.codes, self._schema)
         found = judged(
-            self._lines, self._of, self._body, extents, self._profiles(), rows, self.codes.known_rows, nulls_equal=False
+            self._lines, self._of, self._body, extents, columns, rows, self.codes.known_rows, nulls_equal=False
         )
         share = rows * (rows - 1) / 2 if self.options.measure == "pairs" else rows
         place = OFFENDING if self.options.measure == "pairs" else SURPLUS

@@ -26,20 +26,18 @@ import pyarrow as pa
 from holdstrue.data.values import family_of
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.coded_core import CodedCore
-from holdstrue.discovery.dependencies.near_dependencies import suspects
 from holdstrue.discovery.dependencies.patterns import Conditional, conditional
-from holdstrue.discovery.dependencies.ranking import Profile, surprise
+from holdstrue.discovery.dependencies.ranking import Profile, profiles, surprise, suspects
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import NearMiss
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed, exact
+from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
-from holdstrue.rules.cursor import Cursor
 from holdstrue.rules.model import CFD, Constant, Pattern
 from holdstrue.rules.parser import parse_body
-from holdstrue.rules.text import constant_text, pattern_text, text_of
+from holdstrue.rules.text import constant_text, pattern_text
+from holdstrue.rules.tokens import Cursor
 from holdstrue.typing import I32
 
 MOST_VALUES = 64
@@ -86,8 +84,7 @@ class CfdCore(CodedCore):
     >>> zips = [i % 6 for i in range(198)]
     >>> street = [f"S{z // 2}" for z in zips[:99]] + [f"S{i % 7}" for i in range(99)]
     >>> core = CfdCore.load(pa.table({"land": land, "zip": zips, "street": street}))
-    >>> from holdstrue.rules.text import text_of
-    >>> [text_of(rule.body) for rule in core.rules()]
+    >>> [rule.body.text for rule in core.rules()]
     ["[land='UK', zip] -> [street]"]
     """
 
@@ -100,7 +97,7 @@ class CfdCore(CodedCore):
         self.codes.append(codes)
         for number, name in enumerate(self.names):
             values = self._values[number]
-            if self.codes.distinct(number) > KEPT_VALUES or not self._may_be_constant(name):
+            if len(self.codes.numberings[number]) > KEPT_VALUES or not self._may_be_constant(name):
                 values.clear()
                 continue
             found, first = np.unique(codes[number], return_index=True)
@@ -112,7 +109,7 @@ class CfdCore(CodedCore):
         return family_of(self._schema.field(name).type) in _FAMILIES
 
     def _find(self, work: Work) -> None:
-        columns, rows = self._profiles(), self.codes.rows
+        columns, rows = profiles(self.codes, self._schema), self.codes.rows
         conditions = self._conditions(columns)
         found, complete = conditional(self.codes, conditions[:MOST_CONDITIONS], self.options, work)
         self.complete = complete and len(conditions) <= MOST_CONDITIONS and not self._forgotten(columns)
@@ -264,8 +261,7 @@ class CfdCore(CodedCore):
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state; rules and values as text."""
         rules = [
-            (text_of(rule.body), rule.score, rule.rows, rule.support, rule.confidence, rule.implied)
-            for rule in self._rules
+            (rule.body.text, rule.score, rule.rows, rule.support, rule.confidence, rule.implied) for rule in self._rules
         ]
         values = [[None if v is None else constant_text(Constant(v)) for v in known] for known in self._values]
         said = json.dumps({"rules": rules, "values": values, "complete": self.complete}).encode()

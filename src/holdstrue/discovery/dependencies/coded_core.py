@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.near_dependencies import near_misses
-from holdstrue.discovery.dependencies.ranking import Profile, body_of, columns_of, profiles
+from holdstrue.discovery.dependencies.ranking import body_of, columns_of, near_misses, profiles
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
@@ -80,14 +79,9 @@ class CodedCore(ABC):
         And whether there was time and room to look for all of up to `max_lhs` columns.
         Complexity: O(rows) for each set of up to `max_lhs` columns, less where it is soon broken too often.
         """
-        validator = self._validator(work or self._work)
-        return near_misses(self.codes, validator, self._targets, self._body, self._profiles(), most, max_lhs)
-
-    def _validator(self, work: Work) -> Validator:
-        return Validator(Partitions(self.codes), work)
-
-    def _profiles(self) -> list[Profile]:
-        return profiles(self.codes, self._schema)
+        validator = Validator(Partitions(self.codes), work or self._work)
+        columns = profiles(self.codes, self._schema)
+        return near_misses(self.codes, validator, self._targets, self._body, columns, most, max_lhs)
 
     def _body(self, target: int, line: U64) -> Body:
         return body_of(target, line, self.names)

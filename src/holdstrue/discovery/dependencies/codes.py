@@ -1,7 +1,7 @@
 """A table as dense codes: rows with equal values in a column have equal numbers 0, 1, 2, ... there.
 
 Memory: 4 bytes a value and 9 bytes a row, and for every distinct value of a column 27 to 37 bytes
-of its numbering (`index.numbering`).
+of its numbering (`index.arrays`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.coding import Coded, encode
-from holdstrue.data.domain import domain_of
+from holdstrue.data.coding import Coded, domain_of, encode
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.options import Nulls
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import all_true, room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
 from holdstrue.typing import I32, I64, U64, Mask
 
 MOST_ROWS = 2**31 - 2
@@ -49,6 +47,7 @@ class Codes:
         self.nulls = nulls
         self.seed = seed
         self.numberings = [Numbering() for _ in self.names]
+        """By column the codes that it has had."""
         self.matrix: I32 = np.empty((len(self.names), 0), dtype=np.int32)
         self.alive = np.empty(0, dtype=np.bool_)
         self.slots = np.empty(0, dtype=np.int64)
@@ -70,17 +69,14 @@ class Codes:
         codes = np.empty((len(self.names), table.num_rows), dtype=np.int32)
 
         def one(number: int) -> None:
-            codes[number] = self._numbers(number, table.column(self.names[number]), self.names[number])
+            name = self.names[number]
+            domain = self.domains[name]
+            assert domain is not None
+            coded = encode(table.column(name), domain, name=name)
+            codes[number] = self.numberings[number].assign(*_words(coded, nulls_equal=self.nulls == "equal"))
 
         work.each(one, range(len(self.names)))
         return codes
-
-    def _numbers(self, number: int, column: pa.ChunkedArray, name: str) -> I32:
-        domain = self.domains[name]
-        assert domain is not None
-        coded = encode(column, domain, name=name)
-        hi, lo, member = _words(coded, nulls_equal=self.nulls == "equal")
-        return self.numberings[number].assign(hi, lo, member)
 
     def append(self, codes: I32) -> None:
         """Add rows, given by their codes, at the end. Complexity: O(values)."""
@@ -130,10 +126,6 @@ class Codes:
         for column in columns:
             known &= self.matrix[column, : self.used] >= 0
         return int(np.count_nonzero(known)) if columns else 0
-
-    def distinct(self, column: int) -> int:
-        """How many codes a column has had."""
-        return len(self.numberings[column])
 
     def compact(self) -> I32 | None:
         """Give up the places of removed rows when they are the most; the new position of each old one, else None."""

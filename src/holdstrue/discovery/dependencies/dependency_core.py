@@ -13,16 +13,14 @@ import pyarrow as pa
 from holdstrue.discovery.bitsets import set_of, without
 from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.coded_core import CodedCore
-from holdstrue.discovery.dependencies.extents import Extents
 from holdstrue.discovery.dependencies.left_sides import LeftSides
-from holdstrue.discovery.dependencies.ranking import Dependency, judged
-from holdstrue.discovery.dependencies.sampling import sample
-from holdstrue.discovery.dependencies.search import LeftSideSearch
+from holdstrue.discovery.dependencies.ranking import Dependency, judged, profiles
+from holdstrue.discovery.dependencies.search import Extents, LeftSideSearch, sample
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
 
@@ -153,11 +151,11 @@ class DependencyCore(CodedCore):
 
         Complexity: O(rules), and a partition for each left side whose extent is not known (see `Extents`).
         """
-        lines, targets = self._dependencies()
-        return judged(
-            lines, targets, self._body, self._search.extents.of(lines, lambda: self._validator(self._work)),
-            self._profiles(), self.codes.rows, self.codes.known_rows, nulls_equal=self.options.nulls == "equal",
-        )  # fmt: skip
+        (lines, targets), columns = self._dependencies(), profiles(self.codes, self._schema)
+        extents = self._search.extents.of(lines, lambda: Validator(Partitions(self.codes), self._work))
+        equal = self.options.nulls == "equal"
+        rows, known = self.codes.rows, self.codes.known_rows
+        return judged(lines, targets, self._body, extents, columns, rows, known, nulls_equal=equal)
 
     def size_bytes(self) -> int:
         """Memory held."""

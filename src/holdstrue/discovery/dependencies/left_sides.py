@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.agree_sets import Outcomes
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import room
@@ -25,7 +26,7 @@ class LeftSides:
     def __init__(self, target: int, columns: int) -> None:
         self.target = target
         self.words = columns // 64 + 1
-        self.allowed = full_set(columns)
+        self.allowed = set_of(range(columns), self.words)
         if target < columns:
             self.allowed[target >> 6] &= ~np.uint64(1 << (target & 63))
         self._sets: U64 = np.zeros((64 * self.words + 1, self.words), dtype=np.uint64)
@@ -124,14 +125,6 @@ class LeftSides:
         self._status = room(self._status, self._used)
         self._sets[: self._used], self._status[: self._used] = arrays["sets"], arrays["status"]
         self.cut, self.settled = (bool(flag) for flag in arrays["flags"])
-
-
-def full_set(columns: int) -> U64:
-    """The set of all columns."""
-    whole = np.zeros(columns // 64 + 1, dtype=np.uint64)
-    whole[: columns // 64] = ~np.uint64(0)
-    whole[columns // 64] = np.uint64((1 << (columns & 63)) - 1)
-    return whole
 
 
 def set_sizes(sets: U64) -> I64:

@@ -114,7 +114,9 @@ def _counting(validator: Validator, limits: I64) -> Count:
 
 def _learn(cover: LeftSides, refuted: U64, longest: int, most: int, work: Work) -> bool:
     """No left side of the cover lies inside of these any more; False when time or room ran out."""
-    outcomes = Refuted.of(refuted, cover.target)
+    differ = np.zeros_like(refuted)
+    differ[:, cover.target >> 6] = np.uint64(1 << (cover.target & 63))
+    outcomes = Refuted(np.ascontiguousarray(refuted), differ)
     return cover.extend(outcomes, np.arange(refuted.shape[0], dtype=np.int64), longest, most, work)
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
-from holdstrue.discovery.options import DiscoveryOptions
-from holdstrue.discovery.shares import allowed, exact
+from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import Work
 from holdstrue.kernels.partitions import SUPPORT, SURPLUS
 from holdstrue.typing import I32, I64, U64

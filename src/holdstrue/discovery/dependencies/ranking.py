@@ -15,6 +15,8 @@ A key is worth more the less it is a matter of chance. Its score is the product 
 - for several columns e / (e + 1), where e is how many pairs of rows would be equal if the columns
   were independent: pairs / product of the numbers of distinct values,
 - 1 / (1 + (columns - 1) / 4).
+
+Keys and FDs that a handful of rows break are near misses, and these rows likely wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +32,13 @@ import pyarrow as pa
 from holdstrue.data.values import Family, family_of
 from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.codes import Codes
+from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
+from holdstrue.discovery.dependencies.validation import Validator
+from holdstrue.discovery.found import NearMiss
 from holdstrue.kernels import antichains
+from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import DC, FD, Body, Column, Key, Op, Predicate
-from holdstrue.typing import I64, U64
+from holdstrue.typing import I32, I64, U64
 
 KEY_NAMES = re.compile(
     r"(?:^|[\W_])(?:id|ids|key|code|no|nr|num|number|uuid|guid|sku|isbn|iban|ssn|ean|iata|icao|email|login)(?:$|[\W_])"
@@ -87,14 +94,10 @@ def profiles(codes: Codes, schema: pa.Schema) -> list[Profile]:
         counts = np.bincount(column[column >= 0], minlength=1)
         known = int(counts.sum())
         commonest = int(counts.max()) / known if known else 1.0
-        quality = _quality(name, schema.field(name).type)
+        quality = _TYPES[family_of(schema.field(name).type)]
+        quality = 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
         found.append(Profile(name, quality, int(np.count_nonzero(counts)), known, commonest))
     return found
-
-
-def _quality(name: str, data_type: pa.DataType) -> float:
-    quality = _TYPES[family_of(data_type)]
-    return 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
 
 
 def _brevity(columns: int) -> float:
@@ -226,3 +229,85 @@ def judged(
         for i, implied in zip(chosen, follow_from_others(lines[chosen], targets[chosen], middle), strict=True):
             found[i] = replace(found[i], implied=implied)
     return tuple(found[i] for i in order)
+
+
+CONFIRMED = 20
+"""Rows that must follow a near miss for each that breaks it, and in all. Chosen, not tuned."""
+
+UNLIKELY = 0.1
+"""A near miss breaks at most this share of what would break it by chance. Chosen, not tuned."""
+
+LIKE_A_KEY = 0.5
+"""Columns of a worse quality for keys (dates, measures) make no near key."""
+
+
+def near_misses(
+    codes: Codes,
+    validator: Validator,
+    targets: list[int],
+    body: BodyOf,
+    columns: list[Profile],
+    most: int,
+    max_lhs: int,
+) -> tuple[tuple[NearMiss, ...], bool]:
+    """Minimal keys and FDs of up to `max_lhs` columns that at most `most` rows break, the most believable first.
+
+    And whether all were looked for.
+    """
+    rows = codes.rows
+    limits = np.array([NO_LIMIT, most], dtype=np.int64)
+    weighed, whole = within(validator, len(columns), targets, limits, max_lhs)
+    found = []
+    for one in weighed:
+        left = [columns[i] for i in members(one.line)]
+        target = columns[one.target] if one.target < len(columns) else None
+        if not believable(left, target, one.counts, rows):
+            continue
+        # for each row that should go it and one that it disagrees with, as slots
+        pairs = suspects(None if target is None else codes.matrix[one.target], *validator.rows_of(one.line))
+        slots = tuple(sorted((int(codes.slots[gone]), int(codes.slots[stays])) for gone, stays in pairs))
+        support, groups = int(one.counts[SUPPORT]), int(one.counts[GATHERED])
+        score = key_score(left, rows) if target is None else fd_score(left, target, support, groups, rows)
+        measures = {"score": round(score, 4), "pairs": int(one.counts[OFFENDING]), "support": support}
+        error = int(one.counts[SURPLUS]) / rows
+        miss = NearMiss(body(one.target, one.line), len(slots), error, slots, measures=measures)
+        found.append((score, miss))
+    found.sort(key=lambda rated: (-rated[0], rated[1].measures["pairs"], str(rated[1].body)))
+    return tuple(miss for _, miss in found), whole
+
+
+def believable(left: list[Profile], target: Profile | None, counts: I64, rows: int) -> bool:
+    """Whether a near miss is more than chance: followed by many rows, and by more than random values would."""
+    surplus, support, groups = int(counts[SURPLUS]), int(counts[SUPPORT]), int(counts[GATHERED])
+    if surplus == 0:
+        return False
+    if target is None:
+        known = min((column.known for column in left), default=0)
+        unlikely = len(left) < 2 or int(counts[OFFENDING]) <= UNLIKELY * chance(left, rows)
+        sound = bool(left) and min(column.quality for column in left) > LIKE_A_KEY
+        return sound and unlikely and known >= CONFIRMED * (surplus + 1)
+    confirmed = support - groups - surplus
+    return confirmed >= CONFIRMED * surplus and surplus <= UNLIKELY * surprise(support, groups, target)
+
+
+def suspects(column: I32 | None, rows: I32, starts: I32) -> list[tuple[int, int]]:
+    """Rows that should go, each with one that stays; `column` holds the right side's codes (None: a key).
+
+    In every group the commonest value stays, of equally common ones the first. Complexity: O(rows).
+    """
+    if column is None:
+        return [(int(row), int(rows[start])) for start, end in pairwise(starts) for row in rows[start + 1 : end]]
+    if starts.size < 2:
+        return []
+    codes = column[rows]
+    highest = np.maximum.reduceat(codes, starts[:-1])
+    lowest = np.minimum.reduceat(np.where(codes < 0, np.iinfo(np.int32).max, codes), starts[:-1])
+    found = []
+    for g in np.flatnonzero((highest >= 0) & (highest != lowest)):
+        members, values = rows[starts[g] : starts[g + 1]], codes[starts[g] : starts[g + 1]]
+        kinds, first, counts = np.unique(values[values >= 0], return_index=True, return_counts=True)
+        # the first of the commonest values, in the order of rows
+        best = kinds[np.lexsort((first, -counts))[0]]
+        stays = int(members[values == best][0])
+        found += [(int(row), stays) for row in members[(values >= 0) & (values != best)]]
+    return found

@@ -51,7 +51,7 @@ class Partitions:
         self.members = codes.members() if members is None else members
         self.matrix = codes.matrix
         self.many = len(codes.names)
-        self.most_codes = max((codes.distinct(c) for c in range(self.many)), default=0)
+        self.most_codes = max((len(codes.numberings[c]) for c in range(self.many)), default=0)
         size = self.members.size
         # one behind the other, each with the room it may need: pages that are never written cost nothing
         self.rows: I32 = np.empty((self.many + 1) * size, dtype=np.int32)
@@ -74,7 +74,7 @@ class Partitions:
                 starts[0], starts[groups] = 0, size if groups else 0
             else:
                 groups = partitions.group(
-                    self.matrix[column], self.members, self.codes.distinct(column), self.fresh, rows, starts
+                    self.matrix[column], self.members, len(self.codes.numberings[column]), self.fresh, rows, starts
                 )
             self.places[column] = at, start, groups
         groups = int(self.places[column, GROUPS])
@@ -163,7 +163,9 @@ class Validator:
                     break
             done[part.start : part.start + walk[NEXT]] = True
 
-        self.work.each(one, self._pieces(columns.shape[0]))
+        count, threads = columns.shape[0], self.work.workers
+        pieces = max(1, min(4 * threads, count // PIECE)) if threads > 1 else 1
+        self.work.each(one, pairwise(np.linspace(0, count, pieces + 1).astype(np.int64).tolist()))
         return done
 
     def _stack(self, longest: int) -> Stack:
@@ -197,12 +199,6 @@ class Validator:
             groups = partitions.split(self._parts.matrix[column], rows, starts, scratch, *finer)
             rows, starts = finer[0][: finer[1][groups]], finer[1][: groups + 1]
         return rows, starts
-
-    def _pieces(self, count: int) -> list[tuple[int, int]]:
-        threads = self.work.workers
-        pieces = max(1, min(4 * threads, count // PIECE)) if threads > 1 else 1
-        bounds = np.linspace(0, count, pieces + 1).astype(np.int64).tolist()
-        return list(pairwise(bounds))
 
     def _as_paths(self, sets: U64, targets: I64) -> tuple[I32, I64]:
         """Each set as its columns in the order of rank, filled up with -1; and the order in which they are tested."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.data.seed import PROCESS
 from holdstrue.discovery.inclusions.attributes import Attribute, Contents
 from holdstrue.discovery.inclusions.contents import Compare
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering
 from holdstrue.rules.model import Inclusion
 from holdstrue.typing import I64
 

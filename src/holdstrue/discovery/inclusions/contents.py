@@ -87,12 +87,7 @@ def _as_text(array: pa.Array) -> pa.Array:
     if pa.types.is_duration(array.type):
         array = array.cast(pa.int64())
     if family_of(array.type) == "bytes":
-        return _spelt(array)
+        # under the type of text: they are only digested, so they need not be any
+        text = pa.large_string() if pa.types.is_large_binary(array.type) else pa.string()
+        return pa.Array.from_buffers(text, len(array), array.buffers(), array.null_count, array.offset)
     return array.cast(pa.string())
-
-
-def _spelt(array: pa.Array) -> pa.Array:
-    """Bytes under the type of text: they are only digested, so they need not be any."""
-    wide = pa.types.is_large_binary(array.type)
-    text = pa.large_string() if wide else pa.string()
-    return pa.Array.from_buffers(text, len(array), array.buffers(), array.null_count, array.offset)

@@ -13,8 +13,7 @@ import numpy as np
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import room, with_slack
-from holdstrue.index.numbering import Numbering, Snapshot, nested, unnested
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64
 
@@ -107,16 +106,6 @@ class Values:
     def find(self, hi: U64, lo: U64) -> I32:
         """Numbers of values, -1 for unknown ones."""
         return self._numbers.find(hi, lo, np.ones(hi.size, dtype=np.bool_))
-
-    def held_only(self, left: int, right: int) -> tuple[U64, U64, I32]:
-        """Digests of the values that attribute `left` holds and `right` does not, with left's counts.
-
-        Complexity: O(values).
-        """
-        out, counts = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.int32)
-        found = kernels.holders(self._head, self._nodes, len(self), left, right, out, counts)
-        hi, lo = self._numbers.keys()
-        return hi[out[:found]], lo[out[:found]], counts[:found]
 
     def compact(self) -> I64 | None:
         """Forget values that no attribute holds once they are most; returns the old numbers of those that stay.

@@ -18,7 +18,7 @@ import numpy as np
 from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.typing import I64, Mask
 
 SHARDS = 8
@@ -41,20 +41,17 @@ class Counters(ValueShards):
                 parts = column.split(len(self.shards))
                 list(pool.map(Values.insert, self.shards, parts))
             for part in pool.map(self._count, self.shards):
-                self._add_fresh(part, fresh)
+                # counters of attributes that were counted before stay as they are
+                old = np.ones(self.attributes, dtype=np.bool_)
+                old[fresh] = False
+                part[np.ix_(old, old)] = 0
+                self._shared += part
 
     def _count(self, values: Values) -> I64:
         shared = self._zeros()
         values.pack()
         values.count_shared(shared)
         return shared
-
-    def _add_fresh(self, part: I64, fresh: list[int]) -> None:
-        """Counters of attributes that were counted before stay as they are."""
-        old = np.ones(self.attributes, dtype=np.bool_)
-        old[fresh] = False
-        part[np.ix_(old, old)] = 0
-        self._shared += part
 
     def extend(self, attributes: int) -> None:
         """Make room for attributes that come later; their numbers follow those there are."""

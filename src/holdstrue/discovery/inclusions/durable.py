@@ -19,7 +19,7 @@ from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
-from holdstrue.index.numbering import Snapshot, nested
+from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
 

@@ -24,7 +24,7 @@ from holdstrue.discovery.inclusions.unary import FoundInclusion, UnaryInclusions
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.typing import Mask
 
 LEVEL_SHARDS = 1

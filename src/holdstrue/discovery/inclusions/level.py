@@ -13,10 +13,9 @@ from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
-from holdstrue.discovery.options import Measure
-from holdstrue.discovery.shares import Proportion, most_of
+from holdstrue.discovery.options import Measure, Proportion, most_of
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.typing import I64
 
 Tables = Callable[[str], pa.Table]

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import numbers
 from holdstrue.discovery.inclusions.contents import Content
-from holdstrue.index.arrays import room
-from holdstrue.index.numbering import Numbering
+from holdstrue.index.arrays import Numbering, room
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask
 

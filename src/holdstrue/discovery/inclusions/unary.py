@@ -34,10 +34,9 @@ from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.counters import SHARDS
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.discovery.options import Measure
-from holdstrue.discovery.shares import Proportion, exact, most_of
+from holdstrue.discovery.options import Measure, Proportion, exact, most_of
 from holdstrue.discovery.work import Work
-from holdstrue.index.numbering import Snapshot
+from holdstrue.index.arrays import Snapshot
 from holdstrue.rules.model import Inclusion
 from holdstrue.typing import Mask
 

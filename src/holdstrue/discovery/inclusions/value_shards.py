@@ -9,7 +9,7 @@ import numpy as np
 
 from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
-from holdstrue.index.numbering import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested, unnested
 from holdstrue.typing import I64, Mask
 
 

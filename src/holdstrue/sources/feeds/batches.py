@@ -1,4 +1,7 @@
-"""Read a batch of changes from any feed, telling the feed by what it looks like."""
+"""Read a batch of changes from any feed, telling the feed by what it looks like.
+
+Rows alone, and rows with a column that says what is done with them, are read here; other feeds have their modules.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,68 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import INSERT, Changes, Places
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.types import Declared
-from holdstrue.sources.datafiles import ReadOptions
+from holdstrue.sources.datafiles import ReadOptions, spelling_hint
 from holdstrue.sources.declared import declared_table, require_known
 from holdstrue.sources.feeds.changelog import LOGS, changelog_changes
-from holdstrue.sources.feeds.debezium import debezium_events, debezium_table, is_envelope, is_flattened
 from holdstrue.sources.feeds.events import Events
-from holdstrue.sources.feeds.ops import find_op_column, ops_changes
-from holdstrue.sources.feeds.target import Target
+from holdstrue.sources.feeds.target import Target, match_words, read_words
 from holdstrue.sources.read import WRITTEN, TableSource, declared_types, load
 
+OP_COLUMNS = ("_op", "__op", "op", "operation", "_operation")
+
+WORDS = {
+    "insert": INSERT, "i": INSERT, "c": INSERT, "create": INSERT, "r": INSERT, "+": INSERT,
+    "update": UPDATE, "u": UPDATE,
+    "delete": DELETE, "d": DELETE, "-": DELETE,
+    "upsert": UPSERT,
+}  # fmt: skip
+
+
+def find_op_column(table: pa.Table, target: Target) -> str | None:
+    """The column that holds the operations, if there is one.
+
+    A column of the table itself is data. Where the table is not known, or other columns may be
+    there, a column counts only if all its values are operations: without rows, by its name.
+    """
+    present = table.column_names
+    for name in OP_COLUMNS:
+        if name not in present or name in target.names:
+            continue
+        if target.schema is not None and target.extra == "error":
+            return name
+        codes = match_words(table.column(name), WORDS)
+        if codes is not None and codes.min(initial=0) >= 0:
+            return name
+    return None
+
+
+def ops_changes(table: pa.Table, places: Places, target: Target, op_column: str | None) -> Changes:
+    """Rows as what their operation column says."""
+    name = op_column or find_op_column(table, target)
+    if name is None:
+        raise ChangeError(
+            f"{places.sources[0].name} has no operation column",
+            hint=f"name it, or call it one of {', '.join(OP_COLUMNS)}",
+        )
+    if name not in table.column_names:
+        raise ChangeError(
+            f"{places.sources[0].name} has no operation column {name!r}",
+            hint=spelling_hint(name, table.column_names),
+        )
+    ops = read_words(table.column(name), WORDS, name, places)
+    return target.without(name).changes(table.drop_columns([name]), ops, places)
+
+
 FEEDS = ("auto", "append", "ops", "debezium", *LOGS)
+
+
+def log_columns(feed: str) -> tuple[str, ...]:
+    """The columns that a feed has beside the rows' own, if it is a changelog."""
+    return LOGS[feed].columns if feed in LOGS else ()
 
 
 def read_changes(
@@ -106,6 +157,8 @@ class Opened:
             case "ops":
                 return ops_changes(self.table, self.places, self.target, self.op_column)
             case "debezium":
+                from holdstrue.sources.feeds.debezium import debezium_table
+
                 return debezium_table(self.table, self.places, self.target)
             case _:
                 inserts = np.full(self.table.num_rows, INSERT, np.uint8)
@@ -147,12 +200,19 @@ def _opened(
     source: Any, target: Target, feed: str, op_column: str | None, options: ReadOptions, given: str | None
 ) -> Opened:
     origin = TableSource.of(source, given)
-    if feed in ("auto", "debezium") and (events := _events(origin, options.encoding)):
+    events = None
+    if feed in ("auto", "debezium") and origin.format == "json":
+        events = Events.of_files(origin.files, options.encoding)
+    elif feed in ("auto", "debezium") and origin.are_records:
+        events = Events.of_records(origin.given)
+    if events is not None:
         first = next((event.payload for _, event in events if event.payload is not None), None)
         known = None
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))
         elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+            from holdstrue.sources.feeds.debezium import debezium_events
+
             known = debezium_events(events, target)
         if known is not None:
             rows = declared_table(known.rows, options.types, known.place, target.schema, ChangeError)
@@ -181,7 +241,7 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     """
     if op_column is not None:
         return "ops"
-    names = [name for name in table.column_names if not target.has(name)]
+    names = [name for name in table.column_names if name not in target.names]
     if "_change_type" in names:
         return "iceberg" if "_change_ordinal" in names else "delta"
     if is_flattened(names) or (is_envelope(table.column_names) and _has_struct_images(table, target)):
@@ -189,23 +249,39 @@ def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> 
     return "append" if find_op_column(table, target) is None else "ops"
 
 
-def _events(source: TableSource, encoding: str) -> Events | None:
-    """The source as JSON values, or None where it is not JSON."""
-    if source.format == "json":
-        return Events.of_files(source.files, encoding)
-    return Events.of_records(source.given) if source.are_records else None
+def is_envelope(names: Iterable[str]) -> bool:
+    """Whether the names of an object are those of an envelope, or of the wrapping around one.
+
+    >>> is_envelope(["before", "after", "op", "ts_ms"]), is_envelope(["id", "op"])
+    (True, False)
+    """
+    found = set(names)
+    wrapped = "payload" in found and found <= {"schema", "payload"}
+    return wrapped or ("op" in found and bool(found & {"before", "after"}))
+
+
+def is_flattened(names: Iterable[str]) -> bool:
+    """Whether the names of a row are those of Debezium's flattened form.
+
+    `__op` alone is an operation column like any other.
+
+    >>> is_flattened(["id", "__deleted"]), is_flattened(["id", "__op"])
+    (True, False)
+    """
+    marks = {name for name in names if name.startswith("__")}
+    return "__deleted" in marks or ("__op" in marks and len(marks) > 1)
 
 
 def _is_debezium(first: Any, target: Target) -> bool:
     if not isinstance(first, Mapping):
         return False
-    if is_flattened(name for name in first if not target.has(name)):
+    if is_flattened(name for name in first if name not in target.names):
         return True
-    images = [first.get(side) for side in ("before", "after") if not target.has(side)]
+    images = [first.get(side) for side in ("before", "after") if side not in target.names]
     held = any(isinstance(image, Mapping) for image in images)
     return is_envelope(first) and (held or first.get("op") == "t")
 
 
 def _has_struct_images(table: pa.Table, target: Target) -> bool:
     sides = [name for name in ("before", "after", "payload") if name in table.column_names]
-    return any(pa.types.is_struct(table.schema.field(name).type) and not target.has(name) for name in sides)
+    return any(pa.types.is_struct(table.schema.field(name).type) and name not in target.names for name in sides)

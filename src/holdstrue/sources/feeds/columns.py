@@ -61,7 +61,7 @@ def _needs_reading(name: str, have: pa.DataType, target: Target) -> bool:
 
 
 def _is_read(name: str, target: Target) -> bool:
-    return target.schema is None or target.extra == "error" or target.has(name) or name in MARKS
+    return target.schema is None or target.extra == "error" or name in target.names or name in MARKS
 
 
 def _shared(fields: Sequence[Fields]) -> Sequence[Fields]:

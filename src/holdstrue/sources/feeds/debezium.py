@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
 from holdstrue.errors import ChangeError
+from holdstrue.sources.feeds.batches import is_envelope
 from holdstrue.sources.feeds.cells import UNAVAILABLE, UNAVAILABLE_BYTES, WHOLE_IMAGES, is_unavailable, unavailable
 from holdstrue.sources.feeds.columns import records_rows, table_rows
 from holdstrue.sources.feeds.connect import UNTYPED, Block, Blocks
@@ -20,29 +21,6 @@ from holdstrue.sources.fit import is_bytes, is_text
 from holdstrue.typing import Mask
 
 _OPS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
-
-
-def is_envelope(names: Iterable[str]) -> bool:
-    """Whether the names of an object are those of an envelope, or of the wrapping around one.
-
-    >>> is_envelope(["before", "after", "op", "ts_ms"]), is_envelope(["id", "op"])
-    (True, False)
-    """
-    found = set(names)
-    wrapped = "payload" in found and found <= {"schema", "payload"}
-    return wrapped or ("op" in found and bool(found & {"before", "after"}))
-
-
-def is_flattened(names: Iterable[str]) -> bool:
-    """Whether the names of a row are those of Debezium's flattened form.
-
-    `__op` alone is an operation column like any other.
-
-    >>> is_flattened(["id", "__deleted"]), is_flattened(["id", "__op"])
-    (True, False)
-    """
-    marks = {name for name in names if name.startswith("__")}
-    return "__deleted" in marks or ("__op" in marks and len(marks) > 1)
 
 
 def debezium_events(events: Events, target: Target) -> Changes:
@@ -99,7 +77,7 @@ def flattened_changes(table: pa.Table, places: Places, target: Target) -> Change
         flags = pc.cast(table.column("__deleted"), pa.string())
         deleted = read_words(pc.fill_null(flags, "false"), words, "__deleted", places, "flag")
         ops = np.where(deleted == 1, DELETE, ops).astype(np.uint8)
-    rows = table.select([name for name in names if not name.startswith("__") or target.has(name)])
+    rows = table.select([name for name in names if not name.startswith("__") or name in target.names])
     changes = target.changes(rows, ops, places)
     _refuse_unavailable(changes)
     return changes

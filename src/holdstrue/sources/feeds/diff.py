@@ -15,7 +15,7 @@ from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.types import Declared
 from holdstrue.sources.datafiles import ReadOptions
-from holdstrue.sources.feeds.matching import number_rows
+from holdstrue.sources.feeds.changelog import number_rows
 from holdstrue.sources.feeds.target import Target
 from holdstrue.sources.read import Loaded, declared_types, load
 from holdstrue.typing import I64, Mask

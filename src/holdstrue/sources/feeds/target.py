@@ -41,10 +41,6 @@ class Target:
             plain = pa.schema([field.with_type(read_type(field.type)) for field in self.schema])
             object.__setattr__(self, "schema", plain)
 
-    def has(self, name: str) -> bool:
-        """Whether the table is known to have a column, which is then data and not about the change."""
-        return name in self.names
-
     def type_of(self, name: str) -> pa.DataType | None:
         """The type that the table is known to have for a column; None for one that was never seen with a value."""
         if self.schema is None or name not in self.names:
@@ -65,7 +61,7 @@ class Target:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The columns the table is known to have."""
+        """The columns the table is known to have, which are data then and not about the change."""
         return frozenset() if self.schema is None else frozenset(self.schema.names)
 
     def without(self, name: str) -> Target:
