@@ -13,19 +13,13 @@ settings.register_profile("suite", max_examples=100, deadline=None, derandomize=
 settings.register_profile("soak", max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
-DATA = Path(__file__).parent / "data"
-WHOLE_DATA = Path(__file__).parents[2] / "shared" / "data"
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The folder of real data; its README says where they come from."""
-    return DATA
+WHOLE_DATA = Path(os.environ.get("HOLDSTRUE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+"""Public tables beside the checkout, which the project does not ship; HOLDSTRUE_DATA names another place."""
 
 
 @pytest.fixture(scope="session")
 def whole_data() -> Path:
-    """The folder of the whole data sets, for soak runs; too large for the repository."""
+    """The folder of the public tables, for tests of published answers; `lookalikes` makes what other tests need."""
     if not WHOLE_DATA.is_dir():
-        pytest.skip(f"{WHOLE_DATA} is not there: tests/data/README.md names the data sets that it holds whole")
+        pytest.skip(f"the public data sets are not there ({WHOLE_DATA}): the same questions are asked of lookalikes")
     return WHOLE_DATA

@@ -15,7 +15,7 @@ from workloads.flights import flights
 from workloads.tax import tax
 
 PUBLIC_DATA = Path(__file__).parents[3] / "shared" / "data"
-"""Public tables beside the checkout (tests/data/README.md names them); what needs them is left out without them."""
+"""Public tables beside the checkout, which the project does not ship; what needs them is left out without them."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,16 @@ import pyarrow.csv
 import pytest
 
 import holdstrue
+import lookalikes
+import oracle_covers
 from holdstrue.discovery.dependencies.dependency_core import DependencyCore
+from holdstrue.discovery.dependencies.ranking import columns_of
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.rules.model import DC, FD, Key
 from holdstrue.rules.text import text_of
+from oracle_dependencies import Dependency, breaking_pairs, minimal_dependencies
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -174,16 +179,53 @@ def test_mistakes_are_named() -> None:
         DependencyCore.load(pa.table([[1], [2]], names=["a", "a"]))
 
 
-def test_known_numbers_of_rules(real_data: Path) -> None:
-    adult = pa.csv.read_csv(real_data / "adult.csv.gz")
+def dependencies(table: pa.Table, options: DiscoveryOptions) -> set[Dependency]:
+    """What is found, as the oracles write it."""
+    number = {name: place for place, name in enumerate([*table.column_names, None])}
+    found = map(columns_of, DependencyCore.load(table, options).bodies())
+    return {(frozenset(number[name] for name in left), number[right]) for left, right in found}
+
+
+def tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_fifteen_columns_as_the_oracle_says() -> None:
+    adult = lookalikes.adult()
+    found = dependencies(adult, DiscoveryOptions(nulls="equal"))
+    assert found == oracle_covers.dependencies(tuples(adult), 15)
+    # school and years at school; two rows are equal, so there is no key
+    assert {(frozenset({3}), 4), (frozenset({4}), 3)} < found
+    assert 15 not in {target for _, target in found}
+    assert len(found) > 50
+
+
+def test_both_oracles_say_the_same() -> None:
+    adult = lookalikes.adult().select([1, 3, 4, 5, 10]).slice(0, 60)
+    assert oracle_covers.dependencies(tuples(adult), 5) == minimal_dependencies(tuples(adult), 5, equal=True)
+
+
+def test_short_rules_of_spoiled_text_as_the_oracle_says() -> None:
+    table = lookalikes.hospital().dirty
+    some = table.slice(0, 60)
+    options = DiscoveryOptions(max_predicates=2)
+    right = minimal_dependencies(tuples(some), 19, equal=False, longest=2)
+    assert dependencies(some, options) == right
+    assert len(right) > 20
+    for one in sorted(dependencies(table, options), key=str)[::7]:
+        assert not breaking_pairs(tuples(table), one, equal=False)
+
+
+def test_known_numbers_of_rules(whole_data: Path) -> None:
+    adult = pa.csv.read_csv(whole_data / "adult" / "adult.csv")
     core = DependencyCore.load(adult, DiscoveryOptions(nulls="equal"))
     # 78 FDs as HyFD finds them; two rows are equal, so there is no key
     assert len(core.bodies()) == 78
     assert all(isinstance(body, FD) for body in core.bodies())
 
 
-def test_what_is_found_holds(real_data: Path) -> None:
-    hospital = pa.csv.read_csv(real_data / "hospital.csv.gz")
+def test_what_is_found_holds(whole_data: Path) -> None:
+    hospital = pa.csv.read_csv(whole_data / "hospital" / "hospital.csv")
     core = DependencyCore.load(hospital, DiscoveryOptions(max_predicates=2))
     bodies = sorted(map(text_of, core.bodies()))[::7]
     report = holdstrue.check(hospital, bodies)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 
-from holdstrue.rules import fingerprint, load_rules, normalise, parse_rule, review
+import lookalikes
+from holdstrue.rules import RuleSet, fingerprint, load_rules, normalise, parse_rule, review
 
 PAPERS = [
     ("([CC=44, zip] -> [street])", "[CC=44, zip] -> [street]"),
@@ -57,32 +57,46 @@ def test_two_exchanged_rules_are_one() -> None:
     assert fingerprint(there) == fingerprint(back)
 
 
-def header(path: Path) -> set[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return set(file.readline().strip().split(","))
-
-
-def test_hospital_constraints(real_data: Path) -> None:
-    rules = load_rules(real_data / "hospital.txt")
-    assert len(rules) == 15
-    assert rules.rules[11].text == "not(t.City = s.City and t.CountyName != s.CountyName)"
-    columns = header(real_data / "hospital.csv.gz")
+def assert_columns(rules: RuleSet, columns: set[str]) -> None:
     for rule in rules:
         assert rule.source is not None
         assert {n.partition(".")[2] for n, _, _ in rule.source.spans if " " not in n} <= columns
+
+
+def header(path: Path, encoding: str = "utf-8") -> set[str]:
+    with path.open(encoding=encoding) as file:
+        return set(file.readline().strip().split(","))
+
+
+def test_constraints_in_holocleans_syntax(tmp_path: Path) -> None:
+    path = tmp_path / "constraints.txt"
+    path.write_text(lookalikes.HOSPITAL_TEXT)
+    rules = load_rules(path)
+    assert len(rules) == 15
+    assert_columns(rules, set(lookalikes.hospital().true.column_names))
+    assert rules.rules[0].text == "not(t.town = s.town and t.county != s.county)"
+    for rule, (left, right) in zip(rules, lookalikes.HOSPITAL_RULES, strict=True):
+        assert fingerprint(rule) == fingerprint(parse_rule(f"{', '.join(left)} -> {right}"))
+    assert review(rules) == ()
+
+
+def test_hospital_constraints(whole_data: Path) -> None:
+    folder = whole_data / "hospital"
+    rules = load_rules(folder / "constraints.txt")
+    assert len(rules) == 15
+    assert rules.rules[11].text == "not(t.City = s.City and t.CountyName != s.CountyName)"
+    assert_columns(rules, header(folder / "hospital.csv"))
     assert review(rules) == ()
     same = parse_rule("City -> CountyName")
     assert fingerprint(same) == fingerprint(rules.rules[11])
 
 
-def test_airport_list(real_data: Path) -> None:
-    rules = load_rules(real_data / "airport.txt")
+def test_airport_list(whole_data: Path) -> None:
+    folder = whole_data / "airport"
+    rules = load_rules(folder / "DC_airport_example.txt")
     assert len(rules) == 31
     assert len({fingerprint(rule) for rule in rules}) == 31
     assert "not(t.`ident(String)` = s.`gps_code(String)`)" in {rule.text for rule in rules}
-    columns = header(real_data / "airport.csv.gz")
-    for rule in rules:
-        assert rule.source is not None
-        assert {n.partition(".")[2] for n, _, _ in rule.source.spans if " " not in n} <= columns
+    assert_columns(rules, header(folder / "airport_original.csv", "latin-1"))
     # The list is minimal: no DC in it follows from another.
     assert review(rules) == ()
