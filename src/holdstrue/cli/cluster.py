@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
 from holdstrue.cli.options import LOCAL, Conf, EngineKind, Master, settings
-from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.errors import ChangeError, DataError, HoldstrueError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,6 +160,12 @@ class Cluster:
 
         store = Store(state)
         store.vacant()
+        if store.path.is_dir() and any(store.path.iterdir()):
+            # the state is made elsewhere and moved here, which takes an empty directory
+            raise StateError(
+                f"{store.path} was given up by an earlier init before anything was in it",
+                hint="remove it, and try again",
+            )
         spark = self.session()
         from holdstrue.spark import Monitor
         from holdstrue.spark.files import frame_of

@@ -63,3 +63,16 @@ def test_a_state_is_not_made_where_another_is(kept: tuple[Kind, Path], people: P
     for command in (("init", kept[1], "--rules", rules), ("discover", people, "--kind", "key", "--state", kept[1])):
         result = run(*command)
         assert (result.exit_code, "exists and is not an empty directory" in result.stderr) == (2, True), result.stderr
+
+
+def test_a_place_that_was_given_up(tmp_path: Path) -> None:
+    """One process takes it over; on Spark, where the state is moved there when it is whole, it is refused by name."""
+    place = tmp_path / "state"
+    (place / "runs").mkdir(parents=True)
+    (place / "lock").touch()
+    rules = tmp_path / "r.yaml"
+    rules.write_text("rules: [zip -> city]\n")
+    refused = run("init", place, "--rules", rules, "--key", "id", "--engine", "spark")
+    assert refused.exit_code == 2
+    assert "was given up by an earlier init" in refused.stderr
+    assert run("init", place, "--rules", rules, "--key", "id").exit_code == 0
