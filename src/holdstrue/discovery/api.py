@@ -59,7 +59,7 @@ def discover(
     within
         Counts the pairs of rows of denial constraints elsewhere; `holdstrue.spark.discover` gives it.
     choices
-        DiscoveryOptions of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
+        Options of reading (`encoding`, `format`, `delimiter`, `null_values`) and of the search
         (see `DiscoveryOptions`: `max_predicates`, `error`, `measure`, `sample`, `budget`, `nulls`, ...).
 
     Examples

@@ -1,4 +1,4 @@
-"""InclusionCore between tables as a kind of a discovery."""
+"""Inclusions between tables as a kind of a discovery."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ Kind: TypeAlias = Literal["monitor", "discovery", "inclusions", "site"]
 READ_WITH: dict[Kind, str] = {
     "monitor": "holdstrue status STATE shows it, holdstrue apply STATE CHANGES goes on with it",
     "discovery": "holdstrue discover --state STATE shows it, and with --apply CHANGES goes on with it",
-    "inclusions": "holdstrue.spark.Inclusions(spark, STATE) reads it, and its apply goes on with it",
-    "site": "holdstrue fragments, with the declaration of its relation, goes on with it",
+    "inclusions": "holdstrue.spark.Inclusions(spark, 'STATE') reads it, and its apply goes on with it",
+    "site": "holdstrue fragments check FILE shows it, FILE being the declaration of its relation",
 }
 """How the state of each kind is read."""
 

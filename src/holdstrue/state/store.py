@@ -13,6 +13,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,7 +100,8 @@ class Store(Closing):
     def vacant(self) -> None:
         """Refuse a place where something is; a directory that was given up before its first commit counts as empty."""
         there = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
-        if self.path.exists() and not (self.path.is_dir() and there <= {"lock", "runs"}):
+        given_up = there == {"lock", "runs"} and all(map(_is_run, (self.path / "runs").iterdir()))
+        if self.path.exists() and not (self.path.is_dir() and (not there or given_up)):
             raise StateError(
                 f"{self.path} exists and is not an empty directory", hint="choose another place, or remove it"
             )
@@ -188,7 +190,7 @@ class Store(Closing):
             path.unlink()
         named = {file.name for path in manifests[-KEPT_MANIFESTS:] for file in files_of(self._read(path))}
         for path in (self.path / "runs").iterdir():
-            if path.name not in named:
+            if path.name not in named and _is_run(path):
                 path.unlink()
                 removed.append(path.name)
         for path in self.path.glob(".manifest-*.tmp"):
@@ -248,7 +250,7 @@ class Store(Closing):
         if not known:
             raise StateError(
                 f"{path} has format {body['format']}, this version reads {FORMAT}",
-                hint="use the version of holdstrue that wrote it",
+                hint="make the state anew; only monitors and discoveries of format 2 are read by this version",
             )
         return body
 
@@ -330,6 +332,11 @@ class Store(Closing):
         if size < file.start + file.size or (size > file.size and not file.start and not file.name.startswith(JOINT)):
             raise _damaged(path, f"it has {size} bytes instead of {file.start + file.size}")
         return path
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a file has a name that `_fresh` gives; nothing else is ever removed."""
+    return path.is_file() and re.fullmatch(r"[a-z]+-\d{12}-[0-9a-f]{12}\.arrow", path.name) is not None
 
 
 def _fresh(kind: str, version: int) -> str:

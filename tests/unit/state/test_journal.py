@@ -119,3 +119,18 @@ def test_monitors_and_discoveries_of_format_2_go_on(tmp_path: Path) -> None:
         again.apply(pa.table({"id": [4], "zip": ["7"], "city": ["Bonn"]}))
         assert [rule.text for rule in again] != []
     assert manifest_of(tmp_path / "d", "discovery")["format"] == store.FORMAT
+
+
+def test_files_of_others_are_never_taken_over_or_removed(tmp_path: Path) -> None:
+    for names in (["runs/results.txt"], ["lock", "runs/results.txt"], ["runs/exp/a.arrow"], ["lock", "runs/exp/a"]):
+        place = tmp_path / "-".join(names).replace("/", "_")
+        for name in names:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text("precious")
+        with pytest.raises(StateError, match="not an empty directory"):
+            Journal.create(place, "site")
+        assert all((place / name).read_text() == "precious" for name in names)
+    with made(tmp_path / "s") as journal:
+        (tmp_path / "s" / "runs" / "notes.txt").write_text("precious")
+        journal.store.collect()
+    assert (tmp_path / "s" / "runs" / "notes.txt").exists()

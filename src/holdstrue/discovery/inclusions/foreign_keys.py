@@ -1,4 +1,4 @@
-"""InclusionCore ranked by how much they look like foreign keys.
+"""Inclusions ranked by how much they look like foreign keys.
 
 Each gets a score in [0, 1]:
 

@@ -1,4 +1,4 @@
-"""InclusionCore of tuples of columns up to a given arity, found level by level and kept current.
+"""Inclusions of tuples of columns up to a given arity, found level by level and kept current.
 
 An inclusion of n columns is reported when it and all its parts hold; since NULLs are ignored on the left, a
 tuple may hold where a part of it does not, and such ones are not looked for. Tuples of the candidates are

@@ -1,4 +1,4 @@
-"""InclusionCore of one arity: the candidates, and counted digests of the tuples that they speak of."""
+"""Inclusions of one arity: the candidates, and counted digests of the tuples that they speak of."""
 
 from __future__ import annotations
 

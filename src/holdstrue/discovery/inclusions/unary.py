@@ -1,4 +1,4 @@
-"""InclusionCore between single columns of any number of tables, found from scratch and kept current (paper 004).
+"""Inclusions between single columns of any number of tables, found from scratch and kept current (paper 004).
 
 The paper keeps attribute clusters (`papers/clusters.py`); the default here are counters of shared values
 (`counters.py`). Microseconds of CPU an inserted row of twelve columns, counters / clusters, a million values:
