@@ -153,7 +153,7 @@ class Detector(ABC):
     @property
     def group_by_slot(self) -> I32:
         """By slot: the group of rows that agree on the check's columns, seen as t."""
-        raise NotImplementedError
+        raise TypeError(f"no groups in {self.check!r}")
 
     def violating_groups(self) -> I32:
         """Groups with a violation. Complexity: that of `violating`, and one sort of it."""
@@ -166,7 +166,7 @@ class Detector(ABC):
 
     def conflicting(self, group: int) -> list[I32]:
         """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
-        raise NotImplementedError
+        raise TypeError(f"no groups in {self.check!r}")
 
     def explain(self) -> list[str]:
         """What the structures behind it say of the check, for people."""

@@ -54,6 +54,10 @@ class InShards:
         self.facts = Facts.of(journal.facts)
         """What there is to know of the monitor beside its rows."""
 
+    def now(self) -> Facts:
+        """The facts with rows, counts and batches as they are."""
+        return self.facts
+
     @property
     def batches(self) -> int:
         """How many batches were applied."""

@@ -40,7 +40,10 @@ class Keeper(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What there is to know of the monitor beside its rows."""
+        """What there is to know of the monitor beside what every batch changes."""
+
+    def now(self) -> Facts:
+        """The facts with rows, counts and batches as they are. Complexity: O(rules)."""
 
     @property
     def batches(self) -> int:

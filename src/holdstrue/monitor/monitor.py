@@ -205,9 +205,9 @@ class Monitor(Closing):
 
     @property
     def facts(self) -> Facts:
-        """What the monitor says of itself: rules, keys, types of the tables, rows and batches."""
+        """What the monitor says of itself: rules, keys, types of the tables, rows, counts and batches."""
         with self._kept(read_only=True) as kept:
-            return kept.facts
+            return kept.now()
 
     @property
     def batches(self) -> int:

@@ -209,17 +209,17 @@ class OnePiece:
         elif self._stale or journal.runs.due(size_of(incoming), sum(shard.living().values())):
             self._checkpoint(journal, lines)
         else:
-            written = tables_of(incoming), size_of(incoming), history_table(lines), self._counted().changing()
+            written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
 
     def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
         base = {} if self.shard is None else write_checkpoint(journal.store, journal.version + 1, self.shard.engine)
-        facts = {**dict.fromkeys(SHARDED_FACTS), **self._counted().to_dict()}
+        facts = {**dict.fromkeys(SHARDED_FACTS), **self.now().to_dict()}
         journal.commit(journal.write_checkpoint(base, history_table(lines), facts))
         self._stale = False
 
-    def _counted(self) -> Facts:
+    def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
         now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)
         return replace(now, rows=self.rows(), counts=self.counts())

@@ -5,6 +5,7 @@ A kind is one class here, one line in `Body`, a syntax in `rules/parser.py`, and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self, TypeAlias
@@ -26,30 +27,30 @@ from holdstrue.rules.tokens import name_text
 Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion"]
 
 
-class RuleBody:
+class RuleBody(ABC):
     """What every kind answers; the defaults are those of a kind that has nothing to say to it."""
 
     kind: ClassVar[Kind]
     family: ClassVar[str]
     """Rules of one family compare NULLs alike, so that one may follow from another."""
 
+    @abstractmethod
     def reads(self) -> Iterator[Read]:
         """The columns of the rule's own table, with what they are compared with."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """The text it is parsed from; awkward names come in backticks, strings in single quotes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def words(self) -> str:
         """What it says, for people who do not read logic."""
-        raise NotImplementedError
 
+    @abstractmethod
     def normal(self, source: Source | None = None) -> Body:
         """The normal form, with the same violations; `source` is what errors underline."""
-        raise NotImplementedError
 
     @property
     def own_table(self) -> str | None:
@@ -74,9 +75,9 @@ class RuleBody:
         """
         yield from ()
 
+    @abstractmethod
     def canonical(self) -> Body:
         """Of a normal body the one that all ways of saying the same share."""
-        raise NotImplementedError
 
     def with_constants(self, change: Callable[[Constant], Constant]) -> Self:
         """The body with every constant changed."""

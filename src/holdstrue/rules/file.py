@@ -59,6 +59,8 @@ def load_rules(source: RuleSource, *, columns: Sequence[str] | None = None) -> R
     if isinstance(source, Rule):
         source = RuleSet((source,))
     if isinstance(source, RuleSet):
+        if not source.rules:
+            raise RuleError("no rules", hint="give at least one, for example 'zip -> city'")
         for rule in source:
             rule.body.normal(rule.source)
         return replace(source, rules=_unique(list(source), ""))

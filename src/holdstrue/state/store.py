@@ -102,8 +102,10 @@ class Store(Closing):
         there = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
         given_up = there == {"lock", "runs"} and all(map(_is_run, (self.path / "runs").iterdir()))
         if self.path.exists() and not (self.path.is_dir() and (not there or given_up)):
+            kept = any(name.startswith("manifest-") for name in there)
             raise StateError(
-                f"{self.path} exists and is not an empty directory", hint="choose another place, or remove it"
+                f"{self.path} exists and is not an empty directory" + (": it holds a state" if kept else ""),
+                hint="choose another place" + ("" if kept else ", or remove it"),
             )
 
     def create(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -131,3 +132,11 @@ def test_a_refused_first_batch_teaches_nothing() -> None:
         watched.apply(pa.table({"id": ["a", "a"], "zip": [1, 2], "city": ["x", "y"]}))
     watched.apply(pa.table(BASE))
     assert watched.rows == {"data": 3}
+
+
+def test_facts_are_those_of_now(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "zip": ["1", "1"], "city": ["Bonn", "Ulm"]})
+    with Monitor.create(tmp_path / "s", "zip -> city", key="id", data=rows.slice(0, 1)) as monitor:
+        monitor.apply(rows.slice(1))
+        facts = monitor.facts
+        assert (facts.batches, facts.last_batch, facts.rows, facts.counts) == (2, "#2", monitor.rows, monitor.counts())

@@ -254,3 +254,8 @@ def test_an_empty_where_is_named_once() -> None:
     with pytest.raises(RuleError) as error:
         load_rules("rules: [{name: r, rule: key(a), where: ''}]")
     assert error.value.message == "rule 1 (r): where is empty"
+
+
+def test_a_rule_set_without_rules_is_refused() -> None:
+    with pytest.raises(RuleError, match="no rules"):
+        load_rules(RuleSet(()))
