@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from holdstrue.spark.session import start
 from spark.clusters import connect_server, standalone
 from spark.database import JAR, Postgres, missing, postgres_server
+from unit.cli.runs import PEOPLE, RULES, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,3 +56,20 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip(lacking)
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture
+def session_of_commands(spark: SparkSession) -> Iterator[None]:
+    """The session of all tests, which the commands find and use; its settings are left as they were."""
+    yield
+    spark.conf.unset("spark.sql.streaming.pollingDelay")
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    return write(tmp_path / "people.csv", PEOPLE)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    return write(tmp_path / "rules.yaml", RULES)
