@@ -17,7 +17,7 @@ from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import Kind, restore_kinds
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
@@ -249,9 +249,13 @@ class Discovery(Closing):
             held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
             restore_rows(journal, held)
             found = cls(held, restore_kinds(held, options, cores_of(journal)), options)
+            journal.store.verified()
             found.types = tuple(about.get("types", {}).items())
-            for incoming in batches_of(journal):
-                found._follow(held.again(incoming))
+            for file, incoming in batches_of(journal, held):
+                try:
+                    found._follow(held.again(incoming))
+                except (DataError, StateError) as error:
+                    raise journal.store.damaged(file, error.message) from error
             found._ids = set(journal.ids())
             found._batches = len(found._ids)
             found._journal = None if read_only else journal

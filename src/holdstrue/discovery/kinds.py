@@ -11,6 +11,7 @@ from holdstrue.discovery.inclusion_kind import InclusionKind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DenialKind, DependencyKind
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.state.store import Arrays
 
 
@@ -25,7 +26,7 @@ class Kind(Protocol):
         """Search the rows that are held."""
 
     @classmethod
-    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Kind:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Checked) -> Kind:
         """As it was left."""
 
     @property
@@ -67,7 +68,7 @@ def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, K
     return found
 
 
-def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
+def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Checked]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
     return {
         name: family.restore(held, options, arrays[name])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.detect.engine import Incoming
+from holdstrue.detect.resolve import unfit
 from holdstrue.discovery.held import Held
+from holdstrue.index.checked import Checked
 from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
 from holdstrue.state.journal import Journal, Runs
-from holdstrue.state.store import Arrays
+from holdstrue.state.store import Arrays, RunFile
 
 HISTORY = pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()})
 
@@ -24,21 +27,25 @@ def restore_rows(journal: Journal, held: Held) -> None:
     restore(journal.store, Runs(journal.runs.base), held.engine, held.keys)
 
 
-def cores_of(journal: Journal) -> dict[str, Arrays]:
+def cores_of(journal: Journal) -> dict[str, Checked]:
     """The arrays of each kind at the checkpoint."""
-    base = journal.runs.base
+    store = journal.store
     return {
-        name.removeprefix(_CORE): journal.store.map_arrays(file)
-        for name, file in base.items()
+        name.removeprefix(_CORE): Checked(store.map_arrays(file), partial(store.damaged, file))
+        for name, file in journal.runs.base.items()
         if name.startswith(_CORE)
     }
 
 
-def batches_of(journal: Journal) -> Iterator[dict[str, Incoming]]:
-    """The batches since the checkpoint, oldest first."""
+def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str, Incoming]]]:
+    """The batches since the checkpoint, oldest first; each fits the rows that those before it leave."""
     for file in journal.runs.log:
-        yield dict(parts_of(journal.store, file))
-    journal.store.verified()
+        batch = dict(parts_of(journal.store, file, held.engine))
+        for name, part in batch.items():
+            why = unfit(part, held.engine.tables[name].rows)
+            if why is not None:
+                raise journal.store.damaged(file, why)
+        yield file, batch
 
 
 def write_line(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
 from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, manifest_of, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
@@ -63,16 +65,27 @@ class SiteState:
         store, runs = self._journal.store, self._journal.runs
         last: BatchRecord | None = None
         if runs.base:
-            indexed.restore(store.map_arrays(runs.base["arrays"]), store.map_tables(runs.base["values"])[0])
-            last = self._record(runs.base["last"])
+            arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
+            if arrays is None or values is None or kept is None:
+                raise store.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
+            checked = Checked(store.map_arrays(arrays), partial(store.damaged, arrays))
+            indexed.restore(checked, store.map_table(values, indexed.spec.schema))
+            store.verified()
+            last = self._record(kept)
         for file in runs.log:
             last = self._record(file)
-            last.replay(indexed)
-        store.verified()
+            try:
+                last.replay(indexed)
+            except ValueError as error:
+                raise store.damaged(file, str(error)) from error
         return None if last is None else last.answer()
 
     def _record(self, file: RunFile) -> BatchRecord:
-        return BatchRecord.read(self._journal.store.read_tables(file)[1:])
+        tables = self._journal.store.read_tables(file)[1:]
+        try:
+            return BatchRecord.read(tables, self._spec)
+        except ValueError as error:
+            raise self._journal.store.damaged(file, str(error)) from error
 
     @property
     def count(self) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import columns_of, comparisons, inclusion
-from holdstrue.discovery.inclusions.durable import about, told
+from holdstrue.discovery.inclusions.durable import about, checked_arrays, told
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
 from holdstrue.discovery.options import Proportion, most_of
@@ -87,7 +87,7 @@ class Inclusions:
     def rules(self, error: Proportion = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values."""
         with Journal.open(self.path, "inclusions", read_only=True) as journal:
-            shared = _shared(journal)
+            shared = _shared(journal, len(self._attributes))
         values = np.diagonal(shared)
         missing = values[:, None] - shared
         found = np.argwhere(self._comparable & (missing <= most_of(error, values)[:, None]))
@@ -116,7 +116,7 @@ class Inclusions:
             return self._committed(journal, messages, batch or f"#{journal.version + 1}")
 
     def _committed(self, journal: Journal, messages: Sequence[Message], batch: str) -> RuleTurnover:
-        shared = _shared(journal)
+        shared = _shared(journal, len(self._attributes))
         before = _included(shared) & self._comparable
         shards, runs, values = dict(journal.facts["shards"]), journal.runs, 0
         fresh = False
@@ -158,8 +158,9 @@ def _summary(shared: I64) -> Snapshot:
     return {"loaded": np.ones(shared.shape[0], dtype=np.uint8), "shared": shared}
 
 
-def _shared(journal: Journal) -> I64:
+def _shared(journal: Journal, attributes: int) -> I64:
     base = journal.runs.base
-    arrays = journal.store.map_arrays(base.get("now", base["summary"]))
+    arrays = checked_arrays(journal.store, base.get("now", base["summary"]))
+    shared: I64 = arrays.array("shared", np.int64, (attributes, attributes)).copy()
     journal.store.verified()
-    return np.array(arrays["shared"])
+    return shared

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.closing import Closing
+from holdstrue.data.validity import same_columns, validate_table
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.location import local_path
@@ -264,19 +265,24 @@ class Store(Closing):
             data = source_file.read(file.size)
         if _checksum(bytearray(data)) != file.checksum:
             raise _damaged(path, "its checksum does not match")
-        source = pa.BufferReader(data)
-        tables = []
-        while source.tell() < len(data):
-            tables.append(pa.ipc.open_stream(source).read_all())
-        return tables
+        return self._tables(file, pa.py_buffer(data))
 
-    def map_tables(self, file: RunFile) -> list[pa.Table]:
-        """The tables of a run, mapped into memory; the file is checked meanwhile (see `verified`)."""
-        mapped = self._map(file)
-        source = pa.BufferReader(pa.py_buffer(mapped))
-        tables = []
-        while source.tell() < file.size:
-            tables.append(pa.ipc.open_stream(source).read_all())
+    def map_table(self, file: RunFile, schema: pa.Schema) -> pa.Table:
+        """The one table of a run, of these columns, mapped into memory; see `verified` about its checksum."""
+        tables = self._tables(file, pa.py_buffer(self._map(file)))
+        if len(tables) != 1 or not same_columns(tables[0].schema, schema):
+            raise self.damaged(file, f"it does not hold the columns {', '.join(schema.names)}")
+        return tables[0]
+
+    def _tables(self, file: RunFile, data: pa.Buffer) -> list[pa.Table]:
+        """Tables of which every buffer was looked at: Arrow's readers check none."""
+        source, tables = pa.BufferReader(data), []
+        try:
+            while source.tell() < data.size:
+                tables.append(pa.ipc.open_stream(source).read_all())
+                validate_table(tables[-1])
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise self.damaged(file, str(error)) from error
         return tables
 
     def map_arrays(self, file: RunFile) -> Arrays:
@@ -285,46 +291,43 @@ class Store(Closing):
         buffer = pa.py_buffer(mapped)
         try:
             batch = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
-        except pa.ArrowInvalid as error:
-            raise _damaged(self._run(file.name), str(error)) from error
-        arrays: Arrays = {}
-        for at, field in enumerate(batch.schema):
-            values = batch.column(at).values
-            shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
-            dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
-            if len(values) == 0:
-                arrays[field.name] = np.empty(shape, dtype=dtype)
-                continue
-            offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
-            flat = np.frombuffer(mapped, dtype=dtype, count=len(values), offset=offset)
-            arrays[field.name] = flat.reshape(shape)
-        return arrays
+            batch.validate()
+            return {
+                field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
+            }
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
+            raise self.damaged(file, str(error)) from error
 
     def _map(self, file: RunFile) -> mmap.mmap:
-        path = self._checked(file)
-        with path.open("rb") as handle:
+        """The file, copy-on-write. It is compared with its checksum meanwhile: nobody writes before `verified`."""
+        with self._checked(file).open("rb") as handle:
             mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
-        self.verify(file)
+        self._verify_beside(file, mapped)
         return mapped
 
     def verify(self, file: RunFile) -> None:
         """Start to compare a file with its checksum, beside other work (see `verified`)."""
-        self._checked(file)
+        self._map(file)
+
+    def _verify_beside(self, file: RunFile, mapped: mmap.mmap) -> None:
+        def compare() -> None:
+            if _checksum(mapped) != file.checksum:
+                raise _damaged(self._run(file.name), "its checksum does not match")
+
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdstrue-verify")
-        self._verifying.append(self._pool.submit(self._verify, file))
-
-    def _verify(self, file: RunFile) -> None:
-        path = self._run(file.name)
-        with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
-            if _checksum(mapped) != file.checksum:
-                raise _damaged(path, "its checksum does not match")
+        self._verifying.append(self._pool.submit(compare))
 
     def verified(self) -> None:
         """Wait until every file under way has been read and compared with its checksum; raises for a damaged one."""
         pending, self._verifying = self._verifying, []
         for future in pending:
             future.result()
+
+    def damaged(self, file: RunFile, why: str) -> StateError:
+        """What to say of a file that cannot be what was written; raises where its checksum does not match either."""
+        self.verified()
+        return _damaged(self._run(file.name), why)
 
     def _checked(self, file: RunFile) -> Path:
         path = self._run(file.name)
@@ -334,6 +337,23 @@ class Store(Closing):
         if size < file.start + file.size or (size > file.size and not file.start and not file.name.startswith(JOINT)):
             raise _damaged(path, f"it has {size} bytes instead of {file.start + file.size}")
         return path
+
+
+def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Array) -> NDArray[np.generic]:
+    """An array of a run: a list of one line, whose shape and type its field tells."""
+    values = column.values
+    shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
+    dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
+    if not pa.types.is_primitive(values.type) or dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
+        raise ValueError(f"array {field.name!r} is said to hold {dtype} and holds {values.type}")
+    if len(values) == 0:
+        if 0 not in shape:
+            raise ValueError(f"array {field.name!r} is said to have the shape {shape} and is empty")
+        return np.empty(shape, dtype=dtype)
+    offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
+    if offset < 0:
+        raise ValueError(f"array {field.name!r} lies outside of the file")
+    return np.frombuffer(mapped, dtype=dtype, count=len(values), offset=offset).reshape(shape)
 
 
 def _is_run(path: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes
+from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
-from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
 
@@ -44,10 +47,14 @@ class DurableInclusions(Closing):
         journal = Journal.open(path, "inclusions", read_only=read_only)
         try:
             options, schemas = told(journal.facts)
-            core = UnaryInclusions.restore(schemas, options, _arrays(journal))
+            core = UnaryInclusions.restore(schemas, options, *_arrays(journal, options.shards))
+            journal.store.verified()
             for file in journal.runs.log:
-                for counted in tallies_in(journal.store, file):
-                    core.structure.apply(counted)
+                for counted in tallies_in(journal.store, file, len(core.attributes)):
+                    try:
+                        core.structure.apply(counted)
+                    except LackingError as error:
+                        raise journal.store.damaged(file, error.message) from error
         except BaseException:
             journal.close()
             raise
@@ -80,7 +87,8 @@ class DurableInclusions(Closing):
         base = {"summary": store.write_arrays("summary", version, rest)}
         counted = {"shards": shards, "values": structure.distinct_values()}
         journal.commit(journal.write_checkpoint(base, lines, {**facts, **counted}))
-        structure.restore(_arrays(journal))
+        structure.restore(*_arrays(journal, len(structure.shards)))
+        store.verified()
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -101,14 +109,24 @@ def told(facts: Mapping[str, Any]) -> tuple[ValueLayout, dict[str, pa.Schema]]:
     return ValueLayout.of(facts["options"]), schemas
 
 
-def tallies_in(store: Store, file: RunFile) -> list[NetChanges]:
-    """The net counts that a run holds, after its lines of history."""
-    return [NetChanges.of(table) for table in store.read_tables(file)[1:]]
+def tallies_in(store: Store, file: RunFile, attributes: int) -> list[NetChanges]:
+    """The net counts that a run holds of so many columns, after its lines of history."""
+    try:
+        return [NetChanges.of(table, attributes) for table in store.read_tables(file)[1:]]
+    except ValueError as error:
+        raise store.damaged(file, str(error)) from error
 
 
-def _arrays(journal: Journal) -> Snapshot:
-    store = journal.store
-    arrays: Snapshot = dict(store.map_arrays(journal.runs.base["summary"]))
-    for number, shard in journal.facts["shards"].items():
-        arrays |= nested(f"shard{number}", dict(store.map_arrays(RunFile.of(shard["base"]["values"]))))
-    return arrays
+def checked_arrays(store: Store, file: RunFile) -> Checked:
+    """The arrays of a run, for a structure that is restored."""
+    return Checked(store.map_arrays(file), partial(store.damaged, file))
+
+
+def _arrays(journal: Journal, shards: int) -> tuple[Checked, list[Checked]]:
+    """What there is beside the values, and the values of every shard."""
+    store, named = journal.store, journal.facts["shards"]
+    summary = checked_arrays(store, journal.runs.base["summary"])
+    summary.require(len(named) == shards, f"it comes with the values of {len(named)} shards instead of {shards}")
+    return summary, [
+        checked_arrays(store, RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)
+    ]

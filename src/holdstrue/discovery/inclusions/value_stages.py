@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, fitting
 from holdstrue.discovery.inclusions.counted_values import LackingError, Values
 from holdstrue.discovery.inclusions.counters import shifted
-from holdstrue.discovery.inclusions.durable import tallies_in
+from holdstrue.discovery.inclusions.durable import checked_arrays, tallies_in
 from holdstrue.discovery.inclusions.net_changes import NetChanges, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import ValueLayout
 from holdstrue.errors import ChangeError, HoldstrueError
@@ -176,11 +176,12 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     if values is None or not set(base) <= set(held) <= set(names):
         held, values = (), Values(census.attributes)
         if known:
-            values.restore(dict(store.map_arrays(RunFile.of(known["base"]["values"]))))
+            values.restore(checked_arrays(store, RunFile.of(known["base"]["values"])))
+            store.verified()
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for file in log:
         if file.name not in held:
-            for counted in tallies_in(store, file):
+            for counted in tallies_in(store, file, census.attributes):
                 part = counted.split(census.options.shards)[number]
                 values.shift(values.number(part), part, change)
     return values, names
