@@ -70,6 +70,11 @@ class Labels:
         return len(self._values)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """The lowest and the highest label."""
+        return (self._labels[0], self._labels[-1]) if self._labels else (0, 0)
+
+    @property
     def values(self) -> list[Any]:
         """The known values in order."""
         return self._values

@@ -284,9 +284,18 @@ class Engine:
         """Take over the arrays of a snapshot of the same plan, and the tables' values. Complexity: O(slots)."""
         for t, (name, table) in enumerate(self.tables.items()):
             table.rows.restore(arrays.part(f"t{t}.rows"), values[name])
+            self._check_labels(table, arrays.part(f"t{t}.rows"))
             for g, grouping in enumerate(table.groupings.values()):
                 grouping.restore(arrays.part(f"t{t}.g{g}"), table.rows.size)
             if table.pairs is not None:
                 table.pairs.restore(arrays.part(f"t{t}.pairs"))
         for d, detector in enumerate(self.detectors):
             detector.restore(arrays.part(f"d{d}"))
+
+    def _check_labels(self, table: Table, arrays: Checked) -> None:
+        """The codes of values by order are labels that were given; NULL has none."""
+        for i, column in enumerate(table.code_columns):
+            known = self.labels.get(table.domains[column][0])
+            if known is not None:
+                low, high = known.span
+                arrays.within("codes", table.rows.codes[i, : table.rows.size], min(low, 0), max(high, 0))

@@ -288,7 +288,6 @@ class GroupDetector(Detector):
             extra = with_slack(self._extra, groups)
             extra = np.concatenate((extra[:groups], self._no_extra(extra.shape[0] - groups)))
         return {
-            "partial": np.array([self._partial], dtype=np.int64),
             "core": with_slack(self._core, groups),
             "pairs": with_slack(self._pairs, groups),
             "extra": extra,
@@ -304,8 +303,6 @@ class GroupDetector(Detector):
         self._numbers.restore(arrays.part("numbers"))
         groups, size = len(self._grouping), self._rows.size
         used = groups if self._is_key else len(self._numbers)
-        [partial] = arrays.few("partial", 0, 1, 1)
-        self._partial = bool(partial)
         self._core = arrays.array("core", np.int32, (groups, 2), grows=0, fill=0)
         self._pairs = arrays.array("pairs", np.int64, (groups,), grows=0, fill=0)
         if not self._aliased:
@@ -316,6 +313,8 @@ class GroupDetector(Detector):
             self._check_lists(arrays, groups, used)
         if self._several:
             self._values = arrays.array("values", np.int64, (len(self.check.rhs), used), grows=1)
+        # of a single right-hand column nothing is partial
+        self._partial = self._several and bool(self._kinds[:used, kernels.MASK].any())
         counted = np.zeros(used, dtype=np.int32)
         bounds.count_living(self._kind_by_slot()[:size], self._rows.alive, counted)
         self._totals = np.zeros(3, dtype=np.int64)

@@ -52,7 +52,7 @@ def resolve(
     )
 
 
-def unfit(part: Incoming, rows: Rows) -> str | None:
+def unfit(part: Incoming, rows: Rows, key: Sequence[str]) -> str | None:
     """Why a batch that comes out of a log cannot have been resolved against these rows; None where it can.
 
     Complexity: O(batch * log batch).
@@ -62,6 +62,8 @@ def unfit(part: Incoming, rows: Rows) -> str | None:
         return f"it tells of {updates.size} rows what they replace, and brings {part.values.num_rows}"
     if bounds.outside(old, 0, rows.size - 1) >= 0 or bounds.unsorted(old, True) >= 0 or not rows.alive[old].all():
         return "it removes rows that are not there"
+    if any(part.values.column(name).null_count for name in key):
+        return "a key of it is NULL"
     replaced = updates[updates >= 0]
     places = np.searchsorted(old, replaced)
     known = replaced.size <= old.size and bool((np.append(old, -1)[places] == replaced).all())

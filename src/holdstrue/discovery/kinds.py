@@ -58,9 +58,14 @@ FAMILIES: dict[str, type[Kind]] = {
 """By the name of its arrays in a state what finds the rules; the quickest come first."""
 
 
+def families_of(options: DiscoveryOptions) -> dict[str, type[Kind]]:
+    """Those that are asked for."""
+    return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+
+
 def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, Kind]:
     """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
-    wanted = {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+    wanted = families_of(options)
     found: dict[str, Kind] = {}
     for at, (name, family) in enumerate(wanted.items()):
         share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
@@ -70,8 +75,4 @@ def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, K
 
 def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Checked]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
-    return {
-        name: family.restore(held, options, arrays[name])
-        for name, family in FAMILIES.items()
-        if set(family.kinds) & set(options.kinds)
-    }
+    return {name: family.restore(held, options, arrays[name]) for name, family in families_of(options).items()}

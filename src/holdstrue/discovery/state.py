@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,14 +27,15 @@ def restore_rows(journal: Journal, held: Held) -> None:
     restore(journal.store, Runs(journal.runs.base), held.engine, held.keys)
 
 
-def cores_of(journal: Journal) -> dict[str, Checked]:
-    """The arrays of each kind at the checkpoint."""
-    store = journal.store
-    return {
-        name.removeprefix(_CORE): Checked(store.map_arrays(file), partial(store.damaged, file))
-        for name, file in journal.runs.base.items()
-        if name.startswith(_CORE)
-    }
+def cores_of(journal: Journal, names: Iterable[str]) -> dict[str, Checked]:
+    """The arrays of some kinds at the checkpoint."""
+    store, found = journal.store, {}
+    for name in names:
+        file = journal.runs.base.get(_CORE + name)
+        if file is None:
+            raise store.broken(journal.version, f"it names no file of {name}")
+        found[name] = Checked(store.map_arrays(file), partial(store.damaged, file))
+    return found
 
 
 def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str, Incoming]]]:
@@ -42,7 +43,7 @@ def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str
     for file in journal.runs.log:
         batch = dict(parts_of(journal.store, file, held.engine))
         for name, part in batch.items():
-            why = unfit(part, held.engine.tables[name].rows)
+            why = unfit(part, held.engine.tables[name].rows, held.keys[name])
             if why is not None:
                 raise journal.store.damaged(file, why)
         yield file, batch

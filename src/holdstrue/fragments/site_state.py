@@ -23,7 +23,7 @@ from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
-from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, manifest_of, schema_of, schema_text
+from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, facts_of, schema_of, schema_text
 from holdstrue.state.store import RunFile, Store
 
 StatePath = str | os.PathLike[str]
@@ -42,7 +42,7 @@ class SiteState:
         if not SiteState.exists(path):
             return SiteState(Journal.create(path, "site"), spec)
         journal = Journal.open(path, "site")
-        if journal.facts["site"] != spec.fingerprint():
+        if journal.facts.get("site") != spec.fingerprint():
             journal.close()
             raise StateError(
                 f"{path} is the state of another site, or was made for other rules, columns or sites",
@@ -58,7 +58,7 @@ class SiteState:
     @staticmethod
     def declared(path: StatePath) -> pa.Schema:
         """The columns that the site's source had when the state was made."""
-        return schema_of(manifest_of(path, "site")["schema"])
+        return facts_of(path, "site", lambda facts: schema_of(str(facts["schema"])))
 
     def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
@@ -133,7 +133,9 @@ class SiteState:
 
 def shared_seed(paths: Iterable[StatePath]) -> Seed:
     """The seed of the ids in the states of a relation's sites; a new one where none has a state yet."""
-    seeds = {path: Seed.of(manifest_of(path, "site")["digest"]) for path in paths if SiteState.exists(path)}
+    seeds = {
+        path: facts_of(path, "site", lambda facts: Seed.of(facts["digest"])) for path in paths if SiteState.exists(path)
+    }
     if len(set(seeds.values())) > 1:
         raise StateError(
             f"the states {', '.join(str(path) for path in seeds)} were not made together: their ids differ",

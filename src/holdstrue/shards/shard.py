@@ -246,6 +246,9 @@ def restore(store: Store, runs: Runs, engine: Engine, keys: Keys) -> None:
         }
         if "labels" in runs.base:
             _restore_labels(store, runs.base["labels"], engine)
+        for i, (name, held) in enumerate(values.items()):
+            if any(held.column(column).null_count for column in keys[name]):
+                raise store.damaged(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
         engine.restore(arrays, values)
         # the files were compared with their checksums meanwhile
         store.verified()
@@ -283,7 +286,7 @@ def replay(store: Store, runs: Runs, engine: Engine, keys: Keys, since: int = 0)
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
                 apply()
-            why = unfit(part, rows)
+            why = unfit(part, rows, keys[table])
             if why is not None:
                 raise store.damaged(file, why)
             pending[table] = _join(pending[table], part) if table in pending else part

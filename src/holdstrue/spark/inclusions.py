@@ -24,7 +24,7 @@ from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.state.journal import BATCHES, Journal, Runs, manifest_of
+from holdstrue.state.journal import BATCHES, Journal, Runs, facts_of
 from holdstrue.state.store import RunFile
 from holdstrue.typing import I64, Mask
 
@@ -43,7 +43,7 @@ class Inclusions:
         self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
-        self._options, self._schemas = told(manifest_of(self.path, "inclusions"))
+        self._options, self._schemas = facts_of(self.path, "inclusions", told)
         self._attributes = columns_of(self._schemas)
         self._comparable = comparisons(self._schemas, self._attributes, self._options.compare)
 

@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from holdstrue.closing import Closing
-from holdstrue.errors import StateError
+from holdstrue.data.validity import same_columns
+from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.state.store import RunFile, Store
 
 CHECKPOINT_SHARE = 16
@@ -36,6 +37,8 @@ CHECKPOINT_FROM = 10_000
 MOST_RUNS = 256
 COLLECT_EVERY = 16
 """Commits between two looks for files of batches that were given up, where tasks write them."""
+
+Read = TypeVar("Read")
 
 Kind: TypeAlias = Literal["monitor", "discovery", "inclusions", "site"]
 
@@ -159,14 +162,25 @@ class Journal(Closing):
         found: int = self.facts["version"]
         return found
 
+    def read(self, reader: Callable[[Mapping[str, Any]], Read]) -> Read:
+        """What a reader makes of the facts; facts of which nothing can be made are damaged."""
+        return _read(self.store, self.facts, reader)
+
     def history(self) -> pa.Table:
         """What each batch did, oldest first. Complexity: O(batches)."""
         if self._lines is None:
             runs = self.runs
             files = [*([runs.base["history"]] if "history" in runs.base else []), *runs.log]
-            self._lines = [self._schema.empty_table(), *(self.store.read_tables(file)[0] for file in files)]
+            self._lines = [self._schema.empty_table(), *(self._lines_in(file) for file in files)]
         self._lines = [pa.concat_tables(self._lines)]
         return self._lines[0]
+
+    def _lines_in(self, file: RunFile) -> pa.Table:
+        tables = self.store.read_tables(file)
+        fits = bool(tables) and same_columns(tables[0].schema, self._schema)
+        if not fits or any(column.null_count for column in tables[0].columns):
+            raise self.store.damaged(file, f"it has no history of {', '.join(self._schema.names)}")
+        return tables[0]
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was committed. Complexity: O(batches) the first time, then O(1)."""
@@ -220,6 +234,21 @@ def manifest_of(path: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
     return manifest
 
 
+def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Mapping[str, Any]], Read]) -> Read:
+    """What a reader makes of the newest manifest of a state, which must be of this kind."""
+    return _read(Store(path), manifest_of(path, kind), reader)
+
+
+def _read(store: Store, facts: Mapping[str, Any], reader: Callable[[Mapping[str, Any]], Read]) -> Read:
+    try:
+        return reader(facts)
+    except (HoldstrueError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        if isinstance(error, StateError) and str(store.path) in error.message:
+            raise
+        why = error.message if isinstance(error, HoldstrueError) else f"{type(error).__name__} {error}"
+        raise store.broken(facts["version"], f"what it says cannot be: {why}") from error
+
+
 def _require_kind(path: str | os.PathLike[str], kind: Kind, manifest: Mapping[str, Any]) -> None:
     if kind_of(manifest) != kind:
         raise other_kind(path, kind, kind_of(manifest))
@@ -245,5 +274,10 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def schema_of(text: str) -> pa.Schema:
-    """Back from `schema_text`."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    """Back from `schema_text`; a ValueError where it cannot be."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+        _ = schema.names  # which must be text
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the columns of a table cannot be read: {error}") from error
+    return schema

@@ -30,12 +30,23 @@ from holdstrue.data.validity import same_columns, validate_table
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.location import local_path
+from holdstrue.state.shape import FILE, RUNS, unlike
 
 FORMAT = 3
 READ_FORMATS = (2, 3)
 """Format 2 does not say whose state it is, which shows for monitors and discoveries."""
 KEPT_MANIFESTS = 2
 """The newest manifest and the one before it, for readers that opened just before a commit."""
+
+SHAPE = {
+    "version": int,
+    "kind?": {"monitor", "discovery", "inclusions", "site"},
+    "delta?": [FILE],
+    "shards?": {str: RUNS},
+    **RUNS,
+    "log_rows": int,
+}
+"""The shape of a manifest, whatever kind of state it is of."""
 
 JOINT = "joint"
 """Starts the names of files that several runs share."""
@@ -245,16 +256,21 @@ class Store(Closing):
         try:
             body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             told = body.pop("checksum")
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise _damaged(path, "it cannot be read") from error
         if told != _sum(body):
             raise _damaged(path, "its checksum does not match")
-        known = body["format"] in READ_FORMATS and (body["format"] == FORMAT or not {"fixed", "site"} & body.keys())
-        if not known:
+        said = body.get("format")
+        if said not in READ_FORMATS or (said != FORMAT and {"fixed", "site"} & body.keys()):
             raise StateError(
-                f"{path} has format {body['format']}, this version reads {FORMAT}",
+                f"{path} has format {said!r}, this version reads {FORMAT}",
                 hint="make the state anew; only monitors and discoveries of format 2 are read by this version",
             )
+        why = unlike(body, SHAPE)
+        if why is None and path.name != _MANIFEST.format(body["version"]):
+            why = f"it is of version {body['version']}"
+        if why is not None:
+            raise _damaged(path, why)
         return body
 
     def read_tables(self, file: RunFile) -> list[pa.Table]:
@@ -324,6 +340,10 @@ class Store(Closing):
         for future in pending:
             future.result()
 
+    def broken(self, version: int, why: str) -> StateError:
+        """What to say of a version whose manifest cannot be what was written."""
+        return _damaged(self.path / _MANIFEST.format(version), why)
+
     def damaged(self, file: RunFile, why: str) -> StateError:
         """What to say of a file that cannot be what was written; raises where its checksum does not match either."""
         self.verified()
@@ -334,6 +354,8 @@ class Store(Closing):
         if not path.is_file():
             raise _damaged(path, "it is missing")
         size = path.stat().st_size
+        if not file.size:
+            raise _damaged(path, "it is said to be empty")
         if size < file.start + file.size or (size > file.size and not file.start and not file.name.startswith(JOINT)):
             raise _damaged(path, f"it has {size} bytes instead of {file.start + file.size}")
         return path

@@ -24,7 +24,24 @@ from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
+from holdstrue.state.shape import DIGEST, FILE, require
 from holdstrue.state.store import RunFile, Store
+
+SHAPE = {
+    "options": {
+        "compare": {"types", "text"},
+        "structure": {"counters", "clusters"},
+        "shards": int,
+        "digest": DIGEST,
+    },
+    "schemas": {str: str},
+    "shards": {str: {"base": {"values": FILE}, "log": [FILE]}},
+    "values": int,
+}
+"""The shape of the manifest of inclusions."""
+
+MOST_SHARDS = 1 << 16
+"""A shard is a number of 16 bits."""
 
 
 class DurableInclusions(Closing):
@@ -46,7 +63,7 @@ class DurableInclusions(Closing):
         """The state as it was left. Complexity: O(counts logged since the checkpoint); values are mapped."""
         journal = Journal.open(path, "inclusions", read_only=read_only)
         try:
-            options, schemas = told(journal.facts)
+            options, schemas = journal.read(told)
             core = UnaryInclusions.restore(schemas, options, *_arrays(journal, options.shards))
             journal.store.verified()
             for file in journal.runs.log:
@@ -104,9 +121,13 @@ def about(options: ValueLayout, schemas: Mapping[str, pa.Schema]) -> dict[str, A
 
 
 def told(facts: Mapping[str, Any]) -> tuple[ValueLayout, dict[str, pa.Schema]]:
-    """Back from `about`."""
+    """Back from `about`; a ValueError where it is not."""
+    require(facts, SHAPE)
     schemas = {table: schema_of(text) for table, text in facts["schemas"].items()}
-    return ValueLayout.of(facts["options"]), schemas
+    options = ValueLayout.of(facts["options"])
+    if options.shards.bit_count() != 1 or options.shards > MOST_SHARDS:
+        raise ValueError(f"{options.shards} shards, not a power of two up to {MOST_SHARDS}")
+    return options, schemas
 
 
 def tallies_in(store: Store, file: RunFile, attributes: int) -> list[NetChanges]:
@@ -125,8 +146,9 @@ def checked_arrays(store: Store, file: RunFile) -> Checked:
 def _arrays(journal: Journal, shards: int) -> tuple[Checked, list[Checked]]:
     """What there is beside the values, and the values of every shard."""
     store, named = journal.store, journal.facts["shards"]
+    if "summary" not in journal.runs.base or named.keys() != {str(number) for number in range(shards)}:
+        raise store.broken(journal.version, f"it does not name the counters, and the values of {shards} shards")
     summary = checked_arrays(store, journal.runs.base["summary"])
-    summary.require(len(named) == shards, f"it comes with the values of {len(named)} shards instead of {shards}")
     return summary, [
         checked_arrays(store, RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)
     ]
