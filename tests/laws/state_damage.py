@@ -176,7 +176,11 @@ def file_cases(root: Path, at: int) -> Iterator[Case]:
             def damage(copy: Path, name: str = name, how: str = how, where: str = where, fix: bool = repaired) -> None:
                 own = roots(copy)[at]
                 path = run_path(own, name)
-                path.write_bytes(pages(path.read_bytes(), how, where, random.Random(f"{number} {how} {where}")))
+                path.write_bytes(
+                    pages(
+                        path.read_bytes(), how, where, random.Random(f"{name.split('-', maxsplit=1)[0]} {how} {where}")
+                    )
+                )
                 if fix:
                     repair(own)
 
@@ -209,7 +213,7 @@ ARRAY_DAMAGE: dict[str, Callable[[NDArray[Any], random.Random], NDArray[Any] | N
     "one -1": lambda array, chance: _one(array, np.array(-1).astype(array.dtype), chance),
     "one less": lambda array, chance: _one(array, None, chance),
     "random": lambda array, chance: np.frombuffer(chance.randbytes(array.nbytes), array.dtype).reshape(array.shape),
-    "shuffled": lambda array, chance: _shuffled(array, chance),
+    "shuffled": lambda array, chance: np.ascontiguousarray(array[chance.sample(range(len(array)), len(array))]),
     "reversed": lambda array, _: np.ascontiguousarray(array[::-1]),
     "rolled": lambda array, _: np.roll(array, 1),
     "shorter": lambda array, _: array[: max(0, len(array) - 1)],
@@ -237,12 +241,6 @@ def _one(array: NDArray[Any], value: Any, chance: random.Random) -> NDArray[Any]
             (flat[at] - (1 if flat[at] else 0) if flat.dtype.kind == "u" else flat[at] - 1) if value is None else value
         )
     return copy
-
-
-def _shuffled(array: NDArray[Any], chance: random.Random) -> NDArray[Any]:
-    order = list(range(len(array)))
-    chance.shuffle(order)
-    return np.ascontiguousarray(array[order])
 
 
 def array_cases(root: Path, at: int) -> Iterator[Case]:
@@ -284,7 +282,7 @@ TABLE_DAMAGE: dict[str, Callable[[pa.Table, str, random.Random], pa.Table]] = {
     "as text": lambda table, name, _: _with(table, name, pa.array([str(v) for v in table.column(name).to_pylist()])),
     "as numbers": lambda table, name, _: _with(table, name, pa.array(range(len(table)), pa.int64())),
     "all alike": lambda table, name, _: _with(table, name, _same(table.column(name))),
-    "reversed": lambda table, name, _: _with(table, name, table.column(name).take(pa.array(np.arange(len(table))[::-1]))),
+    "reversed": lambda table, name, _: _with(table, name, _reversed(table.column(name))),
     "huge": lambda table, name, _: _with(table, name, _filled(table.column(name), 2**31 - 1)),
     "negative": lambda table, name, _: _with(table, name, _filled(table.column(name), -1)),
     "near": lambda table, name, chance: _with(table, name, _near(table.column(name), chance)),
@@ -301,6 +299,10 @@ TABLE_DAMAGE: dict[str, Callable[[pa.Table, str, random.Random], pa.Table]] = {
 
 def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, column)
+
+
+def _reversed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.take(pa.array(np.arange(len(column))[::-1]))
 
 
 def _one_null(column: pa.ChunkedArray) -> pa.Array:
@@ -440,7 +442,7 @@ def cases(state: Path) -> tuple[Case, ...]:
 
 
 def used(name: str, state: Path) -> tuple[str, str]:
-    """Use a state: `answered`, `refused` (by an error that names a file of it), `told` (another error of ours) or not."""
+    """A state is `answered`, `refused` by an error that names a file, `told` by another error of ours, or `failed`."""
     try:
         STATES[name].use(state)
     except HoldstrueError as error:
