@@ -127,9 +127,13 @@ def test_what_is_too_much_to_keep_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_list_that_nobody_reads_any_more_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monitor = Monitor(crowd.RULES, key="id", data=crowd.table(crowd.FIRST))
-    drawn: list[Any] = []
-    monkeypatch.setattr(reading.PartReader, "draw", drawn.append)
-    monkeypatch.setattr(reports.FirstViolations, "draw", drawn.append)
+    drawn = []
+
+    def draw(reader: object) -> None:
+        drawn.append(reader)
+
+    monkeypatch.setattr(reading.PartReader, "draw", draw)
+    monkeypatch.setattr(reports.FirstViolations, "draw", draw)
     done, given_up, report = monitor.violations(), monitor.groups("zip -> city"), monitor.report()
     next(given_up)
     assert len(list(done)) > 2 and report.total

@@ -107,6 +107,7 @@ class Discovery(Closing):
         partly = "" if self.complete else ", stopped before the end"
         return f"Discovery({len(self.rules)} rules in {rows}{partly})"
 
+    @_alone
     def _repr_html_(self) -> str:
         # rendering lives above discovery, so it is looked up when a notebook asks for it
         html: str = import_module("holdstrue.report").discovery_html(self)

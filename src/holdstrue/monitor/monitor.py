@@ -49,6 +49,12 @@ class Monitor(Closing):
         What columns hold, beside what the rule file declares (see `read_table`); remembered, so that
         every batch is read so. `{"orders.day": "date"}` for a further table.
 
+    Several threads may use one monitor. Batches are applied one after the other, whoever calls `apply`; every answer is
+    of one version, and who asks while a batch is applied waits for it. Lists that are made as they are read
+    (`violations`, `groups`, those of a `report`) stay as they were when they were asked for, also when the thread that
+    reads them applies batches in between: each batch first keeps in memory what is still to be read, up to a million
+    violations, and beyond that the list ends with an error. `close` waits for the batch at hand.
+
     Examples
     --------
     >>> monitor = Monitor("zip -> city", key="id")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -76,10 +76,15 @@ class Sharded(Monitor):
             )
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread of this process applies a batch to the state meanwhile, by whatever monitor."""
+        with self._lock, writer_lock(self.path):
+            yield
+
+    @contextmanager
     def _kept(self, *, read_only: bool) -> Iterator[InShards]:
         with (
-            self._lock,
-            nullcontext() if read_only else writer_lock(self.path),
+            self._lock if read_only else self.alone(),
             Journal.open(self.path, "monitor", HISTORY, read_only=read_only) as journal,
         ):
             yield InShards(self._runner, journal, self._sizing, self.path)

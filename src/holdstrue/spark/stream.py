@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
-from holdstrue.monitor.reading import writer_lock
 from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.monitor import SparkMonitor
 from holdstrue.spark.sinks import AppliedBatch, Sink
@@ -57,7 +56,7 @@ class Batches:
 
     def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
         # the sinks read what the last batch did, so no other thread may apply one before they are done
-        with writer_lock(monitor.path):
+        with monitor.alone():
             delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
             if delta.duplicate:
                 # it was committed, but nobody can say whether the sinks had it
