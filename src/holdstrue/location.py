@@ -21,6 +21,9 @@ _ERRORS: dict[What, type[HoldstrueError]] = {
 # a folder may be called `a:`. One letter is a drive of Windows.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+(?::[A-Za-z][A-Za-z0-9+.\-]*)*):(//?)")
 
+OBJECT_STORES = frozenset(["s3", "s3a", "gs", "az", "azure", "abfs", "abfss"])
+"""Where states can be kept as well as on this machine."""
+
 _STORES = frozenset(
     [
         "s3",
@@ -107,6 +110,16 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
+
+
+def is_object_url(place: str | os.PathLike[str]) -> bool:
+    """Whether a state can be kept there in an object store.
+
+    >>> is_object_url("s3://bucket/state"), is_object_url("file:///state"), is_object_url("hdfs://node/state")
+    (True, False, False)
+    """
+    found = _URL.match(os.fspath(place))
+    return found is not None and found[1].lower() in OBJECT_STORES
 
 
 def nearby_hint(path: Path) -> str:
