@@ -21,9 +21,6 @@ _ERRORS: dict[What, type[HoldstrueError]] = {
 # a folder may be called `a:`. One letter is a drive of Windows.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+(?::[A-Za-z][A-Za-z0-9+.\-]*)*):(//?)")
 
-OBJECT_STORES = frozenset(["s3", "s3a", "gs", "az", "azure", "abfs", "abfss"])
-"""Where states can be kept as well as on this machine."""
-
 _STORES = frozenset(
     [
         "s3",
@@ -87,10 +84,10 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     --------
     >>> local_path("tax.csv"), local_path("file:///data/a%20b.csv"), local_path("c:/tax.csv")
     ('tax.csv', '/data/a b.csv', 'c:/tax.csv')
-    >>> local_path("s3://bucket/state", "state")
+    >>> local_path("hdfs://node/state", "state")
     Traceback (most recent call last):
-    holdstrue.errors.StateError: 's3://bucket/state' is not on this machine: a state cannot be kept at s3://
-    hint: give a directory on this machine or on a file system mounted here
+    holdstrue.errors.StateError: 'hdfs://node/state' is not on this machine: a state cannot be kept at hdfs://
+    hint: give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER
     """
     text = os.fspath(source)
     found = _URL.match(text)
@@ -110,16 +107,6 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
-
-
-def is_object_url(place: str | os.PathLike[str]) -> bool:
-    """Whether a state can be kept there in an object store.
-
-    >>> is_object_url("s3://bucket/state"), is_object_url("file:///state"), is_object_url("hdfs://node/state")
-    (True, False, False)
-    """
-    found = _URL.match(os.fspath(place))
-    return found is not None and found[1].lower() in OBJECT_STORES
 
 
 def nearby_hint(path: Path) -> str:
@@ -151,7 +138,9 @@ def _file(text: str, what: What) -> str:
 
 def _hint(text: str, family: str, what: What) -> str:
     if what == "state":
-        return "give a directory on this machine or on a file system mounted here"
+        return (
+            "give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER"
+        )
     if what == "output":
         return "write to a file on this machine and copy it there"
     if family in _WEB:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from holdstrue.cli.failures import spark_says
 from holdstrue.cli.options import LOCAL, Conf, EngineKind, Master, settings
 from holdstrue.errors import ChangeError, DataError, HoldstrueError, StateError
-from holdstrue.location import is_object_url, local_path
+from holdstrue.location import local_path
+from holdstrue.state.object_url import is_object_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from holdstrue.detect.delta import Delta, Step
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import StateError
 from holdstrue.index.protocol import IndexKind
-from holdstrue.location import is_object_url, local_path
+from holdstrue.location import local_path
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
@@ -26,6 +26,7 @@ from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
 from holdstrue.state.journal import Journal, has_state, manifest_of
+from holdstrue.state.object_url import is_object_url
 
 
 class Sharded(Monitor):

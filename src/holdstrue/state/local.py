@@ -272,6 +272,10 @@ class LocalStore:
             )
         return path
 
+    def drop(self, name: str) -> bool:
+        """Nothing is a copy here."""
+        return False
+
 
 class Segment:
     """A file of the log: entries from one version on, one after the other."""

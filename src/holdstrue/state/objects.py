@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from holdstrue.errors import StateError, brief
 from holdstrue.state.object_client import LIBRARY, Clients, Purpose, endpoint, require_obstore
 from holdstrue.state.object_errors import Trouble, raised_by_obstore
 from holdstrue.state.object_url import ObjectUrl
+from holdstrue.state.store import Listed, Missing, Taken, UnsureError
 
 Buffer = bytes | bytearray | memoryview
 Body = list[memoryview]
@@ -39,27 +38,6 @@ UNTIL = 12.0
 _WRITER = "holdstruewriter"
 """The metadata that says which call created an object; Azure takes no hyphens, some proxies no underscores."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*(/[A-Za-z0-9][A-Za-z0-9._\-]*)*")
-
-
-class Taken(Exception):  # noqa: N818  moves to store.py
-    """An object of this name is there already."""
-
-
-class Missing(Exception):  # noqa: N818  moves to store.py
-    """No object has this name."""
-
-
-class Uncertain(StateError):  # noqa: N818  moves to store.py
-    """The store was asked to create an object and no answer came: it may be there now, or appear later."""
-
-
-@dataclass(frozen=True)
-class Listed:  # moves to store.py
-    """An object as a listing shows it."""
-
-    name: str
-    size: int
-    modified: datetime
 
 
 Listing = list[Listed]
@@ -107,7 +85,7 @@ class ObjectStore:
 
         A request whose answer is lost may have created the object. It is sent again, and when an object is there then,
         its metadata says whether this very call made it; a store that keeps no metadata is asked for the bytes.
-        Raises `Uncertain` where that cannot be found out.
+        Raises `UnsureError` where that cannot be found out.
         """
         _check_name(name)
         body = _buffers(data)
@@ -277,7 +255,7 @@ class ObjectStore:
         folder = prefix.rpartition("/")[0]
         with self._requests("read", f"list {prefix or 'the objects'} of") as (obstore, client):
             found = obstore.list(client, prefix=folder or None, offset=after).collect()
-        listed = [Listed(str(one["path"]), int(one["size"]), one["last_modified"]) for one in found]
+        listed = [Listed(str(one["path"]), int(one["size"]), one["last_modified"].timestamp()) for one in found]
         return sorted((one for one in listed if one.name.startswith(prefix)), key=lambda one: one.name)
 
     def delete(self, names: Sequence[str]) -> None:
@@ -345,8 +323,8 @@ def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
     return trouble, lost
 
 
-def _uncertain(error: StateError) -> Uncertain:
-    return Uncertain(
+def _uncertain(error: StateError) -> UnsureError:
+    return UnsureError(
         f"{error.message}; it may have been created nevertheless", hint="open the state again to see whether it was"
     )
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from holdstrue.errors import StateError
-from holdstrue.location import is_object_url, local_path
+from holdstrue.location import local_path
+from holdstrue.state.object_url import is_object_url
 
 LOG = "log/"
 RUNS = "runs/"
@@ -93,6 +94,9 @@ class Store(Protocol):
 
     def file(self, name: str, size: int) -> Path:
         """A file of this machine that holds an object of so many bytes; raises `Missing`."""
+
+    def drop(self, name: str) -> bool:
+        """Forget a copy that turned out to be damaged; whether there is an original to look at."""
 
 
 def store_at(place: str | os.PathLike[str]) -> Store:

@@ -25,7 +25,8 @@ from fault_proxy import Answer, Delay, Drop, Fault, FaultProxy, Kill, Repeat
 from holdstrue.errors import StateError
 from holdstrue.state import object_client, objects
 from holdstrue.state.object_client import PATIENCE, Patience
-from holdstrue.state.objects import PART, Listed, Missing, ObjectStore, Taken, Uncertain
+from holdstrue.state.objects import PART, ObjectStore
+from holdstrue.state.store import Listed, Missing, Taken, UnsureError
 from objects import Moto
 
 # --- the verbs ---------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ def test_what_is_created_is_read_listed_and_deleted(s3: str) -> None:
         ("log/000000000002", 6),
         ("runs/a-1.arrow", 0),
     ]
-    assert isinstance(found[0], Listed) and abs(time.time() - found[0].modified.timestamp()) < 3600
+    assert isinstance(found[0], Listed) and abs(time.time() - found[0].modified) < 3600
     store.delete(["log/000000000001", "log/never-there", "runs/a-1.arrow"])
     assert [one.name for one in store.list()] == ["log/000000000002"]
     store.delete([])
@@ -311,7 +312,7 @@ def test_without_any_answer_it_is_said_that_nobody_knows(s3: str, proxy: FaultPr
     store = ObjectStore(s3)
     proxy.plan(dict.fromkeys(range(1, 100), Drop()))
     with pytest.raises(
-        Uncertain, match=r"log/1.*the connection to .* broke; it may have been created nevertheless"
+        UnsureError, match=r"log/1.*the connection to .* broke; it may have been created nevertheless"
     ) as told:
         store.create("log/1", b"mine")
     assert "open the state again" in str(told.value.hint)
@@ -322,18 +323,18 @@ def test_without_any_answer_it_is_said_that_nobody_knows(s3: str, proxy: FaultPr
 def test_a_refusal_after_a_lost_answer_is_no_certainty(s3: str, proxy: FaultProxy) -> None:
     store = ObjectStore(s3)
     proxy.plan({1: Drop(), 2: Answer(403)})
-    with pytest.raises(Uncertain, match="access is denied"):
+    with pytest.raises(UnsureError, match="access is denied"):
         store.create("log/1", b"mine")
     proxy.plan({1: Answer(403)})
     with pytest.raises(StateError, match="access is denied") as told:
         store.create("log/2", b"mine")
-    assert not isinstance(told.value, Uncertain)
+    assert not isinstance(told.value, UnsureError)
 
 
 def test_an_object_that_cannot_be_looked_at_is_no_certainty(s3: str, proxy: FaultProxy) -> None:
     store = ObjectStore(s3)
     proxy.plan({1: Drop(), 3: Answer(403)})
-    with pytest.raises(Uncertain):
+    with pytest.raises(UnsureError):
         store.create("log/1", b"mine")
     assert [request.method for request in proxy.requests] == ["PUT", "PUT", "HEAD"]
 
