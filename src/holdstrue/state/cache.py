@@ -44,8 +44,6 @@ _LOCKS = 64
 class Origin(Protocol):
     """Where files come from: `ObjectStore`."""
 
-    url: str
-
     @property
     def identity(self) -> str:
         """What tells it from others."""

@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from holdstrue.errors import StateError, brief
 from holdstrue.state.object_client import LIBRARY, Clients, Purpose, endpoint, require_obstore
 from holdstrue.state.object_errors import Trouble, raised_by_obstore
 from holdstrue.state.object_url import ObjectUrl
+from holdstrue.state.store import Listed, Missing, Taken, UnsureError
 
 Buffer = bytes | bytearray | memoryview
 Body = list[memoryview]
@@ -40,27 +39,6 @@ UNTIL = 12.0
 _WRITER = "holdstruewriter"
 """The metadata that says which call created an object; Azure takes no hyphens, some proxies no underscores."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*(/[A-Za-z0-9][A-Za-z0-9._\-]*)*")
-
-
-class Taken(Exception):  # noqa: N818  moves to store.py
-    """An object of this name is there already."""
-
-
-class Missing(Exception):  # noqa: N818  moves to store.py
-    """No object has this name."""
-
-
-class Uncertain(StateError):  # noqa: N818  moves to store.py
-    """The store was asked to create an object and no answer came: it may be there now, or appear later."""
-
-
-@dataclass(frozen=True)
-class Listed:  # moves to store.py
-    """An object as a listing shows it."""
-
-    name: str
-    size: int
-    modified: datetime
 
 
 Listing = list[Listed]
@@ -108,7 +86,7 @@ class ObjectStore:
 
         A request whose answer is lost may have created the object. It is sent again, and when an object is there then,
         its metadata says whether this very call made it; a store that keeps no metadata is asked for the bytes.
-        Raises `Uncertain` where that cannot be found out.
+        Raises `UnsureError` where that cannot be found out.
         """
         _check_name(name)
         body = _buffers(data)
@@ -203,23 +181,17 @@ class ObjectStore:
             return bytes(obstore.get(client, name).bytes())
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
-        """Exactly `size` bytes of an object from `start`; raises `Missing`, and `StateError` where it is shorter."""
+        """A part of an object, shorter where the object ends; raises `Missing`."""
         _check_name(name)
         if size == 0:
             return b""
         with self._requests("read", f"read bytes {start} to {start + size} of {name} of", name) as (obstore, client):
             try:
-                data = bytes(obstore.get_range(client, name, start=start, length=size))
+                return bytes(obstore.get_range(client, name, start=start, length=size))
             except obstore.exceptions.GenericError as error:
                 if Trouble.of(error).status != 416:
                     raise
-                data = b""
-        if len(data) < size:
-            raise self._too_short(name, start + size)
-        return data
-
-    def _too_short(self, name: str, end: int) -> StateError:
-        return StateError(f"{self.url}/{name} is damaged: it ends before byte {end}", hint="restore it from a copy")
+                return b""
 
     def fetch(self, name: str, path: Path, size: int | None = None) -> None:
         """Download an object into a local file, a large one by several requests at once; raises `Missing`.
@@ -227,11 +199,15 @@ class ObjectStore:
         Parameters
         ----------
         size
-            Of the object, where it is known, which saves asking for it.
+            Of the object, where it is known, which saves asking for a small one.
         """
         _check_name(name)
-        if size is None:
-            size = self._size(name)
+        if size is None or size > RANGE:
+            # one that is told may be damaged, and absurd
+            there = self._size(name)
+            if size not in (None, there):
+                raise self._damaged(name, f"it has {there} bytes instead of {size}")
+            size = there
         with path.open("wb") as file:
             file.truncate(size)
         starts = range(0, size, RANGE)
@@ -256,7 +232,7 @@ class ObjectStore:
             for chunk in self._stream(name, start, size):
                 came += file.write(chunk)
         if came < size:
-            raise self._too_short(name, start + size)
+            raise self._damaged(name, f"it ends before byte {start + size}")
 
     def _stream(self, name: str, start: int, size: int) -> Iterator[Any]:
         with self._requests("read", f"read bytes {start} to {start + size} of {name} of", name) as (obstore, client):
@@ -284,6 +260,9 @@ class ObjectStore:
                     raise
                 return 0  # an empty object has no first byte
 
+    def _damaged(self, name: str, why: str) -> StateError:
+        return StateError(f"{self.url}/{name} is damaged: {why}", hint="restore it from a copy")
+
     def list(self, prefix: str = "", after: str | None = None) -> Listing:
         """Every object whose name starts with `prefix`, by name.
 
@@ -296,7 +275,7 @@ class ObjectStore:
         folder = prefix.rpartition("/")[0]
         with self._requests("read", f"list {prefix or 'the objects'} of") as (obstore, client):
             found = obstore.list(client, prefix=folder or None, offset=after).collect()
-        listed = [Listed(str(one["path"]), int(one["size"]), one["last_modified"]) for one in found]
+        listed = [Listed(str(one["path"]), int(one["size"]), one["last_modified"].timestamp()) for one in found]
         return sorted((one for one in listed if one.name.startswith(prefix)), key=lambda one: one.name)
 
     def delete(self, names: Sequence[str]) -> None:
@@ -364,8 +343,8 @@ def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
     return trouble, lost
 
 
-def _uncertain(error: StateError) -> Uncertain:
-    return Uncertain(
+def _uncertain(error: StateError) -> UnsureError:
+    return UnsureError(
         f"{error.message}; it may have been created nevertheless", hint="open the state again to see whether it was"
     )
 

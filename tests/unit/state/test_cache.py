@@ -19,7 +19,8 @@ import pytest
 from fault_proxy import Delay, FaultProxy
 from holdstrue.errors import StateError
 from holdstrue.state.cache import ABANDONED, IN_USE, RECENT, Cache, folder_of, limit_of
-from holdstrue.state.objects import Missing, ObjectStore
+from holdstrue.state.objects import ObjectStore
+from holdstrue.state.store import Missing
 
 
 @dataclass

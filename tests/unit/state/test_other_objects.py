@@ -15,7 +15,8 @@ from urllib.parse import unquote
 import pytest
 
 from fault_proxy import Drop, FaultProxy, Repeat
-from holdstrue.state.objects import Missing, ObjectStore, Taken
+from holdstrue.state.objects import ObjectStore
+from holdstrue.state.store import Missing, Taken
 
 
 @dataclass
