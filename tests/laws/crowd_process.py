@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from holdstrue import Monitor
 from holdstrue.errors import StateError
 from holdstrue.state import journal
+from holdstrue.state.files import GoneError
 from laws import crowd
 
 
@@ -48,11 +49,15 @@ def read(path: str, wanted: int) -> None:
     batches = 0
     while batches < wanted:
         with Monitor.open(path, read_only=True) as monitor:
-            batches = monitor.batches
             counts = {rule: vars(found) for rule, found in monitor.counts().items()}
-            seen = {"batches": batches, "counts": counts, "violations": crowd.named(monitor.violations())}
-            # said last: by now others have gone on
-            print(json.dumps(seen | {"history": [line.batch for line in monitor.history()]}), flush=True)
+            seen = {"batches": monitor.batches, "counts": counts, "violations": crowd.named(monitor.violations())}
+            try:
+                # asked last: by now others have gone on, and history is read from the state
+                seen["history"] = [line.batch for line in monitor.history()]
+            except GoneError:
+                continue
+        print(json.dumps(seen), flush=True)
+        batches = monitor.batches
         time.sleep(0.005)
 
 
