@@ -37,7 +37,8 @@ from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.files import GoneError
-from holdstrue.state.journal import At, Journal, Runs
+from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.moment import At
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""

@@ -27,7 +27,8 @@ from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
 from holdstrue.state.entry import BrokenError, Entry, decode, encode
 from holdstrue.state.manifest import FORMAT, RUN_NAME, Manifest, RunFile, checked, files_of, folded
-from holdstrue.state.store import LOG, RUNS, Missing, Taken, UnsureError, store_at
+from holdstrue.state.moment import At, told
+from holdstrue.state.store import LOG, RUNS, Listed, Missing, Taken, UnsureError, store_at
 
 JOINT = "joint"
 """Starts the names of files that several runs share."""
@@ -41,6 +42,8 @@ FETCHERS = 16
 """Entries of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+_LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -181,28 +184,32 @@ class StateFiles(Closing):
             ) from error
         self._seen = version
 
-    def collect(self, needed: Iterable[RunFile], since: int, keep: float = 0) -> list[str]:
-        """Remove entries before a version and runs that are not needed; returns the names of what was removed.
-
-        What the versions of the last `keep` seconds need stays, too.
+    def collect(self, needed: Iterable[RunFile], since: int, newest: int, keep: float = 0) -> list[Listed]:
+        """Remove entries before a version and runs that are not needed; returns what was removed.
 
         Only runs that were written for a version which is there already can go: no attempt to write it will be
         committed any more.
+
+        Parameters
+        ----------
+        needed
+            What the versions up to the newest that is known here need; of later ones nothing is removed.
+        keep
+            What the versions of the last seconds need stays, too.
         """
-        versions = self.versions()
+        entries = self.store.list(LOG)
+        versions = [v for listed in entries if (v := _number(listed)) <= newest]
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        kept = [v for v in versions if v >= since]
-        gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
-        newest = kept[-1] if kept else -1
+        gone = [listed for listed in entries if _number(listed) < since and listed.name not in named]
         before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= newest and listed.modified <= before:
-                gone.append(listed.name)
-        self.store.delete(gone)
-        return [*gone, *old_formats.collect(self.store, keep=not kept)]
+                gone.append(listed)
+        self.store.delete([listed.name for listed in gone])
+        return [*gone, *old_formats.collect(self.store, keep=not any(v >= since for v in versions))]
 
     def erase(self) -> None:
         """Remove every version and every run, where a state could not be made."""
@@ -211,24 +218,16 @@ class StateFiles(Closing):
     def _kept_for(self, versions: Sequence[int], since: int, keep: float) -> tuple[int, list[RunFile]]:
         """The first version to keep so that those of the last seconds can be read, and the files of all from there."""
         when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
-        try:
-            oldest = self.at(when)
-        except GoneError:
-            oldest = versions[0]
-        since = min(since, self.manifest(oldest).get("since", oldest))
-        found: dict[str, RunFile] = {}
-        for version in versions:
-            if version >= since:
-                header = self._entry(version).header
-                for file in [RunFile.of(header["run"])] if "since" in header else files_of(header):
-                    found[f"{file.name}:{file.start}"] = file
-        return since, list(found.values())
+        oldest = versions[max(0, self._made_by(versions, when) - 1)]
+        since = min(since, self._entry(oldest).header.get("since", oldest))
+        kept = [version for version in versions if version >= since]
+        return since, [file for header in self._entries(kept) for file in named_by(header)]
 
     # --- versions ------------------------------------------------------------------------------
 
     def versions(self) -> list[int]:
         """The versions that are kept, oldest first."""
-        return [int(listed.name.removeprefix(LOG)) for listed in self.store.list(LOG)]
+        return [_number(listed) for listed in self.store.list(LOG)]
 
     def any(self) -> bool:
         """Whether there is a state."""
@@ -258,22 +257,23 @@ class StateFiles(Closing):
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
             raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
-        steps = self._entries(range(since, wanted))
+        steps = self._entries(range(since, wanted), wanted)
         manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
         self._seen = wanted
         return manifest
 
-    def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
+    def _entries(self, versions: Sequence[int], wanted: int | None = None) -> list[dict[str, Any]]:
         if not self.store.shared or len(versions) < 2:
-            return [self._entry(version).header for version in versions]
+            return [self._entry(version, wanted).header for version in versions]
         with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-            return [entry.header for entry in pool.map(self._entry, versions)]
+            return [entry.header for entry in pool.map(lambda version: self._entry(version, wanted), versions)]
 
-    def _entry(self, version: int) -> Entry:
+    def _entry(self, version: int, wanted: int | None = None) -> Entry:
+        """The entry of a version, which is read for itself or for one that builds on it."""
         try:
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
-            raise self._lost(f"{LOG}{version:012d}", version) from error
+            raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
         except (BrokenError, ValueError) as error:
             raise self._broken(version, str(error)) from error
 
@@ -284,20 +284,59 @@ class StateFiles(Closing):
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(version, "it does not say when it was made") from error
 
-    def at(self, when: dt.datetime) -> int:
-        """The version that was the newest at a time, as far as it is still kept. Complexity: O(log versions) reads."""
+    def version_at(self, at: At | None) -> int:
+        """The version that is meant, the newest for None. Complexity: O(log versions) reads."""
+        newest = self.newest()
+        if at is None:
+            return newest
+        if isinstance(at, int):
+            if at > newest:
+                raise StateError(
+                    f"{self.url} has no version {at} yet: the newest is {newest}", hint="give one up to that, or a time"
+                )
+            return at
         versions = self.versions()
+        if not versions:
+            raise StateError(
+                f"the versions of {self.url} do not say when they were made: it is of an earlier format",
+                hint=f"give a version, of which the newest is {newest}",
+            )
+        before = self._made_by(versions, at)
+        if not before:
+            raise GoneError(
+                f"no version of {self.url} is kept that was there at {told(at)}: {self._kept_said()}", hint=_LONGER
+            )
+        return versions[before - 1]
+
+    def _made_by(self, versions: Sequence[int], when: dt.datetime) -> int:
+        """How many versions were made up to a time."""
         low, high = 0, len(versions)
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self.time(versions[middle]) <= when else (low, middle)
-        if not low:
-            first = f": the oldest is version {versions[0]} of {self.time(versions[0]).isoformat()}" if versions else ""
-            raise GoneError(
-                f"no version of {self.url} is kept that was there at {when.isoformat()}{first}",
-                hint="keep versions longer with: holdstrue vacuum STATE --keep 7d",
-            )
-        return versions[low - 1]
+        return low
+
+    def kept(self) -> list[int]:
+        """The versions that can be read, oldest first. Complexity: O(entries).
+
+        An entry may also be kept because a later version needs the rows of its batch.
+        """
+        versions = self.versions()
+        there = {listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)}
+        found: list[int] = []
+        for version, header in zip(versions, self._entries(versions), strict=True):
+            since = header.get("since", version)
+            needed = {file.name if file.name.startswith(LOG) else RUNS + file.name for file in named_by(header)}
+            if needed <= there and (since == version or (found[-1:] == [version - 1] and since <= version - 1)):
+                found.append(version)
+        return found
+
+    def _kept_said(self) -> str:
+        kept = self.kept()
+        if not kept:
+            return "none is"
+        since = f", from {told(self.time(kept[0]))} on"
+        return (f"versions {kept[0]} to {kept[-1]} are" if len(kept) > 1 else f"version {kept[0]} is") + since
 
     # --- reading runs --------------------------------------------------------------------------
 
@@ -399,16 +438,25 @@ class StateFiles(Closing):
     def _lost(self, name: str, version: int) -> StateError:
         """What to say of an object that is not there: the state went on without it, or it was taken away."""
         versions = self.versions()
-        if versions and version < versions[-1] and (version < versions[0] or not self._names(version, name)):
+        if versions and version < versions[-1] and (version < versions[0] or not self._needs(version, name)):
             return GoneError(
-                f"version {version} of {self.url} is no longer kept: the state is at version {versions[-1]}",
-                hint="open it again; to keep versions longer: holdstrue vacuum STATE --keep 7d",
+                f"version {version} of {self.url} is no longer kept: {self._kept_said()}",
+                hint=f"open it again, or one of those; {_LONGER}",
             )
         return _damaged(f"{self.url}/{name}", "it is missing")
 
-    def _names(self, version: int, name: str) -> bool:
-        """Whether a version that is still kept needs an object."""
-        return name.startswith(LOG) or name.removeprefix(RUNS) in {f.name for f in files_of(self.manifest(version))}
+    def _needs(self, version: int, name: str) -> bool:
+        """Whether an object should be there for the sake of a version."""
+        if not name.startswith(LOG):
+            return name.removeprefix(RUNS) in {file.name for file in files_of(self.manifest(version))}
+        # entries are removed from the oldest on, those that the newest version builds on never
+        newest = self.newest()
+        return int(name.removeprefix(LOG)) >= self._entry(newest, newest).header.get("since", newest)
+
+
+def named_by(header: Mapping[str, Any]) -> list[RunFile]:
+    """The files that an entry itself names."""
+    return [RunFile.of(header["run"])] if "since" in header else files_of(header)
 
 
 def streams(tables: Sequence[pa.Table]) -> bytes:
@@ -440,6 +488,11 @@ def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Arr
 
 def _fresh(kind: str, version: int) -> str:
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+
+
+def _number(listed: Listed) -> int:
+    """The version of an entry."""
+    return int(listed.name.removeprefix(LOG))
 
 
 def _checksum(data: mmap.mmap | bytearray) -> str:

@@ -33,6 +33,8 @@ from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
 from holdstrue.state.history import Lines, history_files, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
+from holdstrue.state.moment import At, Moment
+from holdstrue.state.store import Listed
 
 CHECKPOINT_SHARE = 16
 """Runs that hold this part of a state cause a checkpoint: a changed row is written some sixteen times in all."""
@@ -181,7 +183,7 @@ class Journal(Closing):
             files.lock()
         try:
             # read when the lock is taken: another writer may have gone on before it was free
-            manifest = files.manifest(files.at(at) if isinstance(at, dt.datetime) else at)
+            manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
             return cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
@@ -201,6 +203,12 @@ class Journal(Closing):
         """The number of the version."""
         found: int = self.facts["version"]
         return found
+
+    @property
+    def moment(self) -> Moment:
+        """The version, and when it was made."""
+        time = self.facts.get("time")
+        return Moment(self.version, None if time is None else dt.datetime.fromisoformat(time))
 
     @property
     def committed(self) -> int:
@@ -342,8 +350,8 @@ class Journal(Closing):
         if written.frees:
             self._free(*before)
 
-    def vacuum(self, keep: float | None = None) -> list[str]:
-        """Remove what neither this version nor those of the last seconds need; returns the names of what was removed.
+    def vacuum(self, keep: float | None = None) -> list[Listed]:
+        """Remove what neither this version nor those of the last seconds need; returns what was removed.
 
         Parameters
         ----------
@@ -355,29 +363,25 @@ class Journal(Closing):
         if self._collecting is not None:
             self._collecting.join()
         needed = files_of({**self.facts, **self.runs.to_dict()})
-        return self.files.collect(
-            needed, self.version if self._since is None else self._since, self.facts.get("keep", 0)
-        )
+        since = self.version if self._since is None else self._since
+        return self.files.collect(needed, since, self.version, self.facts.get("keep", 0))
 
     def _free(self, since: int | None, needed: list[RunFile]) -> None:
         """Remove what the version before and this one do not need, beside other work."""
         if self._collecting is not None:
             self._collecting.join()
         after = files_of({**self.facts, **self.runs.to_dict()})
-        asked = self.version if since is None else since, [*needed, *after], self.facts.get("keep", 0)
+        since = self.version if since is None else since
+        asked = [*needed, *after], since, self.version, self.facts.get("keep", 0)
         self._collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
         self._collecting.start()
 
-    def _collect(self, since: int, needed: list[RunFile], keep: float) -> None:
+    def _collect(self, needed: list[RunFile], since: int, newest: int, keep: float) -> None:
         try:
             with StateFiles(self.files.place) as files:
-                files.collect(needed, since, keep)
+                files.collect(needed, since, newest, keep)
         except (OSError, StateError) as error:
             self.trouble.append(f"files that are no longer needed could not be removed: {error}")
-
-
-At: TypeAlias = int | dt.datetime
-"""A version, or a time at which it was the newest."""
 
 
 def manifest_of(path: str | os.PathLike[str], kind: Kind, version: int | None = None) -> Manifest:
