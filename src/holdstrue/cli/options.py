@@ -40,6 +40,7 @@ AsStatus = Annotated[str, FormatOf("Status")]
 AsLine = Annotated[str, FormatOf("BatchLine", "One line a batch: for people, or JSON.")]
 AsReview = Annotated[str, FormatOf("RulesReview")]
 AsVacuumed = Annotated[str, FormatOf("Vacuumed")]
+AsVerified = Annotated[str, FormatOf("Verified")]
 AsFound = Annotated[str, FormatOf("Discovery")]
 
 _reading = partial(typer.Option, rich_help_panel="Reading files")

@@ -6,6 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+from holdstrue.state.store import Listed, Problem
+
 
 @dataclass(frozen=True)
 class Vacuumed:
@@ -35,4 +37,45 @@ class Vacuumed:
             "kind": self.kind,
             "removed": {"files": self.files, "versions": self.versions, "bytes": self.bytes},
             "kept": {"first": self.first, "last": self.last, "since": since, "seconds": self.keep},
+        }
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What there is of a state, and what is wrong with it."""
+
+    path: str
+    kind: str | None
+    """None where no version can be read."""
+    versions: tuple[int, ...]
+    """Those that are whole."""
+    files: int
+    """Files and entries of the log that were read and compared."""
+    bytes: int
+    problems: tuple[Problem, ...]
+    strays: tuple[Listed, ...]
+    """Files of states that no version names."""
+    others: tuple[str, ...]
+    """What is no part of a state."""
+    opened: str | None
+    """What was found when the newest version was opened; None where it was not."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "ok": self.ok,
+            "versions": list(self.versions),
+            "files": self.files,
+            "bytes": self.bytes,
+            "problems": [{"file": problem.name, "problem": problem.why} for problem in self.problems],
+            "strays": [{"file": stray.name, "bytes": stray.size} for stray in self.strays],
+            "others": list(self.others),
+            "opened": self.opened,
         }

@@ -208,7 +208,9 @@ class StateFiles(Closing):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= newest and listed.modified <= before:
                 gone.append(listed)
-        self.store.delete([listed.name for listed in gone])
+        # entries first, and the oldest first, so that what an interruption leaves is told from damage
+        self.store.delete([listed.name for listed in gone if listed.name.startswith(LOG)])
+        self.store.delete([listed.name for listed in gone if not listed.name.startswith(LOG)])
         return [*gone, *old_formats.collect(self.store, keep=not any(v >= since for v in versions))]
 
     def erase(self) -> None:
@@ -503,6 +505,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:
+    """Whether bytes are those that were written."""
+    return len(data) == file.size and _checksum(data) == file.checksum
 
 
 def _damaged(what: str, why: str) -> StateError:
