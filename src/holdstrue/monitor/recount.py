@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.monitor.monitor import Monitor
+from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.report import Views
 
 
@@ -17,12 +18,13 @@ def recounted(monitor: Monitor) -> dict[str, RuleCounts]:
     >>> recounted(monitor) == monitor.counts()
     True
     """
-    shard = monitor._here().shard
-    if shard is None:
-        return {rule.name: RuleCounts(0, 0, 0, 0) for rule in monitor.rules}
-    anew = shard.replanned(shard.plan)
-    views = Views(anew.engine, anew.keys)
-    return {rule.name: views.counts(i) for i, rule in enumerate(monitor.rules)}
+    with monitor._here() as piece:
+        rules = piece.facts.rules
+        if piece.shard is None:
+            return {rule.name: RuleCounts(0, 0, 0, 0) for rule in rules}
+        anew = piece.shard.replanned(piece.shard.plan)
+    views = Views(anew.engine, anew.keys, Guard())
+    return {rule.name: views.counts(i) for i, rule in enumerate(rules)}
 
 
 def differences(kept: Mapping[str, RuleCounts], anew: Mapping[str, RuleCounts]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import datetime as dt
 import mmap
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,8 @@ class StateFiles(Closing):
         self.store = store_at(path)
         self._verifying: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._payloads: dict[int, memoryview] = {}
+        """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
 
@@ -184,21 +186,23 @@ class StateFiles(Closing):
             ) from error
         self._seen = version
 
-    def collect(self, needed: Iterable[RunFile], since: int, newest: int, keep: float = 0) -> list[Listed]:
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
         """Remove entries before a version and runs that are not needed; returns what was removed.
 
-        Only runs that were written for a version which is there already can go: no attempt to write it will be
-        committed any more.
+        Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
+        write such a version will be committed any more, while later ones may need other files.
 
         Parameters
         ----------
         needed
-            What the versions up to the newest that is known here need; of later ones nothing is removed.
+            What this version needs, and the one before its checkpoint.
+        since
+            The first version whose entry is kept.
         keep
-            What the versions of the last seconds need stays, too.
+            Seconds for which versions are kept with all they need.
         """
         entries = self.store.list(LOG)
-        versions = [v for listed in entries if (v := _number(listed)) <= newest]
+        versions = [v for listed in entries if (v := _number(listed)) <= version]
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
@@ -206,7 +210,7 @@ class StateFiles(Closing):
         before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
-            if match and listed.name not in named and int(match[1]) <= newest and listed.modified <= before:
+            if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
                 gone.append(listed)
         # entries first, and the oldest first, so that what an interruption leaves is told from damage
         self.store.delete([listed.name for listed in gone if listed.name.startswith(LOG)])
@@ -223,7 +227,7 @@ class StateFiles(Closing):
         oldest = versions[max(0, self._made_by(versions, when) - 1)]
         since = min(since, self._entry(oldest).header.get("since", oldest))
         kept = [version for version in versions if version >= since]
-        return since, [file for header in self._entries(kept) for file in named_by(header)]
+        return since, [file for entry in self._entries(kept) for file in named_by(entry.header)]
 
     # --- versions ------------------------------------------------------------------------------
 
@@ -259,16 +263,23 @@ class StateFiles(Closing):
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
             raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
-        steps = self._entries(range(since, wanted), wanted)
-        manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
+        versions = range(since, wanted)
+        steps = list(self._entries(versions, wanted))
+        self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
+        manifest = checked(
+            folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
+        )
         self._seen = wanted
         return manifest
 
-    def _entries(self, versions: Sequence[int], wanted: int | None = None) -> list[dict[str, Any]]:
-        if not self.store.shared or len(versions) < 2:
-            return [self._entry(version, wanted).header for version in versions]
-        with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-            return [entry.header for entry in pool.map(lambda version: self._entry(version, wanted), versions)]
+    def _entries(self, versions: Sequence[int], wanted: int | None = None) -> Iterator[Entry]:
+        """Entries, read for themselves or for a version that builds on them."""
+        if self.store.shared and len(versions) > 1:
+            with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
+                yield from pool.map(lambda version: self._entry(version, wanted), versions)
+        else:
+            for version in versions:
+                yield self._entry(version, wanted)
 
     def _entry(self, version: int, wanted: int | None = None) -> Entry:
         """The entry of a version, which is read for itself or for one that builds on it."""
@@ -326,8 +337,8 @@ class StateFiles(Closing):
         versions = self.versions()
         there = {listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)}
         found: list[int] = []
-        for version, header in zip(versions, self._entries(versions), strict=True):
-            since = header.get("since", version)
+        for version, entry in zip(versions, self._entries(versions), strict=True):
+            since, header = entry.header.get("since", version), entry.header
             needed = {file.name if file.name.startswith(LOG) else RUNS + file.name for file in named_by(header)}
             if needed <= there and (since == version or (found[-1:] == [version - 1] and since <= version - 1)):
                 found.append(version)
@@ -354,7 +365,9 @@ class StateFiles(Closing):
 
     def _bytes(self, file: RunFile) -> bytes | memoryview:
         if file.name.startswith(LOG):
-            return self._entry(int(file.name.removeprefix(LOG))).payload
+            version = int(file.name.removeprefix(LOG))
+            known = self._payloads.pop(version, None)
+            return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
             return self._checked(file).read_bytes()
         try:
