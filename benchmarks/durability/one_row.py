@@ -62,6 +62,7 @@ def _record(turn: Turns) -> Record:
         "changes": len(wall),
         "changes_of_violations": figures["broken"],
         "wall_ms": median(wall),
+        "wall_p10_ms": quantile(wall, 0.1),
         "wall_p90_ms": quantile(wall, 0.9),
         "wall_p99_ms": quantile(wall, 0.99),
         "wall_max_ms": round(max(wall), 3),
@@ -85,11 +86,11 @@ def traced(competitor: str, folder: Path, changes: int) -> dict[str, Any]:
         turn.play(changes)
         turn.mark("end")
         turn.figures()
-    counts = Counter(_calls(trace.read_text(errors="replace")))
+    counts = Counter(calls(trace.read_text(errors="replace")))
     return {name: round(counts[name] / changes, 2) for name in ("syncs", "created", "named", "removed", "writes")}
 
 
-def _calls(trace: str) -> list[str]:
+def calls(trace: str) -> list[str]:
     """What the calls between the two marks did; lines that go on with an interrupted call are not counted again."""
     found, inside = [], False
     for line in trace.splitlines():
@@ -116,7 +117,8 @@ def tables(by_tree: ByTree) -> list[Table]:
     by_tree = {
         tree: [{**record, **_ratios(record, records)} for record in records] for tree, records in by_tree.items()
     }
-    times = {"wall_ms": "wall ms median", "wall_p90_ms": "p90", "wall_p99_ms": "p99", "wall_max_ms": "max"}
+    times = {"wall_p10_ms": "wall ms p10", "wall_ms": "median", "wall_p90_ms": "p90", "wall_p99_ms": "p99"}
+    times |= {"wall_max_ms": "max"}
     ratios = {f"times {commit}": f"times {commit}" for commit in COMMITS[:2]}
     calls = {name: name for name in ("syncs", "created", "named", "removed", "writes")}
     keys = {"competitor": "competitor"}
@@ -136,14 +138,17 @@ def goals(records: Sequence[Record]) -> list[Goal]:
     for name in DURABLE:
         found.append(Goal(f"{name}: wall ms", _wall(records, name)))
         for commit in COMMITS:
-            target = "at most 2" if commit == COMMITS[0] else ""
+            target = "at most 2" if commit in COMMITS[:2] else ""
             found.append(Goal(f"{name} / {commit}", _wall(records, name) / _wall(records, commit), target))
+        # a busy disk makes every sync so slow that only their number counts: the fastest tenth shows the work, too
+        quiet = _wall(records, name, "wall_p10_ms") / _wall(records, COMMITS[0], "wall_p10_ms")
+        found.append(Goal(f"{name} / {COMMITS[0]}, p10 of each", quiet, "at most 2"))
         found.append(Goal(f"{name} / append + fdatasync", _wall(records, name) / _wall(records, "append + fdatasync")))
     return found
 
 
-def _wall(records: Sequence[Record], competitor: str) -> float:
-    return next(float(record["wall_ms"]) for record in records if record["competitor"] == competitor)
+def _wall(records: Sequence[Record], competitor: str, figure: str = "wall_ms") -> float:
+    return next(float(record[figure]) for record in records if record["competitor"] == competitor)
 
 
 PART = Part("one-row", measure, tables, goals)

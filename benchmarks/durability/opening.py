@@ -23,9 +23,8 @@ STATES = {
 """Batches after the checkpoint: just fewer than those that made another necessary when this was written (a
 sixteenth of the rows, an update counting twice, or 256 runs)."""
 QUICK_STATES = {"after a checkpoint": (0, 0), "log of 6 x 100 rows": (6, 100)}
-REPEATS, QUICK_REPEATS = 9, 2
-APPLIED = 3
-"""The last processes also apply a row, so that work that opening puts off is seen."""
+REPEATS, APPLIED, QUICK_REPEATS, QUICK_APPLIED = 9, 3, 1, 1
+"""How many processes open a state, and how many after them also apply a row: so work is seen that opening puts off."""
 
 
 def measure(place: Place) -> list[Record]:
@@ -35,9 +34,9 @@ def measure(place: Place) -> list[Record]:
     built = place.run("open_build", "states", folder=str(folder), rows=rows, states=states)
     if built.failure:
         return [{"state": name, "rows": rows, "failure": built.failure} for name in states]
-    repeats = QUICK_REPEATS if place.quick else REPEATS
+    repeats, applied = (QUICK_REPEATS, QUICK_APPLIED) if place.quick else (REPEATS, APPLIED)
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in states}
-    for turn in range(1 + repeats + APPLIED):
+    for turn in range(1 + repeats + applied):
         for at, name in enumerate(states):
             asked = {"folder": str(folder / str(at)), "rows": rows}
             if turn > repeats:
@@ -46,11 +45,14 @@ def measure(place: Place) -> list[Record]:
             if answer.failure:
                 return [{"state": name, "rows": rows, "failure": answer.failure}]
             seen[name].append(answer.figures)
-    return [_record(name, rows, seen[name][1:], built.figures[name]) for name in states]
+    return [
+        _record(name, rows, seen[name][1 : 1 + repeats], seen[name][1 + repeats :], built.figures[name])
+        for name in states
+    ]
 
 
-def _record(name: str, rows: int, figures: list[dict[str, Any]], built: dict[str, Any]) -> Record:
-    opened, applied = figures[:-APPLIED], figures[-APPLIED:]
+def _record(name: str, rows: int, opened: list[Record], applied: list[Record], built: dict[str, Any]) -> Record:
+    figures = [*opened, *applied]
     return {
         "state": name,
         "rows": rows,

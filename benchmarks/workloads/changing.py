@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workloads.tax import NOISE, tax
 
-OPS = pa.array(["insert", "update", "delete"])
+OPS = ("insert", "update", "delete")
 INSERT, UPDATE, DELETE = range(3)
 
 
@@ -75,4 +75,4 @@ class ChangingTable:
         for field in self._pool.schema:
             taken = pc.if_else(gone, pa.scalar(None, field.type), self._pool.column(field.name).take(pa.array(values)))
             columns[field.name] = pa.array(ids) if field.name == "id" else taken
-        return pa.table({**columns, "op": OPS.take(pa.array(kinds))}).combine_chunks()
+        return pa.table({**columns, "op": pa.array(OPS).take(pa.array(kinds))}).combine_chunks()
