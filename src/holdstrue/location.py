@@ -84,10 +84,10 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     --------
     >>> local_path("tax.csv"), local_path("file:///data/a%20b.csv"), local_path("c:/tax.csv")
     ('tax.csv', '/data/a b.csv', 'c:/tax.csv')
-    >>> local_path("s3://bucket/state", "state")
+    >>> local_path("hdfs://node/state", "state")
     Traceback (most recent call last):
-    holdstrue.errors.StateError: 's3://bucket/state' is not on this machine: a state cannot be kept at s3://
-    hint: give a directory on this machine or on a file system mounted here
+    holdstrue.errors.StateError: 'hdfs://node/state' is not on this machine: a state cannot be kept at hdfs://
+    hint: give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER
     """
     text = os.fspath(source)
     found = _URL.match(text)
@@ -138,7 +138,9 @@ def _file(text: str, what: What) -> str:
 
 def _hint(text: str, family: str, what: What) -> str:
     if what == "state":
-        return "give a directory on this machine or on a file system mounted here"
+        return (
+            "give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER"
+        )
     if what == "output":
         return "write to a file on this machine and copy it there"
     if family in _WEB:

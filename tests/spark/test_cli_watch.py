@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from spark.conftest import MODE
 from spark.test_cli import HEAD, MASTER, standing
 from unit.cli.runs import run, write
@@ -115,7 +115,7 @@ def test_a_signal_stops_it_after_the_running_batch(state: Path, folder: Path) ->
 
     def stop() -> None:
         limit = time.monotonic() + 60
-        while Store(state).manifest()["batches"] < 3 and time.monotonic() < limit:
+        while StateFiles(state).manifest()["batches"] < 3 and time.monotonic() < limit:
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 

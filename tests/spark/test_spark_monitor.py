@@ -16,8 +16,8 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.shards import hot
 from holdstrue.shards.homes import MOST_BYTES
 from holdstrue.spark import Monitor
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal
-from holdstrue.state.store import Store
 from laws.test_detection import assert_counts, found, nonempty
 from spark.frames import added, assert_step, frame, listed, shard_rows
 from translate import expected
@@ -191,13 +191,13 @@ def test_laid_out_anew(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     rows = {i: row(i, zip="z" if i % 2 else f"z{i}", city=f"c{i // 30}") for i in range(60)}
     truth = expected(RULES, list(rows.values()), list(rows))
     monitor = Monitor(spark, tmp_path / "state", RULES, key="id", data=frame(spark, table(rows)), shards=1, tasks=2)
-    version = Store(monitor.path).manifest()["version"]
+    version = StateFiles(monitor.path).manifest()["version"]
     assert {route: len(held) for route, held in shard_rows(monitor).items()} == {"home": 1, "data by (zip)": 1}
     monitor.rebalance(shards=4, blocks=3)
     held = shard_rows(monitor)["data by (zip)"]
     assert len(held) > 6 and max(held.values()) < 40
     assert "1 hot places on grids of 3 blocks: 6 cells" in monitor.explain()
-    assert Store(monitor.path).manifest()["version"] == version + 1
+    assert StateFiles(monitor.path).manifest()["version"] == version + 1
     assert monitor.batches == 1
     assert found(listed(monitor.violations())) == nonempty(truth)
     assert_counts(monitor.counts(), truth)
@@ -263,7 +263,7 @@ def test_one_writer_at_a_time(spark: SparkSession, monitor: Monitor) -> None:
 def test_a_damaged_run_is_named(spark: SparkSession, monitor: Monitor, tmp_path: Path) -> None:
     # a copy, since workers keep the shards of the original open
     copy = Path(shutil.copytree(monitor.path, tmp_path / "copy"))
-    shard = next(iter(Store(copy).manifest()["shards"].values()))
+    shard = next(iter(StateFiles(copy).manifest()["shards"].values()))
     damaged = copy / "runs" / shard["base"]["arrays"]["name"]
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1

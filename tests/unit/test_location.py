@@ -9,7 +9,7 @@ import pytest
 import holdstrue
 from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
 from holdstrue.location import What, local_path
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from unit.cli.runs import run, write
 
 REMOTE = (
@@ -54,7 +54,7 @@ def test_file_urls(tmp_path: Path) -> None:
         local_path("file://other/x.csv")
     state = tmp_path / "state"
     holdstrue.Monitor.create(state.as_uri(), "key(zip)", key="id").close()
-    assert Store(state).manifest()["version"] == 0
+    assert StateFiles(state).manifest()["version"] == 0
 
 
 def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ class Discovery(Closing):
         if self._broken:
             raise StateError("an earlier batch failed half way", hint="open the discovery again")
         batch = batch_name(batch_id, self._batches)
-        if batch_id is not None and batch in self._ids:
+        if batch_id is not None and self._seen(batch):
             return RuleChanges(batch, rules=len(self.rules), duplicate=True)
         tables = list(self._held.keys)
         named = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
@@ -207,8 +207,9 @@ class Discovery(Closing):
         )
         born = tuple(found for place, found in after.items() if place not in before)
         self._batches += 1
-        self._ids.add(batch)
-        if self._journal is not None:
+        if self._journal is None:
+            self._ids.add(batch)
+        else:
             line = {"batch": batch, "died": len(died), "born": len(born), "rules": len(after)}
             write_line(self._journal, self._held, incoming, line, self._snapshots)
         self._broken = False
@@ -236,7 +237,7 @@ class Discovery(Closing):
             "types": dict(self.types),
         }
         self._journal = Journal.create(path, "discovery", HISTORY)
-        write_all(self._journal, self._held, self._snapshots(), HISTORY.empty_table(), {"discovery": about})
+        write_all(self._journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Discovery:
@@ -252,8 +253,7 @@ class Discovery(Closing):
             found.types = tuple(about.get("types", {}).items())
             for incoming in batches_of(journal):
                 found._follow(held.again(incoming))
-            found._ids = set(journal.ids())
-            found._batches = len(found._ids)
+            found._batches = journal.committed
             found._journal = None if read_only else journal
         except BaseException:
             journal.close()
@@ -261,6 +261,9 @@ class Discovery(Closing):
         if read_only:
             journal.close()
         return found
+
+    def _seen(self, batch: str) -> bool:
+        return batch in self._ids if self._journal is None else self._journal.seen(batch)
 
     def history(self) -> list[dict[str, Any]]:
         """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""

@@ -11,7 +11,7 @@ from holdstrue.discovery.inclusion_kind import InclusionKind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DenialKind, DependencyKind
 from holdstrue.discovery.work import Work
-from holdstrue.state.store import Arrays
+from holdstrue.state.files import Arrays
 
 
 class Kind(Protocol):

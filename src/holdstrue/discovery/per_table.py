@@ -34,7 +34,7 @@ from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import nested, unnested
 from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, FD, Body, Rule
-from holdstrue.state.store import Arrays
+from holdstrue.state.files import Arrays
 from holdstrue.typing import I64
 
 NEAR_SECONDS = 10.0

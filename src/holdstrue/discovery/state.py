@@ -10,10 +10,14 @@ import pyarrow as pa
 from holdstrue.detect.engine import Incoming
 from holdstrue.discovery.held import Held
 from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
+from holdstrue.state.files import Arrays
+from holdstrue.state.history import Lines
 from holdstrue.state.journal import Journal, Runs
-from holdstrue.state.store import Arrays
 
-HISTORY = pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()})
+HISTORY = Lines(
+    pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()}),
+    sums=("died", "born"),
+)
 
 _CORE = "core."
 """Starts the names of the files that hold the arrays of a kind."""
@@ -21,14 +25,14 @@ _CORE = "core."
 
 def restore_rows(journal: Journal, held: Held) -> None:
     """Bring the rows to the checkpoint."""
-    restore(journal.store, Runs(journal.runs.base), held.engine, held.keys)
+    restore(journal.files, Runs(journal.runs.base), held.engine, held.keys)
 
 
 def cores_of(journal: Journal) -> dict[str, Arrays]:
     """The arrays of each kind at the checkpoint."""
     base = journal.runs.base
     return {
-        name.removeprefix(_CORE): journal.store.map_arrays(file)
+        name.removeprefix(_CORE): journal.files.map_arrays(file)
         for name, file in base.items()
         if name.startswith(_CORE)
     }
@@ -37,8 +41,8 @@ def cores_of(journal: Journal) -> dict[str, Arrays]:
 def batches_of(journal: Journal) -> Iterator[dict[str, Incoming]]:
     """The batches since the checkpoint, oldest first."""
     for file in journal.runs.log:
-        yield dict(parts_of(journal.store, file))
-    journal.store.verified()
+        yield dict(parts_of(journal.files, file))
+    journal.files.verified()
 
 
 def write_line(
@@ -49,7 +53,7 @@ def write_line(
     cores: Callable[[], Mapping[str, Arrays]],
 ) -> None:
     """Make a batch durable: one run, or a checkpoint where runs add up. `cores` gives the arrays when asked."""
-    lines = pa.Table.from_pylist([dict(line)], schema=HISTORY)
+    lines = pa.Table.from_pylist([dict(line)], schema=HISTORY.schema)
     if journal.runs.due(size_of(incoming), sum(held.counts().values())):
         write_all(journal, held, cores(), lines, {})
     else:
@@ -60,7 +64,7 @@ def write_all(
     journal: Journal, held: Held, cores: Mapping[str, Arrays], lines: pa.Table, facts: Mapping[str, Any]
 ) -> None:
     """Write a checkpoint. Complexity: O(table and kept evidence)."""
-    store, version = journal.store, journal.version + 1
-    base = write_checkpoint(store, version, held.engine)
-    arrays = {f"{_CORE}{name}": store.write_arrays("core", version, parts) for name, parts in cores.items()}
+    files, version = journal.files, journal.version + 1
+    base = write_checkpoint(files, version, held.engine)
+    arrays = {f"{_CORE}{name}": files.write_arrays("core", version, parts) for name, parts in cores.items()}
     journal.commit(journal.write_checkpoint({**base, **arrays}, lines, facts))

@@ -21,8 +21,17 @@ from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.sources.read import schema_of as source_schema
-from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, manifest_of, schema_of, schema_text
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.journal import (
+    BATCHES,
+    COLLECT_EVERY,
+    Journal,
+    Written,
+    has_state,
+    manifest_of,
+    schema_of,
+    schema_text,
+)
+from holdstrue.state.manifest import RunFile
 
 StatePath = str | os.PathLike[str]
 
@@ -51,7 +60,7 @@ class SiteState:
     @staticmethod
     def exists(path: StatePath) -> bool:
         """Whether there is a state that a batch was committed to."""
-        return any(Store(path).path.glob("manifest-*.json"))
+        return has_state(path)
 
     @staticmethod
     def declared(path: StatePath) -> pa.Schema:
@@ -60,24 +69,24 @@ class SiteState:
 
     def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
-        store, runs = self._journal.store, self._journal.runs
+        files, runs = self._journal.files, self._journal.runs
         last: BatchRecord | None = None
         if runs.base:
-            indexed.restore(store.map_arrays(runs.base["arrays"]), store.map_tables(runs.base["values"])[0])
+            indexed.restore(files.map_arrays(runs.base["arrays"]), files.map_tables(runs.base["values"])[0])
             last = self._record(runs.base["last"])
         for file in runs.log:
             last = self._record(file)
             last.replay(indexed)
-        store.verified()
+        files.verified()
         return None if last is None else last.answer()
 
     def _record(self, file: RunFile) -> BatchRecord:
-        return BatchRecord.read(self._journal.store.read_tables(file)[1:])
+        return BatchRecord.read(self._journal.files.read_tables(file)[1:])
 
     @property
     def count(self) -> int:
         """How many batches were committed."""
-        return len(self._journal.ids())
+        return self._journal.committed
 
     def seen(self, batch: str) -> bool:
         """Whether a batch was committed."""
@@ -91,7 +100,7 @@ class SiteState:
             "schema": schema_text(self._spec.declared or self._spec.schema),
         }
         line = self._journal.line(record.batch)
-        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts)
+        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts, apart=True)
         # now and then, what batches that were given up have written is removed
         return replace(written, frees=written.version % COLLECT_EVERY == 0)
 
@@ -106,12 +115,12 @@ class SiteState:
             return
         version = journal.version + 1
         base = {
-            "arrays": journal.store.write_arrays("arrays", version, indexed.snapshot()),
-            "values": journal.store.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
+            "arrays": journal.files.write_arrays("arrays", version, indexed.snapshot()),
+            "values": journal.files.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
             # the last batch stays readable: another site may still have to ask for it
             "last": journal.runs.log[-1],
         }
-        journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), {}))
+        journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), {}))
 
     def close(self) -> None:
         """Let go of the directory."""

@@ -27,11 +27,15 @@ from holdstrue.shards.scatter import PATH, Feed, FirstSeen, Scatter, feed_of, ty
 from holdstrue.shards.status import explain_layout, told_apart
 from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
-from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
-from holdstrue.state.store import RunFile
+from holdstrue.state.journal import COLLECT_EVERY, Journal
+from holdstrue.state.manifest import RunFile
 
 ROWS_A_SHARD = 2_000_000
 """Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
+
+
+HISTORY_RUNS = 256
+"""Batches whose lines of history are kept one by one: every version names them all."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +126,19 @@ class InShards:
         return self._committed(facts, ledger, heard, request)
 
     def _committed(self, facts: Facts, ledger: Ledger, heard: Settled, request: Request) -> Delta:
-        files, store = list(heard.files), self._journal.store
+        listed = list(heard.files)
         if heard.moved:
-            kept = list(kept_references(self._lists(files)))
+            kept = list(kept_references(self._lists(listed)))
             if kept:
-                files.append(store.write_tables("delta", self._journal.version + 1, kept))
+                listed.append(self._journal.files.write_tables("delta", self._journal.version + 1, kept))
                 heard = replace(heard, kept={**heard.kept, **_by_check(ledger.layout, kept)})
         after = ledger.after(heard)
         steps = after.steps(heard)
         lines = history_lines(request.batch, steps)
         facts = replace(facts, batches=facts.batches + 1, last_batch=request.batch)
-        lists = {"delta": [file.to_dict() for file in files], "kept": bool(heard.kept)}
+        lists = {"delta": [file.to_dict() for file in listed], "kept": bool(heard.kept)}
         self._commit(facts, after, lines, lists)
-        added, removed = delta_lists(self._lists(files), request.limit)
+        added, removed = delta_lists(self._lists(listed), request.limit)
         return Delta(request.batch, added, removed, steps)
 
     def _commit(self, facts: Facts, ledger: Ledger, lines: list[Batched], lists: Mapping[str, Any]) -> None:
@@ -143,13 +147,13 @@ class InShards:
         counts = {rule.name: ledger.counts(i) for i, rule in enumerate(facts.rules)}
         self.facts = replace(facts, rows=ledger.rows(), counts=counts)
         more = {**self.facts.to_dict(), "sharding": ledger.layout.to_dict(), "shards": ledger.shards, **lists}
-        if not self._sharding or len(journal.runs.log) >= MOST_RUNS:
+        if not self._sharding or len(journal.runs.log) >= HISTORY_RUNS:
             # also where the state was in one piece, whose runs hold rows beside history
             written = journal.write_checkpoint({}, table, more)
         elif lines:
-            written = journal.write_batch([], 0, table, more)
+            written = journal.write_batch([], 0, table, more, whole=True)
         else:
-            written = journal.written(journal.runs, table, more)
+            written = journal.written(journal.runs, more)
         # a look for files that nobody names costs a listing of the directory
         journal.commit(replace(written, frees=written.version % COLLECT_EVERY == 0))
 
@@ -301,7 +305,7 @@ class InShards:
         return bool(self._journal.facts.get("kept", False))
 
     def _lists(self, files: Iterable[RunFile]) -> list[pa.Table]:
-        return [table for file in files for table in self._journal.store.read_tables(file)]
+        return [table for file in files for table in self._journal.files.read_tables(file)]
 
 
 def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:

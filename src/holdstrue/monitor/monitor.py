@@ -23,7 +23,7 @@ from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
@@ -93,7 +93,8 @@ class Monitor(Closing):
         read: Mapping[str, Any] | None = None,
     ) -> Self:
         """A monitor whose state lives in a new directory. Complexity: O(data)."""
-        Store(path).vacant()
+        with StateFiles(path) as files:
+            files.vacant()
         monitor = cls(rules, key, data=data, index=index, types=types, read=read)
         monitor._here().save(path)
         return monitor

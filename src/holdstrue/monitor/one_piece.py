@@ -15,6 +15,7 @@ from holdstrue.detect.delta import Batched, Delta, RuleCounts
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.report import Views
 from holdstrue.plan.explain import explain
@@ -35,10 +36,15 @@ from holdstrue.shards.layout import Layout
 from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
-from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.files import GoneError
+from holdstrue.state.journal import At, Journal, Runs
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
+
+
+OPENINGS = 5
+"""Times that opening begins anew because a writer removed files meanwhile."""
 
 
 class OnePiece:
@@ -52,6 +58,7 @@ class OnePiece:
         self.shard: Shard | None = None
         """None before any table is known."""
         self.journal: Journal | None = None
+        self._beside: Checkpointer | None = None
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self._broken = False
@@ -60,21 +67,30 @@ class OnePiece:
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
 
     @staticmethod
-    def opened(path: str | os.PathLike[str], *, read_only: bool) -> OnePiece:
+    def opened(path: str | os.PathLike[str], *, read_only: bool, at: At | None = None) -> OnePiece:
         """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
-        journal = Journal.open(path, "monitor", HISTORY, read_only=read_only)
+        for _ in range(OPENINGS):
+            try:
+                return OnePiece._opened(path, read_only, at)
+            except GoneError:
+                if at is not None:
+                    raise
+        return OnePiece._opened(path, read_only, at)
+
+    @staticmethod
+    def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None) -> OnePiece:
+        journal = Journal.open(path, "monitor", HISTORY, read_only=read_only, at=at)
         try:
-            facts, store = Facts.of(journal.facts), journal.store
+            facts, files = Facts.of(journal.facts), journal.files
+            files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
-            piece.journal = journal
+            piece._attach(journal)
             if "sharding" in journal.facts:
                 piece.shard = _gathered(journal, facts)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(store, facts.plan(), facts.keys, journal.runs)
-            if "history" in journal.runs.base:
-                store.verify(journal.runs.base["history"])
-            store.verified()
+                piece.shard = Shard.open(files, facts.plan(), facts.keys, journal.runs)
+            files.verified()
         except BaseException:
             journal.close()
             raise
@@ -82,8 +98,9 @@ class OnePiece:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
-        self.journal = Journal.create(path, "monitor", HISTORY)
-        self._checkpoint(self.journal, self._lines)
+        journal = Journal.create(path, "monitor", HISTORY)
+        self._attach(journal)
+        self._checkpoint(journal, self._lines)
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
@@ -92,10 +109,17 @@ class OnePiece:
     def __exit__(self, *_: object) -> None:
         """It stays open from batch to batch."""
 
+    def _attach(self, journal: Journal) -> None:
+        self.journal = journal
+        self._beside = Checkpointer(journal, lambda: self.now().to_dict())
+
     def close(self) -> None:
-        """Let go of the state directory."""
-        if self.journal is not None:
-            self.journal.close()
+        """Let go of the state directory, when a checkpoint that is being written is done."""
+        if self.journal is not None and self._beside is not None:
+            try:
+                self._beside.discard() if self._broken else self._beside.finish()
+            finally:
+                self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -136,6 +160,9 @@ class OnePiece:
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
         self._broken = False
+        if self.journal is not None and self.journal.trouble:
+            request.notes.add(*self.journal.trouble)
+            self.journal.trouble.clear()
         return Delta(request.batch, added, removed, steps)
 
     def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
@@ -206,15 +233,23 @@ class OnePiece:
         if journal is None:
             self._lines.extend(lines)
             self._ids.update(line.batch for line in lines)
-        elif self._stale or journal.runs.due(size_of(incoming), sum(shard.living().values())):
+            return
+        rows = sum(shard.living().values())
+        small = rows < BESIDE_FROM and journal.runs.due(size_of(incoming), rows)
+        if self._stale or small:
             self._checkpoint(journal, lines)
         else:
             written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
+        self._broken = False
+        if self._beside is not None:
+            self._beside.tend(rows)
 
     def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
-        base = {} if self.shard is None else write_checkpoint(journal.store, journal.version + 1, self.shard.engine)
+        if self._beside is not None:
+            self._beside.discard()
+        base = {} if self.shard is None else write_checkpoint(journal.files, journal.version + 1, self.shard.engine)
         facts = {**dict.fromkeys(SHARDED_FACTS), **self.now().to_dict()}
         journal.commit(journal.write_checkpoint(base, history_table(lines), facts))
         self._stale = False
@@ -269,7 +304,7 @@ def _gathered(journal: Journal, facts: Facts) -> Shard:
     for number in range(layout.shards):
         if str(number) in journal.facts["shards"]:
             runs = Runs.of(journal.facts["shards"][str(number)])
-            home = Shard.open(journal.store, layout.home_plan, facts.keys, runs)
+            home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
             for name, table in home.engine.tables.items():
                 found[name].append(table.rows.take(table.rows.living_slots()))
     shard = Shard(plan, facts.keys)

@@ -25,8 +25,8 @@ from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
-from holdstrue.state.journal import Journal
-from holdstrue.state.store import Store
+from holdstrue.state.journal import Journal, has_state, manifest_of
+from holdstrue.state.object_url import is_object_url
 
 
 class Sharded(Monitor):
@@ -48,11 +48,12 @@ class Sharded(Monitor):
         self._runner = runner
         self.notes = ()
         # tasks run in other directories than the driver
-        self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
+        url = os.fspath(path) if is_object_url(path) else None
+        self.path = url or os.path.abspath(local_path(path, "state"))  # noqa: PTH100
         self._sizing = sizing or Sizing()
-        if not os.path.isdir(self.path) or not os.listdir(self.path):  # noqa: PTH112, PTH208
+        if not has_state(self.path):
             if rules is None:
-                Store(self.path).manifest()
+                manifest_of(self.path, "monitor")
             made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
             made.save(self.path)
             made.close()

@@ -18,8 +18,8 @@ from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
 from holdstrue.shards.shard import Shard
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Runs
-from holdstrue.state.store import Store
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class ReportLookup:
 class StateLookup:
     """The rows of a state that was written in shards; only the homes of the rows asked for are opened."""
 
-    store: Store
+    files: StateFiles
     manifest: Mapping[str, Any]
 
     @staticmethod
     def of(path: str) -> StateLookup:
         """The rows as they are now in the state of a monitor."""
-        store = Store(path)
-        return StateLookup(store, store.manifest())
+        files = StateFiles(path)
+        return StateLookup(files, files.manifest())
 
     @cached_property
     def _state(self) -> Facts:
@@ -157,7 +157,7 @@ class StateLookup:
         found: list[dict[str, Any] | None] = [None] * len(keys)
         for number in {int(home) for home in homes} & {int(shard) for shard in self.manifest["shards"]}:
             runs = Runs.of(self.manifest["shards"][str(number)])
-            shard = Shard.open(self.store, self._layout.home_plan, self._layout.keys, runs)
+            shard = Shard.open(self.files, self._layout.home_plan, self._layout.keys, runs)
             own = [at for at, home in enumerate(homes) if home == number]
             for at, row in zip(own, _living(shard.engine, table, names, [keys[at] for at in own], rule), strict=True):
                 found[at] = row

@@ -12,7 +12,7 @@ from holdstrue.detect.delta import RuleCounts, Step
 from holdstrue.shards.layout import HOME, Layout
 from holdstrue.shards.routing import Route
 from holdstrue.shards.wire import SUMMARY, Message, raised
-from holdstrue.state.store import RunFile
+from holdstrue.state.manifest import RunFile
 
 ROWS, PAIRS, GROUPS = range(3)
 

@@ -8,7 +8,7 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,8 +25,9 @@ from holdstrue.detect.resolve import OnConflict, resolve
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
+from holdstrue.state.files import Joint, StateFiles
 from holdstrue.state.journal import Runs
-from holdstrue.state.store import Joint, RunFile, Store
+from holdstrue.state.manifest import RunFile
 from holdstrue.typing import I32, U64, Mask
 
 COMPACT_FROM = 10_000
@@ -55,19 +56,19 @@ class Shard:
         self.runs = Runs()
 
     @staticmethod
-    def open(store: Store, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+    def open(files: StateFiles, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard that these files hold. Complexity: O(rows logged since its checkpoint)."""
         shard = Shard(plan, keys)
         shard.runs = runs
-        restore(store, runs, shard.engine, shard.keys)
+        restore(files, runs, shard.engine, shard.keys)
         return shard
 
-    def catch_up(self, store: Store, runs: Runs) -> bool:
+    def catch_up(self, files: StateFiles, runs: Runs) -> bool:
         """Replay what the files hold beyond this shard; False when it holds something else."""
         mine, wanted = lineage(self.runs), lineage(runs)
         if mine != wanted[: len(mine)] or len(self.runs.base) != len(runs.base):
             return False
-        replay(store, runs, self.engine, self.keys, since=len(self.runs.log))
+        replay(files, runs, self.engine, self.keys, since=len(self.runs.log))
         self.runs = runs
         return True
 
@@ -87,13 +88,13 @@ class Shard:
         self.engine.settle()
         return outcomes
 
-    def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
+    def write(self, files: StateFiles, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
         size = size_of(incoming)
         if self.compact() or not self.runs.base or self.runs.due(size, sum(self.living().values())):
-            self.runs = Runs(write_checkpoint(store, version, self.engine))
+            self.runs = Runs(write_checkpoint(files, version, self.engine))
         else:
-            self.runs = write_run(store, joint, self.runs, incoming)
+            self.runs = write_run(files, joint, self.runs, incoming)
         return self.runs
 
     def compact(self) -> bool:
@@ -197,23 +198,23 @@ MERGED_ANYWAY = 16_384
 _NO_ROWS = np.empty(0, dtype=np.int32)
 
 
-def write_checkpoint(store: Store, version: int, engine: Engine) -> dict[str, RunFile]:
+def write_checkpoint(files: StateFiles, version: int, engine: Engine) -> dict[str, RunFile]:
     """Write a whole engine. Complexity: O(table)."""
-    base = {"arrays": store.write_arrays("arrays", version, engine.snapshot())}
+    base = {"arrays": files.write_arrays("arrays", version, engine.snapshot())}
     for i, table in enumerate(engine.tables.values()):
         values = table.rows.values().combine_chunks()
-        base[f"values.{i}"] = store.write_tables("values", version, [values])
+        base[f"values.{i}"] = files.write_tables("values", version, [values])
     labels = [
         pa.table({"value": known.written(), "label": known.labels}).replace_schema_metadata({"domain": str(number)})
         for number, known in engine.labels.items()
         if len(known)
     ]
     if labels:
-        base["labels"] = store.write_tables("labels", version, labels)
+        base["labels"] = files.write_tables("labels", version, labels)
     return base
 
 
-def write_run(store: Store, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
+def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
     """Write a batch as one run of a joint file, older small runs merged into it. Complexity: O(batch) amortised.
 
     A run is merged when the younger ones hold half as much, so that there are few, and each
@@ -224,32 +225,32 @@ def write_run(store: Store, joint: Joint, runs: Runs, incoming: Mapping[str, Inc
     while len(runs.log) >= MERGE_FROM and kept and runs.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
         kept -= 1
         size += runs.log[kept].size
-    older = [table for file in runs.log[kept:] for table in store.read_tables(file)]
+    older = [table for file in runs.log[kept:] for table in files.read_tables(file)]
     file = joint.add([*older, *merged])
     return Runs(runs.base, (*runs.log[:kept], file), runs.log_rows + size_of(incoming))
 
 
-def restore(store: Store, runs: Runs, engine: Engine, keys: Keys) -> None:
+def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
     if "arrays" in runs.base:
-        arrays = store.map_arrays(runs.base["arrays"])
-        values = {table: store.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
-        for table in store.read_tables(runs.base["labels"]) if "labels" in runs.base else []:
+        arrays = files.map_arrays(runs.base["arrays"])
+        values = {table: files.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
+        for table in files.read_tables(runs.base["labels"]) if "labels" in runs.base else []:
             number = int(table.schema.metadata[b"domain"])
             engine.labels[number].restore(table.column("value").to_pylist(), table.column("label").to_pylist())
         engine.restore(arrays, values)
-    replay(store, runs, engine, keys)
+    replay(files, runs, engine, keys)
 
 
-def replay(store: Store, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
+def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
     """Apply the logged batches from number `since` on."""
-    pending: dict[str, Incoming] = {}
+    pending: dict[str, list[Incoming]] = {}
     for file in runs.log[since:]:
-        for table, part in parts_of(store, file):
+        for table, part in parts_of(files, file):
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
                 _apply(engine, pending, keys)
-            pending[table] = _join(pending[table], part) if table in pending else part
+            pending.setdefault(table, []).append(part)
         if len(engine.tables) > 1:
             # changes of several tables belong together, in the order they came
             _apply(engine, pending, keys)
@@ -273,9 +274,9 @@ def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
     return tables
 
 
-def parts_of(store: Store, file: RunFile) -> Iterator[tuple[str, Incoming]]:
+def parts_of(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
-    tables = store.read_tables(file)
+    tables = files.read_tables(file)
     tables = tables[len(tables) % 3 :]
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
         name = values.schema.metadata[b"table"].decode()
@@ -287,20 +288,20 @@ def _int32(column: pa.ChunkedArray) -> I32:
     return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
 
 
-def _join(first: Incoming, second: Incoming) -> Incoming:
-    """Two batches that touch different rows as one."""
-    values = pa.concat_tables([first.values, second.values])
-    return Incoming(
-        values,
-        np.sort(np.concatenate((first.old, second.old))),
-        np.concatenate((first.updates, second.updates)),
-    )
+def _joined(parts: Sequence[Incoming]) -> Incoming:
+    """Batches that touch different rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    values = pa.concat_tables([part.values for part in parts]).combine_chunks()
+    old = np.sort(np.concatenate([part.old for part in parts]))
+    return Incoming(values, old, np.concatenate([part.updates for part in parts]))
 
 
-def _apply(engine: Engine, pending: dict[str, Incoming], keys: Keys) -> None:
+def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys) -> None:
     """Apply logged batches again, without asking what they change."""
     if pending:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
+        joined = {name: _joined(parts) for name, parts in pending.items()}
+        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
         pending.clear()
 
 
@@ -320,20 +321,20 @@ class Pool:
         self._open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
         self._held = 0
 
-    def take(self, store: Store, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+    def take(self, files: StateFiles, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
-        shard, size = self._open.pop((str(store.path), number), (None, 0))
+        shard, size = self._open.pop((files.url, number), (None, 0))
         self._held -= size
-        if shard is not None and shard.catch_up(store, runs):
+        if shard is not None and shard.catch_up(files, runs):
             return shard
-        return Shard.open(store, plan, keys, runs)
+        return Shard.open(files, plan, keys, runs)
 
-    def put(self, store: Store, number: int, shard: Shard) -> None:
+    def put(self, files: StateFiles, number: int, shard: Shard) -> None:
         """Keep a shard for the next batch."""
         if not shard.runs.base:
             return
         size = shard.size_bytes()
-        self._open[str(store.path), number] = shard, size
+        self._open[files.url, number] = shard, size
         self._held += size
         while self._held > MOST_BYTES and len(self._open) > 1:
             self._held -= self._open.popitem(last=False)[1][1]

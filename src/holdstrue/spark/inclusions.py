@@ -25,7 +25,7 @@ from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.state.journal import BATCHES, Journal, Runs, manifest_of
-from holdstrue.state.store import RunFile
+from holdstrue.state.manifest import RunFile
 from holdstrue.typing import I64, Mask
 
 SHARDS = 64
@@ -64,9 +64,9 @@ class Inclusions:
         options = ValueLayout(compare="text" if as_text else "types", shards=shards)
         count = len(columns_of(schemas))
         with Journal.create(path, "inclusions") as journal:
-            base = {"summary": journal.store.write_arrays("summary", 0, _summary(np.zeros((count, count), np.int64)))}
+            base = {"summary": journal.files.write_arrays("summary", 0, _summary(np.zeros((count, count), np.int64)))}
             facts = {**about(options, schemas), "shards": {}, "values": 0}
-            journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), facts))
+            journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), facts))
         made = cls(spark, path, tasks=tasks)
         made._run(frames, None, op_column=None, checkpoint=True)
         return made
@@ -133,14 +133,13 @@ class Inclusions:
                     fresh = True
                     shards[str(said["shard"])] = {"base": {"values": said["file"]}, "log": []}
                     values += said["values"]
-        line, store, version = journal.line(batch), journal.store, journal.version + 1
-        file = store.write_arrays("summary", version, _summary(shared))
+        line, files, version = journal.line(batch), journal.files, journal.version + 1
+        file = files.write_arrays("summary", version, _summary(shared))
         if fresh:
             written = journal.write_checkpoint({"summary": file}, line, {"shards": shards, "values": values})
         else:
             runs = Runs({**runs.base, "now": file}, runs.log, runs.log_rows)
-            runs = runs.appended(store.write_tables("batch", version, [line]), 0)
-            written = journal.written(runs, line, {"shards": shards})
+            written = journal.write_batch([], 0, line, {"shards": shards}, runs=runs)
         journal.commit(written)
         after = _included(shared) & self._comparable
         return RuleTurnover(
@@ -160,6 +159,6 @@ def _summary(shared: I64) -> Snapshot:
 
 def _shared(journal: Journal) -> I64:
     base = journal.runs.base
-    arrays = journal.store.map_arrays(base.get("now", base["summary"]))
-    journal.store.verified()
+    arrays = journal.files.map_arrays(base.get("now", base["summary"]))
+    journal.files.verified()
     return np.array(arrays["shared"])

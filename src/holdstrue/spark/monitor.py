@@ -22,7 +22,8 @@ from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.files import StateFiles
+from holdstrue.state.manifest import RunFile
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -219,7 +220,7 @@ class Lists:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Numbers of tasks in, lists out."""
         own = tasks_in(batches)
-        with Store(self.path) as store:
-            files = [RunFile.of(data) for data in store.manifest(self.version).get("delta", ())]
-            wanted = [file for at, file in enumerate(files) if at % self.tasks in own]
-            yield from settled(table for file in wanted for table in store.read_tables(file))
+        with StateFiles(self.path) as files:
+            listed = [RunFile.of(data) for data in files.manifest(self.version).get("delta", ())]
+            wanted = [file for at, file in enumerate(listed) if at % self.tasks in own]
+            yield from settled(table for file in wanted for table in files.read_tables(file))

@@ -20,8 +20,9 @@ from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.manifest import RunFile
 
 
 class DurableInclusions(Closing):
@@ -35,7 +36,7 @@ class DurableInclusions(Closing):
     def create(path: str | os.PathLike[str], core: UnaryInclusions) -> DurableInclusions:
         """Make a state directory that holds what the core holds. Complexity: O(values)."""
         kept = DurableInclusions(Journal.create(path, "inclusions"), core)
-        kept._write(BATCHES.empty_table(), about(core.layout, core.schemas))
+        kept._write(BATCHES.schema.empty_table(), about(core.layout, core.schemas))
         return kept
 
     @staticmethod
@@ -46,7 +47,7 @@ class DurableInclusions(Closing):
             options, schemas = told(journal.facts)
             core = UnaryInclusions.restore(schemas, options, _arrays(journal))
             for file in journal.runs.log:
-                for counted in tallies_in(journal.store, file):
+                for counted in tallies_in(journal.files, file):
                     core.structure.apply(counted)
         except BaseException:
             journal.close()
@@ -67,17 +68,17 @@ class DurableInclusions(Closing):
 
     def checkpoint(self) -> None:
         """Write all values anew, shard by shard, and map them. Complexity: O(values)."""
-        self._write(BATCHES.empty_table(), {})
+        self._write(BATCHES.schema.empty_table(), {})
 
     def _write(self, lines: pa.Table, facts: Mapping[str, Any]) -> None:
         journal, structure = self._journal, self.core.structure
-        store, version = journal.store, journal.version + 1
+        files, version = journal.files, journal.version + 1
         shards = {}
         for i, values in enumerate(structure.shards):
-            file = store.write_arrays("values", version, values.snapshot())
+            file = files.write_arrays("values", version, values.snapshot())
             shards[str(i)] = {"base": {"values": file.to_dict()}, "log": []}
         rest: Snapshot = {"loaded": self.core.loaded.astype(np.uint8), **structure.summary()}
-        base = {"summary": store.write_arrays("summary", version, rest)}
+        base = {"summary": files.write_arrays("summary", version, rest)}
         counted = {"shards": shards, "values": structure.distinct_values()}
         journal.commit(journal.write_checkpoint(base, lines, {**facts, **counted}))
         structure.restore(_arrays(journal))
@@ -101,14 +102,14 @@ def told(facts: Mapping[str, Any]) -> tuple[ValueLayout, dict[str, pa.Schema]]:
     return ValueLayout.of(facts["options"]), schemas
 
 
-def tallies_in(store: Store, file: RunFile) -> list[NetChanges]:
+def tallies_in(files: StateFiles, file: RunFile) -> list[NetChanges]:
     """The net counts that a run holds, after its lines of history."""
-    return [NetChanges.of(table) for table in store.read_tables(file)[1:]]
+    return [NetChanges.of(table) for table in files.read_tables(file)[1:]]
 
 
 def _arrays(journal: Journal) -> Snapshot:
-    store = journal.store
-    arrays: Snapshot = dict(store.map_arrays(journal.runs.base["summary"]))
+    files = journal.files
+    arrays: Snapshot = dict(files.map_arrays(journal.runs.base["summary"]))
     for number, shard in journal.facts["shards"].items():
-        arrays |= nested(f"shard{number}", dict(store.map_arrays(RunFile.of(shard["base"]["values"]))))
+        arrays |= nested(f"shard{number}", dict(files.map_arrays(RunFile.of(shard["base"]["values"]))))
     return arrays

@@ -23,8 +23,9 @@ from holdstrue.discovery.inclusions.unary import ValueLayout
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.shards.wire import ROWS, SUMMARY, Message, failure, pack, receive, say, send, to_tasks
 from holdstrue.sources.feeds.target import match_words
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Runs
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.manifest import RunFile
 
 _STEPS = {"insert": 1, "i": 1, "c": 1, "r": 1, "+": 1, "delete": -1, "d": -1, "-": -1}
 _open: dict[tuple[str, int], tuple[tuple[str, ...], Values]] = {}
@@ -112,18 +113,18 @@ class ShiftCounts:
         rows = [message.table() for message in messages if message.kind == ROWS]
         owned = sorted({message.task for message in messages if message.kind in (ROWS, -1)})
         try:
-            with Store(self.census.path) as store:
-                yield from self._shifted(store, owned, rows)
+            with StateFiles(self.census.path) as files:
+                yield from self._shifted(files, owned, rows)
         except HoldstrueError as error:
             yield failure(error, 1)
 
-    def _shifted(self, store: Store, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
-        census, manifest = self.census, store.manifest(self.census.version)
+    def _shifted(self, files: StateFiles, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
+        census, manifest = self.census, files.manifest(self.census.version)
         log, touched = [], []
         for number, part in enumerate(_net(rows, census).split(census.options.shards)):
             if number % census.tasks not in owned or not (part.changes or census.checkpoint):
                 continue
-            values, names = _taken(store, manifest, number, census)
+            values, names = _taken(files, manifest, number, census)
             try:
                 left, right, by = shifted(values, part, census.attributes)
             except LackingError as error:
@@ -132,7 +133,7 @@ class ShiftCounts:
                 told = pa.table({"left": left, "right": right, "by": by})
                 yield Message(0, SUMMARY, 0, "shared", pack(told))
             if census.checkpoint:
-                file = store.write_arrays("values", census.version + 1, values.snapshot())
+                file = files.write_arrays("values", census.version + 1, values.snapshot())
                 _open[census.path, number] = ((file.name,), values)
                 yield say(SUMMARY, {"shard": number, "file": file.to_dict(), "values": values.living})
             else:
@@ -140,7 +141,7 @@ class ShiftCounts:
                 touched.append((number, names, values))
         if log:
             # the driver writes the batch's line of history
-            run = store.write_tables("batch", census.version + 1, [BATCHES.empty_table(), pa.concat_tables(log)])
+            run = files.write_tables("batch", census.version + 1, [BATCHES.schema.empty_table(), pa.concat_tables(log)])
             for number, names, values in touched:
                 _open[census.path, number] = ((*names, run.name), values)
             yield say(SUMMARY, {"run": run.to_dict(), "changes": sum(len(table) for table in log)})
@@ -166,7 +167,9 @@ def _net(rows: list[pa.Table], census: Census) -> NetChanges:
     return net(hi, lo, np.ones(hi.size, dtype=np.bool_), owner, steps, census.attributes)
 
 
-def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Census) -> tuple[Values, tuple[str, ...]]:
+def _taken(
+    files: StateFiles, manifest: Mapping[str, Any], number: int, census: Census
+) -> tuple[Values, tuple[str, ...]]:
     """A shard as the manifest has it, out of the pool if it is there."""
     known, log = manifest["shards"].get(str(number)), Runs.of(manifest).log
     base = [known["base"]["values"]["name"]] if known else []
@@ -176,11 +179,11 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     if values is None or not set(base) <= set(held) <= set(names):
         held, values = (), Values(census.attributes)
         if known:
-            values.restore(dict(store.map_arrays(RunFile.of(known["base"]["values"]))))
+            values.restore(dict(files.map_arrays(RunFile.of(known["base"]["values"]))))
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for file in log:
         if file.name not in held:
-            for counted in tallies_in(store, file):
+            for counted in tallies_in(files, file):
                 part = counted.split(census.options.shards)[number]
                 values.shift(values.number(part), part, change)
     return values, names

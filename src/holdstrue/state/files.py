@@ -1,0 +1,472 @@
+"""The files of a state, checked when they are read: runs of tables and arrays, and versions that name them.
+
+Runs are written under fresh names first; then the entry of version v + 1 is created in one step that fails if it
+exists. So a crash leaves version v or v + 1, never between, and what a lost attempt wrote is never named.
+Everything is data: Arrow IPC and JSON.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import mmap
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdstrue.closing import Closing
+from holdstrue.errors import StateError
+from holdstrue.kernels.digest import checksum
+from holdstrue.state import old_formats
+from holdstrue.state.entry import BrokenError, Entry, decode, encode
+from holdstrue.state.manifest import FORMAT, RUN_NAME, Manifest, RunFile, checked, files_of, folded
+from holdstrue.state.store import LOG, RUNS, Missing, Taken, UnsureError, store_at
+
+JOINT = "joint"
+"""Starts the names of files that several runs share."""
+INLINE_BYTES = 1 << 20
+"""Tables of a batch up to this size are written into its entry, larger ones to a file. Chosen, not tuned."""
+VERIFIERS = 4
+"""Threads that compare files with their checksums; they wait for the disk as much as for a core."""
+MOST_STEPS = 1 << 20
+"""Steps from one whole entry to the next; far more than there ever are."""
+FETCHERS = 16
+"""Entries of an object store that are fetched at once."""
+GRACE = 3600.0
+"""Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An entry that is to make a version."""
+
+    version: int
+    header: Mapping[str, Any]
+    payload: bytes = b""
+
+
+class GoneError(StateError):
+    """A version that was there is no longer kept."""
+
+
+class Joint:
+    """A file that several runs share, so that many small ones cost one file; none counts before it is closed."""
+
+    def __init__(self, files: StateFiles, name: str) -> None:
+        self._files = files
+        self._name = name
+        self._sink = pa.OSFile(str(files.store.draft(RUNS + name)), "wb")
+        self._end = 0
+
+    def add(self, tables: Sequence[pa.Table]) -> RunFile:
+        """Write tables one after the other as IPC streams."""
+        part = streams(tables)
+        self._sink.write(part)
+        start, self._end = self._end, self._end + len(part)
+        return RunFile(self._name, len(part), _checksum(bytearray(part)), start)
+
+    def close(self) -> None:
+        """Make sure that it is kept."""
+        self._sink.close()
+        self._files.store.publish(RUNS + self._name)
+
+
+class StateFiles(Closing):
+    """Runs and versions of one state, on this machine or in an object store."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.place = path
+        self.store = store_at(path)
+        self._verifying: dict[str, Future[None]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._payloads: dict[int, memoryview] = {}
+        """Of steps that were read for their headers, until they are asked for."""
+        self._seen = -1
+        """The version that was read last, to tell a damaged file from one that is no longer kept."""
+
+    @property
+    def url(self) -> str:
+        """The place as people are told it."""
+        return self.store.url
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def vacant(self) -> None:
+        """Refuse a place where something is."""
+        self.store.vacant()
+
+    def lock(self) -> None:
+        """Become the one writer."""
+        self.store.lock()
+
+    def close(self) -> None:
+        """Let go of the lock and wait for pending checks of files."""
+        try:
+            self.verified()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
+            self.store.close()
+
+    def write_tables(self, kind: str, version: int, tables: Sequence[pa.Table], *, packed: bool = False) -> RunFile:
+        """Write tables one after the other as IPC streams in one file; `packed` ones are compressed, and not mapped."""
+        name = _fresh(kind, version)
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if packed else None)
+        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink:
+            _write_streams(sink, tables, options)
+        return self._sealed(name)
+
+    def joint(self, version: int) -> Joint:
+        """A new file for several runs."""
+        return Joint(self, _fresh(JOINT, version))
+
+    def write_arrays(self, kind: str, version: int, arrays: Arrays) -> RunFile:
+        """Write named arrays as one Arrow record batch of one row, a list a column, so that it can be mapped."""
+        name = _fresh(kind, version)
+        fields, columns = [], []
+        for key, array in arrays.items():
+            # Arrow packs truth values into bits, which cannot be mapped as numpy's
+            plain = array.view(np.uint8) if array.dtype == np.bool_ else array
+            flat = pa.array(np.ascontiguousarray(plain).reshape(-1))
+            offsets = pa.array([0, len(flat)], type=pa.int64())
+            columns.append(pa.LargeListArray.from_arrays(offsets, flat))
+            shape = ",".join(str(size) for size in array.shape)
+            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": array.dtype.name}))
+        schema = pa.schema(fields)
+        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+        return self._sealed(name)
+
+    def _sealed(self, name: str) -> RunFile:
+        with (
+            self.store.draft(RUNS + name).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped,
+        ):
+            run = RunFile(name, len(mapped), _checksum(mapped))
+        self.store.publish(RUNS + name)
+        return run
+
+    def inline(self, version: int, tables: Sequence[pa.Table]) -> tuple[RunFile, bytes]:
+        """Tables that are to be the payload of a version's entry, and how they are named."""
+        data = streams(tables)
+        return RunFile(f"{LOG}{version:012d}", len(data), _checksum(bytearray(data))), data
+
+    def commit(self, draft: Draft) -> None:
+        """Create a version in one step; the error of one that fails says whether it is there nevertheless."""
+        version, name = draft.version, f"{LOG}{draft.version:012d}"
+        time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        # the mark tells our entry from another writer's that says the same
+        about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
+        try:
+            self.store.create(name, encode({**draft.header, **about}, draft.payload))
+        except Taken as error:
+            raise StateError(
+                f"{self.url} already has version {version}",
+                hint="another writer committed first, and nothing of this batch was: open the state and apply it again",
+            ) from error
+        except UnsureError:
+            raise
+        except (OSError, StateError) as error:
+            raise StateError(
+                f"{self.url} could not be written: {error}",
+                hint="nothing of the batch was committed: open the state and apply it again",
+            ) from error
+        self._seen = version
+
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
+        """Remove entries before a version and runs that are not needed; returns the names of what was removed.
+
+        Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
+        write such a version will be committed any more, while later ones may need other files.
+
+        Parameters
+        ----------
+        needed
+            What this version needs, and the one before its checkpoint.
+        since
+            The first version whose entry is kept.
+        keep
+            Seconds for which versions are kept with all they need.
+        """
+        versions = self.versions()
+        if keep and versions:
+            since, needed = self._kept_for(versions, since, keep)
+        named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
+        kept = [v for v in versions if v >= since]
+        gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
+        before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
+        for listed in self.store.list(RUNS):
+            match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
+            if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
+                gone.append(listed.name)
+        self.store.delete(gone)
+        return [*gone, *old_formats.collect(self.store, keep=not kept)]
+
+    def erase(self) -> None:
+        """Remove every version and every run, where a state could not be made."""
+        self.store.delete([listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)])
+
+    def _kept_for(self, versions: Sequence[int], since: int, keep: float) -> tuple[int, list[RunFile]]:
+        """The first version to keep so that those of the last seconds can be read, and the files of all from there."""
+        when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
+        try:
+            oldest = self.at(when)
+        except GoneError:
+            oldest = versions[0]
+        since = min(since, self.manifest(oldest).get("since", oldest))
+        found: dict[str, RunFile] = {}
+        for version in versions:
+            if version >= since:
+                header = self._entry(version).header
+                for file in [RunFile.of(header["run"])] if "since" in header else files_of(header):
+                    found[f"{file.name}:{file.start}"] = file
+        return since, list(found.values())
+
+    # --- versions ------------------------------------------------------------------------------
+
+    def versions(self) -> list[int]:
+        """The versions that are kept, oldest first."""
+        return [int(listed.name.removeprefix(LOG)) for listed in self.store.list(LOG)]
+
+    def any(self) -> bool:
+        """Whether there is a state."""
+        return bool(self.versions()) or old_formats.newest(self.store) is not None
+
+    def newest(self) -> int:
+        """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
+        versions = self.versions()
+        if versions:
+            return versions[-1]
+        older = old_formats.newest(self.store)
+        if older is None:
+            nothing = f"no state directory at {self.url}"
+            raise StateError(
+                f"{self.url} is not a state directory: it holds no version" if self.store.exists else nothing,
+                hint="make one with: holdstrue init STATE --rules FILE --key COLS, or discover DATA --state STATE",
+            )
+        return older
+
+    def manifest(self, version: int | None = None) -> Manifest:
+        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint)."""
+        wanted = self.newest() if version is None else version
+        older = old_formats.manifest(self.store, wanted)
+        if older is not None:
+            return older
+        entry = self._entry(wanted)
+        since = entry.header.get("since", wanted)
+        if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
+            raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
+        steps = self._entries(range(since, wanted))
+        manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
+        self._seen = wanted
+        return manifest
+
+    def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
+        if self.store.shared and len(versions) > 1:
+            with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
+                entries = list(pool.map(self._entry, versions))
+        else:
+            entries = [self._entry(version) for version in versions]
+        self._payloads = {v: entry.payload for v, entry in zip(versions, entries, strict=True) if entry.payload}
+        return [entry.header for entry in entries]
+
+    def _entry(self, version: int) -> Entry:
+        try:
+            return decode(self.store.read(f"{LOG}{version:012d}"))
+        except Missing as error:
+            raise self._lost(f"{LOG}{version:012d}", version) from error
+        except (BrokenError, ValueError) as error:
+            raise self._broken(version, str(error)) from error
+
+    def time(self, version: int) -> dt.datetime:
+        """When a version was made."""
+        try:
+            return dt.datetime.fromisoformat(self._entry(version).header["time"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken(version, "it does not say when it was made") from error
+
+    def at(self, when: dt.datetime) -> int:
+        """The version that was the newest at a time, as far as it is still kept. Complexity: O(log versions) reads."""
+        versions = self.versions()
+        low, high = 0, len(versions)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self.time(versions[middle]) <= when else (low, middle)
+        if not low:
+            first = f": the oldest is version {versions[0]} of {self.time(versions[0]).isoformat()}" if versions else ""
+            raise GoneError(
+                f"no version of {self.url} is kept that was there at {when.isoformat()}{first}",
+                hint="keep versions longer with: holdstrue vacuum STATE --keep 7d",
+            )
+        return versions[low - 1]
+
+    # --- reading runs --------------------------------------------------------------------------
+
+    def read_tables(self, file: RunFile) -> list[pa.Table]:
+        """The tables of a run, checked before they are used."""
+        for last in (False, True):
+            data = self._bytes(file)
+            if len(data) == file.size and _checksum(bytearray(data)) == file.checksum:
+                return self._tables(file, pa.py_buffer(data))
+            if last or file.name.startswith((LOG, JOINT)) or not self.store.drop(RUNS + file.name):
+                break
+        raise self.damaged(file, "its checksum does not match")
+
+    def _bytes(self, file: RunFile) -> bytes | memoryview:
+        if file.name.startswith(LOG):
+            version = int(file.name.removeprefix(LOG))
+            known = self._payloads.pop(version, None)
+            return self._entry(version).payload if known is None else known
+        if not file.name.startswith(JOINT):
+            return self._checked(file).read_bytes()
+        try:
+            return self.store.read_range(RUNS + file.name, file.start, file.size)
+        except Missing as error:
+            raise self._lost(RUNS + file.name, self._seen) from error
+
+    def map_tables(self, file: RunFile) -> list[pa.Table]:
+        """The tables of a run, mapped into memory."""
+        return self._tables(file, pa.py_buffer(self._map(file)))
+
+    def _tables(self, file: RunFile, data: pa.Buffer) -> list[pa.Table]:
+        source, tables = pa.BufferReader(data), []
+        try:
+            while source.tell() < data.size:
+                tables.append(pa.ipc.open_stream(source).read_all())
+        except (pa.ArrowException, OSError) as error:
+            raise self.damaged(file, str(error)) from error
+        return tables
+
+    def map_arrays(self, file: RunFile) -> Arrays:
+        """The arrays of a run, mapped copy-on-write: writing to them changes memory, never the file."""
+        mapped = self._map(file)
+        buffer = pa.py_buffer(mapped)
+        try:
+            batch = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
+            batch.validate()
+            return {
+                field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
+            }
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self.damaged(file, str(error)) from error
+
+    def _map(self, file: RunFile) -> mmap.mmap:
+        self.verify(file)
+        self._verifying.pop(file.name).result()
+        with self._checked(file).open("rb") as handle:
+            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+
+    def verify(self, *files: RunFile) -> None:
+        """Start to compare whole files with their checksums, beside other work (see `verified`)."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=VERIFIERS, thread_name_prefix="holdstrue-verify")
+        for file in files:
+            if file.name not in self._verifying and RUN_NAME.fullmatch(file.name):
+                self._verifying[file.name] = self._pool.submit(self._verify, file)
+
+    def _verify(self, file: RunFile) -> None:
+        for last in (False, True):
+            path = self._checked(file)
+            with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+                if _checksum(mapped) == file.checksum:
+                    return
+            if last or not self.store.drop(RUNS + file.name):
+                raise self.damaged(file, "its checksum does not match")
+
+    def verified(self) -> None:
+        """Wait until every file under way has been read and compared with its checksum; raises for a damaged one."""
+        pending, self._verifying = self._verifying, {}
+        for future in pending.values():
+            future.result()
+
+    def _checked(self, file: RunFile) -> Path:
+        try:
+            path = self.store.file(RUNS + file.name, file.size)
+            size = path.stat().st_size
+        except (Missing, FileNotFoundError) as error:
+            raise self._lost(RUNS + file.name, self._seen) from error
+        if size != file.size:
+            raise self.damaged(file, f"it has {size} bytes instead of {file.size}")
+        return path
+
+    # --- what to say ---------------------------------------------------------------------------
+
+    def damaged(self, file: RunFile, why: str) -> StateError:
+        """What to say of a file that cannot be what was written."""
+        name = file.name if file.name.startswith(LOG) else RUNS + file.name
+        return _damaged(f"{self.url}/{name}", why)
+
+    def _broken(self, version: int, why: str) -> StateError:
+        return _damaged(f"{self.url}: the entry of version {version}", why)
+
+    def _lost(self, name: str, version: int) -> StateError:
+        """What to say of an object that is not there: the state went on without it, or it was taken away."""
+        versions = self.versions()
+        if versions and version < versions[-1] and (version < versions[0] or not self._names(version, name)):
+            return GoneError(
+                f"version {version} of {self.url} is no longer kept: the state is at version {versions[-1]}",
+                hint="open it again; to keep versions longer: holdstrue vacuum STATE --keep 7d",
+            )
+        return _damaged(f"{self.url}/{name}", "it is missing")
+
+    def _names(self, version: int, name: str) -> bool:
+        """Whether a version that is still kept needs an object."""
+        return name.startswith(LOG) or name.removeprefix(RUNS) in {f.name for f in files_of(self.manifest(version))}
+
+
+def streams(tables: Sequence[pa.Table]) -> bytes:
+    """Tables as IPC streams one after the other."""
+    data = pa.BufferOutputStream()
+    _write_streams(data, tables, None)
+    return bytes(data.getvalue().to_pybytes())
+
+
+def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table], options: pa.ipc.IpcWriteOptions | None) -> None:
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+
+def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Array) -> NDArray[np.generic]:
+    values = column.values
+    shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
+    dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
+    if dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
+        raise ValueError(f"array {field.name!r} is said to hold {dtype} and holds {values.type}")
+    if len(values) == 0:
+        return np.empty(shape, dtype=dtype)
+    offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
+    if offset < 0:
+        raise ValueError(f"array {field.name!r} lies outside of the file")
+    return np.frombuffer(mapped, dtype=dtype, count=len(values), offset=offset).reshape(shape)
+
+
+def _fresh(kind: str, version: int) -> str:
+    return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
+
+
+def _checksum(data: mmap.mmap | bytearray) -> str:
+    whole = len(data) - len(data) % 8
+    words = np.frombuffer(data, dtype=np.uint64, count=whole // 8)
+    tail = np.zeros(1, dtype=np.uint64)
+    tail.view(np.uint8)[: len(data) - whole] = np.frombuffer(data, dtype=np.uint8, offset=whole)
+    total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
+    del words
+    return f"{int(total):016x}"
+
+
+def _damaged(what: str, why: str) -> StateError:
+    return StateError(
+        f"{what} is damaged: {why}",
+        hint="restore the state from a copy, or make it anew; holdstrue verify STATE checks all its files",
+    )

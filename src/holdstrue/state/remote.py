@@ -1,0 +1,131 @@
+"""A state in an object store: entries and runs are objects, and files are mapped from this machine's cache.
+
+There is no lock. Whoever creates the entry of the next version first is the one who wrote it; others are told so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdstrue.errors import StateError
+from holdstrue.state.cache import Cache
+from holdstrue.state.objects import ObjectStore
+from holdstrue.state.store import LOG, Listed
+
+_OWN = re.compile(r"log/\d{12}|runs/[a-z]+-\d{12}-[0-9a-f]{12}\.arrow")
+
+
+class RemoteStore:
+    """The objects of a state below a URL, and this machine's copies of them."""
+
+    def __init__(self, url: str) -> None:
+        self._objects = ObjectStore(url)
+        self._cache = Cache()
+        self._entries = _Entries(self._objects, {})
+        self._drafts: dict[str, Path] = {}
+        self.url = self._objects.url
+        self.shared = True
+        self.exists = True
+        self.begun = True
+        """Nothing is made by looking, so that there is no need to ask first."""
+
+    # --- the place -----------------------------------------------------------------------------
+
+    def vacant(self) -> None:
+        """Refuse a place where something is; runs alone are what a creation that was given up has left."""
+        there = [listed.name for listed in self._objects.list("")]
+        kept = any(name.startswith(LOG) for name in there)
+        if kept or not all(_OWN.fullmatch(name) for name in there):
+            raise StateError(
+                f"{self.url} is not empty" + (": it holds a state" if kept else f": it holds {there[0]}"),
+                hint="choose another place" + ("" if kept else ", or remove what is there"),
+            )
+
+    def lock(self) -> None:
+        """Nothing: the store itself lets one writer alone create an entry."""
+
+    def close(self) -> None:
+        """Remove drafts that came to nothing."""
+        for path in self._drafts.values():
+            path.unlink(missing_ok=True)
+        self._drafts = {}
+
+    # --- objects -------------------------------------------------------------------------------
+
+    def create(self, name: str, data: bytes) -> None:
+        """Create an entry; raises `Taken` when there is one."""
+        self._objects.create(name, data)
+
+    def read(self, name: str) -> bytes:
+        """The whole of an object; an entry that was listed is fetched once."""
+        known = self._entries.listed.get(name)
+        if known is None:
+            return self._objects.read(name)
+        return self._cache.fetch(self._entries, _stamped(known), known.size).read_bytes()
+
+    def read_range(self, name: str, start: int, size: int) -> bytes:
+        """A part of an object."""
+        return self._objects.read_range(name, start, size)
+
+    def list(self, prefix: str) -> list[Listed]:
+        """The objects whose names start so."""
+        found = [listed for listed in self._objects.list(prefix) if _OWN.fullmatch(listed.name)]
+        if prefix == LOG:
+            self._entries.listed.update((listed.name, listed) for listed in found)
+        return found
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects, and the copies of runs; copies of entries go when the cache is full."""
+        self._objects.delete(names)
+        for name in names:
+            if not name.startswith(LOG):
+                self._cache.drop(self._objects, name)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def draft(self, name: str) -> Path:
+        """Where to write a file."""
+        if name not in self._drafts:
+            self._drafts[name] = self._cache.place(self._objects, name)
+        return self._drafts[name]
+
+    def publish(self, name: str) -> None:
+        """Upload a file, and keep it as the copy of the object."""
+        path = self._drafts[name]
+        self._objects.create_from(name, path)
+        self._cache.keep(self._objects, name, path)
+        del self._drafts[name]
+
+    def file(self, name: str, size: int) -> Path:
+        """The copy of an object, fetched where it is missing."""
+        return self._cache.fetch(self._objects, name, size)
+
+    def drop(self, name: str) -> bool:
+        """Forget a copy, which may be damaged where the object is not."""
+        self._cache.drop(self._objects, name)
+        return True
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Where copies of entries come from.
+
+    A state that is made anew at the same place has entries of the same names: a copy goes by when it was written, too.
+    """
+
+    objects: ObjectStore
+    listed: dict[str, Listed]
+
+    @property
+    def identity(self) -> str:
+        return self.objects.identity
+
+    def fetch(self, name: str, path: Path, size: int | None = None) -> None:
+        self.objects.fetch(name.rpartition("-")[0], path, size)
+
+
+def _stamped(entry: Listed) -> str:
+    return f"{entry.name}-{int(entry.modified * 1000):x}"
