@@ -47,6 +47,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """The server does it, the client gets half of the answer's body and a closed connection."""
+
+
+@dataclass(frozen=True)
 class Delay:
     """Seconds before the server sees it."""
 
@@ -61,7 +66,7 @@ class Kill:
     after: bool = False
 
 
-Fault = Drop | Repeat | Answer | Delay | Kill
+Fault = Drop | Repeat | Answer | Cut | Delay | Kill
 
 
 @dataclass
@@ -189,7 +194,10 @@ class FaultProxy:
             length = next((int(value) for name, value in reply.headers if name.lower() == "content-length"), 0)
         handler.send_header("Content-Length", str(length))
         handler.end_headers()
-        if request.method != "HEAD":
+        if isinstance(request.fault, Cut):
+            handler.wfile.write(reply.body[: len(reply.body) // 2])
+            handler.close_connection = True
+        elif request.method != "HEAD":
             handler.wfile.write(reply.body)
 
     def _harm(self, request: Request, body: bytes) -> _Reply | None:

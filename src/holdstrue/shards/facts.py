@@ -223,7 +223,11 @@ def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
 
 def history_table(lines: Sequence[Batched]) -> pa.Table:
     """Lines of history as a table."""
-    return pa.Table.from_pylist([vars(line) for line in lines], schema=HISTORY.schema)
+    columns = [[getattr(line, name) for line in lines] for name in HISTORY.schema.names]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, HISTORY.schema, strict=True)],
+        schema=HISTORY.schema,
+    )
 
 
 def history_of(table: pa.Table) -> list[Batched]:

@@ -170,7 +170,7 @@ class StateFiles(Closing):
         version, name = draft.version, f"{LOG}{draft.version:012d}"
         time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         # the mark tells our entry from another writer's that says the same
-        about = {"format": FORMAT, "version": version, "time": time, "writer": uuid.uuid4().hex}
+        about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
         try:
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
         except Taken as error:

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdstrue.closing import Closing
 from holdstrue.errors import StateError
@@ -105,10 +104,13 @@ class Written:
     runs: Runs
     lines: pa.Table | None
     """The batch's lines of history, where the log keeps them."""
-    recent: tuple[str, ...]
-    """The batches since the checkpoint."""
+    batches: tuple[str, ...]
+    """The batches that it adds to those since the checkpoint."""
     frees: bool
     """Whether files of earlier versions are no longer needed."""
+
+    rest: int = 0
+    """How many of the batches before it are still told apart one by one: all unless there is a new checkpoint."""
 
     @property
     def version(self) -> int:
@@ -146,10 +148,12 @@ class Journal(Closing):
         self._lines: list[pa.Table] | None = None if self.runs.log else []
         """The lines of history of each run of the log, where they were asked for or written."""
         self._collecting: threading.Thread | None = None
+        self._recent: list[str] = manifest["recent"]
+        """The batches since the checkpoint."""
         if manifest.get("format", FORMAT) != FORMAT:
             # earlier formats remember ids in the history alone
-            found = self.history().column("batch").unique().to_pylist()
-            self.facts = {**manifest, "recent": found, "committed": len(found)}
+            self._recent = _names(self.history())
+            self.facts = {**manifest, "committed": len(self._recent)}
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], kind: Kind, history: Lines = BATCHES) -> Self:
@@ -225,7 +229,7 @@ class Journal(Closing):
 
     def _known(self) -> BatchIds:
         if self._ids is None:
-            self._ids = BatchIds(self.files, self.runs.base, self.facts["recent"])
+            self._ids = BatchIds(self.files, self.runs.base, self._recent)
         return self._ids
 
     def line(self, batch: str) -> pa.Table:
@@ -263,21 +267,20 @@ class Journal(Closing):
         else:
             run, payload = self.files.inline(version, tables)
         batches = _names(lines)
-        recent = (*self.facts["recent"], *batches)
         facts = {**facts, "committed": self.committed + len(batches)}
-        after = runs.appended(run, size)
+        after, rest = runs.appended(run, size), len(self._recent)
         if whole or runs is not self.runs or self._since is None:
-            return self._whole(after, facts, lines, recent, payload)
+            return self._whole(after, facts, lines, batches, rest, payload)
         step = {"since": self._since, "facts": facts, "run": run.to_dict(), "rows": size, "batches": batches}
         manifest = {**self.facts, **facts, "version": version}
-        return Written(Draft(version, step, payload), manifest, after, lines, recent, frees=False)
+        return Written(Draft(version, step, payload), manifest, after, lines, tuple(batches), frees=False, rest=rest)
 
     def write_checkpoint(self, base: Mapping[str, RunFile], lines: pa.Table, facts: Mapping[str, Any]) -> Written:
         """Take files that hold the whole state in place of all runs."""
         batches = _names(lines)
         facts = {**facts, "committed": self.committed + len(batches)}
         runs = Runs({**base, **self.memory(lines)})
-        return replace(self._whole(runs, facts, None, (), b""), frees=True)
+        return replace(self._whole(runs, facts, None, [], 0), frees=True)
 
     def memory(self, lines: pa.Table | None = None) -> dict[str, RunFile]:
         """The files of a checkpoint that hold history and ids, with some more lines."""
@@ -291,28 +294,34 @@ class Journal(Closing):
 
     def mark(self) -> Mark:
         """How far the log goes now."""
-        return Mark(self.version, len(self.runs.log), self.runs.log_rows, len(self.facts["recent"]))
+        return Mark(self.version, len(self.runs.log), self.runs.log_rows, len(self._recent))
 
     def rebase(self, base: Mapping[str, RunFile], mark: Mark, facts: Mapping[str, Any]) -> Written:
         """Take files that hold the state as it was at a mark in place of all runs up to there."""
         runs = Runs(base, self.runs.log[mark.runs :], self.runs.log_rows - mark.rows)
-        recent = tuple(self.facts["recent"][mark.batches :])
-        written = self._whole(runs, facts, None, recent, b"")
-        return replace(written, frees=True)
+        return replace(self._whole(runs, facts, None, [], len(self._recent) - mark.batches), frees=True)
 
     def written(self, runs: Runs, facts: Mapping[str, Any]) -> Written:
         """The next version, without a batch, of files that are written; see `_whole` about facts."""
-        return self._whole(runs, facts, None, tuple(self.facts["recent"]), b"")
+        return self._whole(runs, facts, None, [], len(self._recent))
 
     def _whole(
-        self, runs: Runs, facts: Mapping[str, Any], lines: pa.Table | None, recent: Sequence[str], payload: bytes
+        self,
+        runs: Runs,
+        facts: Mapping[str, Any],
+        lines: pa.Table | None,
+        batches: Sequence[str],
+        rest: int,
+        payload: bytes = b"",
     ) -> Written:
         """An entry that says everything; facts that are not given stay, those that are None go."""
+        recent = [*self._recent[len(self._recent) - rest :], *batches]
         own = dict.fromkeys(("version", "format", "time", "writer", "since"))
-        content = {**self.facts, **facts, **runs.to_dict(), "kind": self.kind, "recent": list(recent), **own}
+        content = {**self.facts, **facts, **runs.to_dict(), "kind": self.kind, "recent": recent, **own}
         content = {name: value for name, value in content.items() if value is not None}
-        manifest = {**content, "version": self.version + 1}
-        return Written(Draft(self.version + 1, content, payload), manifest, runs, lines, tuple(recent), frees=False)
+        draft = Draft(self.version + 1, content, payload)
+        manifest = {**content, "version": draft.version}
+        return Written(draft, manifest, runs, lines, tuple(batches), frees=False, rest=rest)
 
     @property
     def _since(self) -> int | None:
@@ -324,7 +333,7 @@ class Journal(Closing):
 
     def commit(self, written: Written) -> None:
         """Make the version, in one step."""
-        before = self._since, files_of({**self.facts, **self.runs.to_dict()})
+        before = (self._since, files_of({**self.facts, **self.runs.to_dict()})) if written.frees else None
         step = "since" in written.draft.header
         self.files.commit(written.draft)
         # what is only in memory from here on cannot fail the batch
@@ -335,11 +344,13 @@ class Journal(Closing):
             self._lines = self._lines[cut:] if cut >= 0 else None
         if written.frees:
             self._ids = None
-        elif self._ids is not None and written.lines is not None:
-            self._ids.add(_names(written.lines))
-        self.facts = {**written.facts, "since": since, "recent": list(written.recent), "format": FORMAT}
+        elif self._ids is not None:
+            self._ids.add(written.batches)
+        del self._recent[: len(self._recent) - written.rest]
+        self._recent += written.batches
+        self.facts = {**written.facts, "since": since, "format": FORMAT}
         self.runs = written.runs
-        if written.frees:
+        if before is not None:
             self._free(*before)
 
     def vacuum(self, keep: float | None = None) -> list[str]:
@@ -396,8 +407,7 @@ def has_state(path: str | os.PathLike[str]) -> bool:
 
 def _names(lines: pa.Table) -> list[str]:
     """The batches of which there are lines."""
-    found: list[str] = pc.unique(lines.column("batch")).to_pylist()
-    return found
+    return list(dict.fromkeys(lines.column("batch").to_pylist()))
 
 
 def _require_kind(files: StateFiles, kind: Kind, manifest: Mapping[str, Any]) -> None:

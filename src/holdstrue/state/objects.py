@@ -24,11 +24,12 @@ Buffer = bytes | bytearray | memoryview
 Body = list[memoryview]
 
 PART = 8 << 20
-"""Bytes of one request of a large object. Chosen, not tuned."""
-LANES = 8
-"""Requests at once for a large object, since stores bound what one brings. Chosen, not tuned."""
+"""Bytes of one request of an upload. Chosen, not tuned."""
 UPLOAD_LANES = 4
 """Parts on their way at once; on a slow line they share the time that one may take (see `PATIENCE`)."""
+RANGE = 32 << 20
+LANES = 8
+"""Bytes of one request of a download, and such requests at once: stores bound what one brings. Chosen, not tuned."""
 SMALL = 1 << 20
 """Up to here an object is created with the short patience. Chosen, not tuned."""
 ATTEMPTS = 6
@@ -180,22 +181,17 @@ class ObjectStore:
             return bytes(obstore.get(client, name).bytes())
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
-        """Exactly `size` bytes of an object from `start`; raises `Missing`, and `StateError` where it is shorter."""
+        """A part of an object, shorter where the object ends; raises `Missing`."""
         _check_name(name)
         if size == 0:
             return b""
         with self._requests("read", f"read bytes {start} to {start + size} of {name} of", name) as (obstore, client):
             try:
-                data = bytes(obstore.get_range(client, name, start=start, length=size))
+                return bytes(obstore.get_range(client, name, start=start, length=size))
             except obstore.exceptions.GenericError as error:
                 if Trouble.of(error).status != 416:
                     raise
-                data = b""
-        if len(data) < size:
-            raise StateError(
-                f"{self.url}/{name} is damaged: it ends before byte {start + size}", hint="restore it from a copy"
-            )
-        return data
+                return b""
 
     def fetch(self, name: str, path: Path, size: int | None = None) -> None:
         """Download an object into a local file, a large one by several requests at once; raises `Missing`.
@@ -203,45 +199,69 @@ class ObjectStore:
         Parameters
         ----------
         size
-            Of the object, where it is known, which saves asking for it.
+            Of the object, where it is known, which saves asking for a small one.
         """
         _check_name(name)
-        first = b""
-        if size is None:
-            first, size = self._beginning(name)
+        if size is None or size > RANGE:
+            # one that is told may be damaged, and absurd
+            there = self._size(name)
+            if size not in (None, there):
+                raise self._damaged(name, f"it has {there} bytes instead of {size}")
+            size = there
         with path.open("wb") as file:
-            file.write(first)
             file.truncate(size)
-
-        def bring(start: int) -> None:
-            data = self.read_range(name, start, min(PART, size - start))
-            with path.open("r+b") as file:
-                file.seek(start)
-                file.write(data)
-
-        starts = range(len(first), size, PART)
+        starts = range(0, size, RANGE)
         if len(starts) <= 1:
-            for start in starts:
-                bring(start)
+            self._bring(name, path, 0, size)
             return
-        with ThreadPoolExecutor(LANES, thread_name_prefix="holdstrue-fetch") as pool:
-            pending = [pool.submit(bring, start) for start in starts]
+        with ThreadPoolExecutor(min(LANES, len(starts)), thread_name_prefix="holdstrue-fetch") as pool:
+            pending = [pool.submit(self._bring, name, path, start, min(RANGE, size - start)) for start in starts]
             try:
                 for one in pending:
                     one.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _beginning(self, name: str) -> tuple[bytes, int]:
-        """The first bytes of an object and its size."""
-        with self._requests("read", f"read {name} of", name) as (obstore, client):
+    def _bring(self, name: str, path: Path, start: int, size: int) -> None:
+        """Write a range of an object to its place in a file, as it comes."""
+        if size == 0:
+            return
+        came = 0
+        with path.open("r+b") as file:
+            file.seek(start)
+            for chunk in self._stream(name, start, size):
+                came += file.write(chunk)
+        if came < size:
+            raise self._damaged(name, f"it ends before byte {start + size}")
+
+    def _stream(self, name: str, start: int, size: int) -> Iterator[Any]:
+        with self._requests("read", f"read bytes {start} to {start + size} of {name} of", name) as (obstore, client):
             try:
-                found = obstore.get(client, name, options={"range": (0, PART)})
-                return bytes(found.bytes()), int(found.meta["size"])
+                stream = obstore.get(client, name, options={"range": (start, start + size)}).stream(1 << 20)
             except obstore.exceptions.GenericError as error:
                 if Trouble.of(error).status != 416:
                     raise
-                return b"", 0  # an empty object has no first byte
+                return
+        while True:
+            # what writing raises is none of the store's
+            with self._requests("read", f"read bytes {start} to {start + size} of {name} of"):
+                chunk = next(stream, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    def _size(self, name: str) -> int:
+        # not asked for by HEAD, whose answer would not tell a missing bucket from a missing object
+        with self._requests("read", f"read {name} of", name) as (obstore, client):
+            try:
+                return int(obstore.get(client, name, options={"range": (0, 1)}).meta["size"])
+            except obstore.exceptions.GenericError as error:
+                if Trouble.of(error).status != 416:
+                    raise
+                return 0  # an empty object has no first byte
+
+    def _damaged(self, name: str, why: str) -> StateError:
+        return StateError(f"{self.url}/{name} is damaged: {why}", hint="restore it from a copy")
 
     def list(self, prefix: str = "", after: str | None = None) -> Listing:
         """Every object whose name starts with `prefix`, by name.

@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fault_proxy import Answer, Delay, Drop, Fault, FaultProxy, Kill, Repeat
+from fault_proxy import Answer, Cut, Delay, Drop, Fault, FaultProxy, Kill, Repeat
 from holdstrue.errors import StateError
 from holdstrue.state import object_client, objects
 from holdstrue.state.object_client import PATIENCE, Patience
-from holdstrue.state.objects import PART, ObjectStore
+from holdstrue.state.objects import PART, RANGE, ObjectStore
 from holdstrue.state.store import Listed, Missing, Taken, UnsureError
 from objects import Moto
 
@@ -95,14 +95,11 @@ def test_what_is_not_there_is_missing(s3: str, tmp_path: Path) -> None:
     assert store.list("log/") == []
 
 
-def test_a_range_beyond_the_end_is_an_error(s3: str) -> None:
+def test_a_range_ends_where_the_object_does(s3: str) -> None:
     store = ObjectStore(s3)
     store.create("log/1", b"abc")
-    assert store.read_range("log/1", 0, 3) == b"abc"
-    assert store.read_range("log/1", 5, 0) == b""
-    for start, size in ((1, 3), (3, 1), (100, 1)):
-        with pytest.raises(StateError, match=rf"log/1 is damaged: it ends before byte {start + size}"):
-            store.read_range("log/1", start, size)
+    asked = {(0, 3): b"abc", (1, 3): b"bc", (3, 1): b"", (100, 1): b"", (5, 0): b""}
+    assert {(start, size): store.read_range("log/1", start, size) for start, size in asked} == asked
 
 
 def test_names_are_listed_by_prefix_in_order_and_from_one_on(s3: str, moto: Moto) -> None:
@@ -129,7 +126,7 @@ def test_all_pages_of_a_listing_are_read(s3: str, proxy: FaultProxy) -> None:
     assert store.list() == []
 
 
-@pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 3 * PART + 12345])
+@pytest.mark.parametrize("size", [0, 1, PART, PART + 1, RANGE, RANGE + 1])
 def test_files_of_any_size_go_there_and_back(s3: str, tmp_path: Path, size: int) -> None:
     store = ObjectStore(s3)
     data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8).tobytes()
@@ -145,8 +142,10 @@ def test_files_of_any_size_go_there_and_back(s3: str, tmp_path: Path, size: int)
 def test_an_object_shorter_than_told_is_not_fetched(s3: str, tmp_path: Path) -> None:
     store = ObjectStore(s3)
     store.create("runs/a", b"abc")
-    with pytest.raises(StateError, match="runs/a is damaged"):
+    with pytest.raises(StateError, match="runs/a is damaged: it ends before byte 4"):
         store.fetch("runs/a", tmp_path / "file", 4)
+    with pytest.raises(StateError, match="runs/a is damaged: it has 3 bytes instead of 1000000000000000000"):
+        store.fetch("runs/a", tmp_path / "file", 10**18)
 
 
 @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "../a", "a/../b", ".", "a b", "a\n", "a%2fb", "a?b", "ü"])
@@ -269,17 +268,31 @@ def test_every_request_of_an_upload_may_fail(
             assert store.read(name) == data
 
 
-def test_every_request_of_a_fetch_may_fail(s3: str, proxy: FaultProxy, tmp_path: Path) -> None:
+def test_every_request_of_a_fetch_may_fail(
+    s3: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(objects, "RANGE", 2_500_000)
     store = ObjectStore(s3)
-    data = os.urandom(2 * PART + 5)
-    (tmp_path / "file").write_bytes(data)
-    store.create_from("runs/a", tmp_path / "file")
-    for fault in (Drop(), Repeat(), Answer(500)):
-        for number in range(1, 4):
+    data = os.urandom(6_000_000)
+    store.create("runs/a", data)
+    for fault in (Drop(), Repeat(), Cut(), Answer(500)):
+        for number in range(1, 5):
             proxy.plan({number: fault})
             store.fetch("runs/a", tmp_path / "back")
             assert (tmp_path / "back").read_bytes() == data
-            assert proxy.seen >= 3
+            assert proxy.seen >= 4  # its size, and three ranges
+
+
+def test_what_is_cut_off_is_read_to_its_end(s3: str, proxy: FaultProxy) -> None:
+    store = ObjectStore(s3)
+    data = os.urandom(300_000)
+    store.create("log/1", data)
+    proxy.plan({1: Cut()})
+    assert store.read("log/1") == data
+    assert proxy.seen == 2
+    proxy.plan({1: Cut()})
+    assert store.read_range("log/1", 7, 200_000) == data[7:200_007]
+    assert proxy.seen == 2
 
 
 def test_obstore_repeats_a_conditional_put_and_reports_our_own_object(s3: str, proxy: FaultProxy) -> None:
