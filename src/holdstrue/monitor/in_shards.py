@@ -306,9 +306,7 @@ class InShards:
         return bool(self._journal.facts.get("kept", False))
 
     def _lists(self, files: Iterable[RunFile]) -> list[pa.Table]:
-        own, files = self._journal.files, list(files)
-        own.bring(files)
-        return [table for file in files for table in own.read_tables(file)]
+        return [table for tables in self._journal.files.read_each(list(files)) for table in tables]
 
 
 def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:

@@ -96,6 +96,11 @@ class Cache:
         self._account(fetched)
         return path
 
+    def find(self, store: Origin, name: str) -> Path | None:
+        """The file of an object if it is here; used now, so it stays for a while."""
+        path = self._path(store, name)
+        return path if _use(path, None) else None
+
     def place(self, store: Origin, name: str) -> Path:
         """Where to write a file that will be an object of this name; `keep` puts it in its place."""
         path = self._path(store, name)

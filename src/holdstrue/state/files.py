@@ -339,8 +339,18 @@ class StateFiles(Closing):
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 
+    def read_each(self, files: Sequence[RunFile]) -> list[list[pa.Table]]:
+        """The tables of each run, several read at a time where reading waits for a network."""
+        if not self.store.shared or len(files) < 2:
+            return [self.read_tables(file) for file in files]
+        with ThreadPoolExecutor(min(FETCHERS, len(files)), thread_name_prefix="holdstrue-fetch") as pool:
+            return list(pool.map(self.read_tables, files))
+
     def bring(self, files: Iterable[RunFile]) -> None:
-        """Fetch what this machine does not have of some runs, several at a time."""
+        """Fetch what this machine does not have of the files of some runs, several at a time.
+
+        A file that several runs share comes whole: who reads one of a shard's runs reads those of the others too.
+        """
         if not self.store.shared:
             return
         wanted = list({file.name: file for file in files if RUN_NAME.fullmatch(file.name)}.values())

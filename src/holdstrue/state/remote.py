@@ -70,8 +70,11 @@ class RemoteStore:
         return self._cache.fetch(self._entries, _stamped(known), known.size).read_bytes()
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
-        """A part of an object, which is fetched whole: who reads one part of a file reads the others too."""
-        with self.file(name, None).open("rb") as file:
+        """A part of an object, out of its copy if there is one."""
+        copy = self._cache.find(self._objects, name)
+        if copy is None:
+            return self._objects.read_range(name, start, size)
+        with copy.open("rb") as file:
             file.seek(start)
             return file.read(size)
 
