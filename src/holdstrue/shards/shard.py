@@ -233,6 +233,8 @@ def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str
 
 def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
+    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
+    files.bring([*own, *runs.log])
     if "arrays" in runs.base:
         arrays = files.map_arrays(runs.base["arrays"])
         values = {table: files.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}

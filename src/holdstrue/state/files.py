@@ -39,13 +39,16 @@ VERIFIERS = 4
 MOST_STEPS = 1 << 20
 """Steps from one whole entry to the next; far more than there ever are."""
 FETCHERS = 16
-"""Entries of an object store that are fetched at once."""
+"""Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
 Arrays = dict[str, NDArray[np.generic]]
+
+_last_read: dict[str, tuple[tuple[str, int, str | None], Manifest]] = {}
+"""The manifest that this process read last, for the stages of one batch that follow each other."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,23 @@ class Joint:
     def __init__(self, files: StateFiles, name: str) -> None:
         self._files = files
         self._name = name
-        self._sink = pa.OSFile(str(files.store.draft(RUNS + name)), "wb")
+        self._sink: pa.NativeFile | None = None
         self._end = 0
 
     def add(self, tables: Sequence[pa.Table]) -> RunFile:
         """Write tables one after the other as IPC streams."""
         part = streams(tables)
+        if self._sink is None:
+            self._sink = pa.OSFile(str(self._files.store.draft(RUNS + self._name)), "wb")
         self._sink.write(part)
         start, self._end = self._end, self._end + len(part)
         return RunFile(self._name, len(part), _checksum(bytearray(part)), start)
 
     def close(self) -> None:
-        """Make sure that it is kept."""
-        self._sink.close()
-        self._files.store.publish(RUNS + self._name)
+        """Make sure that it is kept; there is no file where nothing was added."""
+        if self._sink is not None:
+            self._sink.close()
+            self._files.store.publish(RUNS + self._name)
 
 
 class StateFiles(Closing):
@@ -253,9 +259,19 @@ class StateFiles(Closing):
             )
         return older
 
-    def manifest(self, version: int | None = None) -> Manifest:
-        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint)."""
+    def manifest(self, version: int | None = None, writer: str | None = None) -> Manifest:
+        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint).
+
+        Parameters
+        ----------
+        writer
+            The mark of a whole entry, where it is known: what this process read last is then not read again.
+        """
         wanted = self.newest() if version is None else version
+        key = self.url, wanted, writer
+        if writer is not None and (held := _last_read.get("manifest")) is not None and held[0] == key:
+            self._seen = wanted
+            return held[1]
         older = old_formats.manifest(self.store, wanted)
         if older is not None:
             return older
@@ -270,6 +286,8 @@ class StateFiles(Closing):
             folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
         )
         self._seen = wanted
+        if writer is not None and writer == entry.header.get("writer") and since == wanted:
+            _last_read["manifest"] = key, manifest
         return manifest
 
     def _entries(self, versions: Sequence[int], wanted: int | None = None) -> Iterator[Entry]:
@@ -359,7 +377,7 @@ class StateFiles(Closing):
             data = self._bytes(file)
             if len(data) == file.size and _checksum(bytearray(data)) == file.checksum:
                 return self._tables(file, pa.py_buffer(data))
-            if last or file.name.startswith((LOG, JOINT)) or not self.store.drop(RUNS + file.name):
+            if last or file.name.startswith(LOG) or not self.store.drop(RUNS + file.name):
                 break
         raise self.damaged(file, "its checksum does not match")
 
@@ -372,6 +390,31 @@ class StateFiles(Closing):
             return self._checked(file).read_bytes()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
+        except Missing as error:
+            raise self._lost(RUNS + file.name, self._seen) from error
+
+    def read_each(self, files: Sequence[RunFile]) -> list[list[pa.Table]]:
+        """The tables of each run, several read at a time where reading waits for a network."""
+        if not self.store.shared or len(files) < 2:
+            return [self.read_tables(file) for file in files]
+        with ThreadPoolExecutor(min(FETCHERS, len(files)), thread_name_prefix="holdstrue-fetch") as pool:
+            return list(pool.map(self.read_tables, files))
+
+    def bring(self, files: Iterable[RunFile]) -> None:
+        """Fetch what this machine does not have of the files of some runs, several at a time.
+
+        A file that several runs share comes whole: who reads one of a shard's runs reads those of the others too.
+        """
+        if not self.store.shared:
+            return
+        wanted = list({file.name: file for file in files if RUN_NAME.fullmatch(file.name)}.values())
+        if len(wanted) > 1:
+            with ThreadPoolExecutor(min(FETCHERS, len(wanted)), thread_name_prefix="holdstrue-fetch") as pool:
+                list(pool.map(self._brought, wanted))
+
+    def _brought(self, file: RunFile) -> None:
+        try:
+            self.store.file(RUNS + file.name, None if file.name.startswith(JOINT) else file.size)
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 

@@ -182,7 +182,7 @@ class Journal(Closing):
         files = StateFiles(path)
         read_only = read_only or at is not None
         if not read_only:
-            if not files.store.begun:
+            if not files.store.shared and not files.store.begun:
                 files.newest()  # says so; else the lock would be made where no state is
             files.lock()
         try:

@@ -260,7 +260,7 @@ class LocalStore:
             # somebody else is the writer, who does not know that there is a new name
             _sync(self.root / "runs")
 
-    def file(self, name: str, size: int) -> Path:  # of any size, it is here
+    def file(self, name: str, size: int | None) -> Path:  # of any size, it is here
         """The file of a run."""
         path = self._run(name)
         try:
