@@ -83,7 +83,7 @@ def write_history(
         full = [key for key in kept if _level(key) == level][:-1]
         if len(full) > LEVEL_FILES:
             kept = _joined(files, version, kept, full[: LEVEL_FILES // 2], how)
-    return {key: kept[key] for key in _ordered(kept)}
+    return kept
 
 
 def _joined(
@@ -93,7 +93,8 @@ def _joined(
     first = old[0].rpartition(".")[2] if "." in old[0] else "0" * 12
     rest = {key: file for key, file in kept.items() if key not in old}
     file = files.write_tables("history", version, [table.combine_chunks()], packed=True)
-    return {f"{_KEY}.{_level(old[0]) + 1}.{first}": file, **rest}
+    made = {f"{_KEY}.{_level(old[0]) + 1}.{first}": file, **rest}
+    return {key: made[key] for key in _ordered(made)}
 
 
 def _level(key: str) -> int:

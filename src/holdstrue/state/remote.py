@@ -29,13 +29,10 @@ class RemoteStore:
         self.url = self._objects.url
         self.shared = True
         self.exists = True
+        self.begun = True
+        """Nothing is made by looking, so that there is no need to ask first."""
 
     # --- the place -----------------------------------------------------------------------------
-
-    @property
-    def begun(self) -> bool:
-        """Whether there are entries."""
-        return bool(self.list(LOG))
 
     def vacant(self) -> None:
         """Refuse a place where something is; runs alone are what a creation that was given up has left."""
