@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from holdstrue.errors import StateError
 from holdstrue.monitor import checkpoint
+from holdstrue.state.files import UncommittedError
 
 
 class Forked:
@@ -50,6 +52,9 @@ class Played:
         try:
             self._said = _written(command).encode()
             self.returncode = 0
+        except StateError as error:
+            self._trouble = (error.why if isinstance(error, UncommittedError) else error.message).encode()
+            self.returncode = 1
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  as an interpreter that ends with a traceback
             self._trouble = f"{type(error).__name__}: {error}".encode()
             self.returncode = 1

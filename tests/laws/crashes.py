@@ -136,6 +136,12 @@ class Work:
         with Monitor.open(place, read_only=True) as monitor:
             return everything(monitor)
 
+    def reached(self, place: str) -> tuple[int, bool]:
+        """At which stage the state is, while somebody may have it open; and whether a part of it is further."""
+        seen, stages = self.look(place), self.stages
+        assert seen in stages, "the state is at none of its versions"
+        return stages.index(seen), False
+
     @property
     def stages(self) -> list[Any]:
         """What the state may say, from before the work to after it."""
@@ -404,6 +410,14 @@ class Sites(Work):
         """The violations it has."""
         return _violating(held)
 
+    def reached(self, place: str) -> tuple[int, bool]:
+        """Sites that are open cannot be opened: how many of the batches are at each."""
+        at = []
+        for state in self.states(place):
+            with Journal.open(state, "site", read_only=True) as kept:
+                at.append(sum(kept.seen(name) for name in self.batches))
+        return min(at), max(at) > min(at)
+
     def more(self, place: str) -> None:
         """The batch after it."""
         with self._opened(place) as relation:
@@ -475,9 +489,8 @@ def assert_settled(work: Work, places: Places, place: str, done: int) -> int:
         Batches of which somebody was told that they are applied.
     """
     stages = work.stages
-    seen = work.look(place)
-    assert seen in stages, "the state is at none of its versions"
-    at = stages.index(seen)
+    assert work.look(place) in stages, "the state is at none of its versions"
+    at, _ = work.reached(place)
     assert at >= done, f"{done} batches were applied, the state has {at}"
     there = work.plain().run(place, [], lambda: None)
     if work.kind != "site":  # of which one may have a batch and the other not

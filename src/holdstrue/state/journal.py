@@ -163,8 +163,12 @@ class Journal(Closing):
         """
         files = StateFiles(path)
         files.vacant()
-        files.lock()
-        return cls(files, kind, history, {"version": -1, "recent": [], "committed": 0, **Runs().to_dict()})
+        try:
+            files.lock()
+            return cls(files, kind, history, {"version": -1, "recent": [], "committed": 0, **Runs().to_dict()})
+        except BaseException:
+            files.close()
+            raise
 
     @classmethod
     def open(
@@ -179,11 +183,11 @@ class Journal(Closing):
         """An existing one, which must be of this kind; an earlier version (`at`) can only be read."""
         files = StateFiles(path)
         read_only = read_only or at is not None
-        if not read_only:
-            if not files.store.begun:
-                files.newest()  # says so; else the lock would be made where no state is
-            files.lock()
         try:
+            if not read_only:
+                if not files.store.begun:
+                    files.newest()  # says so; else the lock would be made where no state is
+                files.lock()
             # read when the lock is taken: another writer may have gone on before it was free
             manifest = files.manifest(files.at(at) if isinstance(at, dt.datetime) else at)
             _require_kind(files, kind, manifest)
@@ -288,9 +292,11 @@ class Journal(Closing):
         more = pa.concat_tables(
             [self._history.schema.empty_table(), *self._logged(), *([] if lines is None else [lines])]
         )
-        if lines is not None:
-            self._known().add(_names(lines))
-        return {**write_history(self.files, version, base, more, self._history), **self._known().write(version)}
+        batches = [] if lines is None else _names(lines)
+        return {
+            **write_history(self.files, version, base, more, self._history),
+            **self._known().write(version, batches),
+        }
 
     def mark(self) -> Mark:
         """How far the log goes now."""
@@ -366,9 +372,15 @@ class Journal(Closing):
         if self._collecting is not None:
             self._collecting.join()
         needed = files_of({**self.facts, **self.runs.to_dict()})
-        return self.files.collect(
-            needed, self.version if self._since is None else self._since, self.facts.get("keep", 0)
-        )
+        try:
+            return self.files.collect(
+                needed, self.version if self._since is None else self._since, self.facts.get("keep", 0)
+            )
+        except OSError as error:
+            raise StateError(
+                f"{self.files.url} could not be cleared up: {error}",
+                hint="nothing that is needed was removed; try again when that is mended",
+            ) from error
 
     def _free(self, since: int | None, needed: list[RunFile]) -> None:
         """Remove what the version before and this one do not need, beside other work."""
@@ -376,8 +388,13 @@ class Journal(Closing):
             self._collecting.join()
         after = files_of({**self.facts, **self.runs.to_dict()})
         asked = self.version if since is None else since, [*needed, *after], self.facts.get("keep", 0)
-        self._collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
-        self._collecting.start()
+        collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
+        try:
+            collecting.start()
+        except RuntimeError as error:  # the version is made, with or without a thread
+            self.trouble.append(f"files that are no longer needed were not removed: {error}")
+        else:
+            self._collecting = collecting
 
     def _collect(self, since: int, needed: list[RunFile], keep: float) -> None:
         try:
