@@ -39,11 +39,14 @@ VERIFIERS = 4
 MOST_STEPS = 1 << 20
 """Steps from one whole entry to the next; far more than there ever are."""
 FETCHERS = 16
-"""Entries of an object store that are fetched at once."""
+"""Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
 
 Arrays = dict[str, NDArray[np.generic]]
+
+_last_read: dict[str, tuple[tuple[str, int, str | None], Manifest]] = {}
+"""The manifest that this process read last, for the stages of one batch that follow each other."""
 
 
 @dataclass(frozen=True)
@@ -83,20 +86,23 @@ class Joint:
     def __init__(self, files: StateFiles, name: str) -> None:
         self._files = files
         self._name = name
-        self._sink = pa.OSFile(str(files.store.draft(RUNS + name)), "wb")
+        self._sink: pa.NativeFile | None = None
         self._end = 0
 
     def add(self, tables: Sequence[pa.Table]) -> RunFile:
         """Write tables one after the other as IPC streams."""
         part = streams(tables)
+        if self._sink is None:
+            self._sink = pa.OSFile(str(self._files.store.draft(RUNS + self._name)), "wb")
         self._sink.write(part)
         start, self._end = self._end, self._end + len(part)
         return RunFile(self._name, len(part), _checksum(bytearray(part)), start)
 
     def close(self) -> None:
-        """Make sure that it is kept."""
-        self._sink.close()
-        self._files.store.publish(RUNS + self._name)
+        """Make sure that it is kept; there is no file where nothing was added."""
+        if self._sink is not None:
+            self._sink.close()
+            self._files.store.publish(RUNS + self._name)
 
 
 class StateFiles(Closing):
@@ -107,6 +113,8 @@ class StateFiles(Closing):
         self.store = store_at(path)
         self._verifying: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._payloads: dict[int, memoryview] = {}
+        """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
 
@@ -211,13 +219,20 @@ class StateFiles(Closing):
             raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
 
-    def collect(self, needed: Iterable[RunFile], since: int, keep: float = 0) -> list[str]:
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
         """Remove entries before a version and runs that are not needed; returns the names of what was removed.
 
-        What the versions of the last `keep` seconds need stays, too.
+        Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
+        write such a version will be committed any more, while later ones may need other files.
 
-        Only runs that were written for a version which is there already can go: no attempt to write it will be
-        committed any more.
+        Parameters
+        ----------
+        needed
+            What this version needs, and the one before its checkpoint.
+        since
+            The first version whose entry is kept.
+        keep
+            Seconds for which versions are kept with all they need.
         """
         versions = self.versions()
         if keep and versions:
@@ -225,11 +240,10 @@ class StateFiles(Closing):
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
         kept = [v for v in versions if v >= since]
         gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
-        newest = kept[-1] if kept else -1
         before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
-            if match and listed.name not in named and int(match[1]) <= newest and listed.modified <= before:
+            if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
                 gone.append(listed.name)
         self.store.delete(gone)
         return [*gone, *old_formats.collect(self.store, keep=not kept)]
@@ -278,9 +292,19 @@ class StateFiles(Closing):
             )
         return older
 
-    def manifest(self, version: int | None = None) -> Manifest:
-        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint)."""
+    def manifest(self, version: int | None = None, writer: str | None = None) -> Manifest:
+        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint).
+
+        Parameters
+        ----------
+        writer
+            The mark of a whole entry, where it is known: what this process read last is then not read again.
+        """
         wanted = self.newest() if version is None else version
+        key = self.url, wanted, writer
+        if writer is not None and (held := _last_read.get("manifest")) is not None and held[0] == key:
+            self._seen = wanted
+            return held[1]
         older = old_formats.manifest(self.store, wanted)
         if older is not None:
             return older
@@ -291,13 +315,18 @@ class StateFiles(Closing):
         steps = self._entries(range(since, wanted))
         manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
         self._seen = wanted
+        if writer is not None and writer == entry.header.get("writer") and since == wanted:
+            _last_read["manifest"] = key, manifest
         return manifest
 
     def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
-        if not self.store.shared or len(versions) < 2:
-            return [self._entry(version).header for version in versions]
-        with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-            return [entry.header for entry in pool.map(self._entry, versions)]
+        if self.store.shared and len(versions) > 1:
+            with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
+                entries = list(pool.map(self._entry, versions))
+        else:
+            entries = [self._entry(version) for version in versions]
+        self._payloads = {v: entry.payload for v, entry in zip(versions, entries, strict=True) if entry.payload}
+        return [entry.header for entry in entries]
 
     def _entry(self, version: int) -> Entry:
         try:
@@ -337,17 +366,44 @@ class StateFiles(Closing):
             data = self._bytes(file)
             if len(data) == file.size and _checksum(bytearray(data)) == file.checksum:
                 return self._tables(file, pa.py_buffer(data))
-            if last or file.name.startswith((LOG, JOINT)) or not self.store.drop(RUNS + file.name):
+            if last or file.name.startswith(LOG) or not self.store.drop(RUNS + file.name):
                 break
         raise self.damaged(file, "its checksum does not match")
 
     def _bytes(self, file: RunFile) -> bytes | memoryview:
         if file.name.startswith(LOG):
-            return self._entry(int(file.name.removeprefix(LOG))).payload
+            version = int(file.name.removeprefix(LOG))
+            known = self._payloads.pop(version, None)
+            return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
             return self._checked(file).read_bytes()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
+        except Missing as error:
+            raise self._lost(RUNS + file.name, self._seen) from error
+
+    def read_each(self, files: Sequence[RunFile]) -> list[list[pa.Table]]:
+        """The tables of each run, several read at a time where reading waits for a network."""
+        if not self.store.shared or len(files) < 2:
+            return [self.read_tables(file) for file in files]
+        with ThreadPoolExecutor(min(FETCHERS, len(files)), thread_name_prefix="holdstrue-fetch") as pool:
+            return list(pool.map(self.read_tables, files))
+
+    def bring(self, files: Iterable[RunFile]) -> None:
+        """Fetch what this machine does not have of the files of some runs, several at a time.
+
+        A file that several runs share comes whole: who reads one of a shard's runs reads those of the others too.
+        """
+        if not self.store.shared:
+            return
+        wanted = list({file.name: file for file in files if RUN_NAME.fullmatch(file.name)}.values())
+        if len(wanted) > 1:
+            with ThreadPoolExecutor(min(FETCHERS, len(wanted)), thread_name_prefix="holdstrue-fetch") as pool:
+                list(pool.map(self._brought, wanted))
+
+    def _brought(self, file: RunFile) -> None:
+        try:
+            self.store.file(RUNS + file.name, None if file.name.startswith(JOINT) else file.size)
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from holdstrue.errors import StateError
 from holdstrue.location import local_path
-from holdstrue.state.object_url import is_object_url
+from holdstrue.state.object_url import ObjectUrl, is_object_url
 
 LOG = "log/"
 RUNS = "runs/"
@@ -41,6 +41,8 @@ class Listed:
     size: int
     modified: float
     """Seconds since 1970."""
+    tag: str = ""
+    """What tells it from an earlier object of its name, where the store says such a thing."""
 
 
 class Store(Protocol):
@@ -92,11 +94,22 @@ class Store(Protocol):
     def publish(self, name: str) -> None:
         """Make a written file an object, durably."""
 
-    def file(self, name: str, size: int) -> Path:
-        """A file of this machine that holds an object of so many bytes; raises `Missing`."""
+    def file(self, name: str, size: int | None) -> Path:
+        """A file of this machine that holds an object of so many bytes, None for any; raises `Missing`."""
 
     def drop(self, name: str) -> bool:
         """Forget a copy that turned out to be damaged; whether there is an original to look at."""
+
+
+def fixed_place(place: str | os.PathLike[str]) -> str:
+    """A path or URL of a state in a form that means the same in any directory, for processes that run elsewhere.
+
+    >>> fixed_place("s3a://bucket/state/"), fixed_place("/data/../state")
+    ('s3a://bucket/state', '/state')
+    """
+    if is_object_url(place):
+        return ObjectUrl.of(place).url
+    return os.path.abspath(local_path(place, "state"))  # noqa: PTH100  # Path keeps ..
 
 
 def store_at(place: str | os.PathLike[str]) -> Store:
