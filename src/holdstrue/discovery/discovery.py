@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
@@ -27,9 +29,24 @@ from holdstrue.state.journal import Journal, schema_of, schema_text
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _alone(method: F) -> F:
+    """A method during which other threads wait with theirs."""
+
+    @wraps(method)
+    def held(self: Discovery, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast("F", held)
+
 
 class Discovery(Closing):
     """Rules found by `discover`, ranked, and kept current by `apply`.
+
+    Several threads may use one discovery: batches are applied one after the other, and every answer is of one version.
 
     Examples
     --------
@@ -44,6 +61,7 @@ class Discovery(Closing):
     """
 
     def __init__(self, held: Held, kinds: Mapping[str, Kind], options: DiscoveryOptions) -> None:
+        self._lock = RLock()
         self._held = held
         self._kinds = dict(kinds)
         self.options = options
@@ -60,6 +78,7 @@ class Discovery(Closing):
     # --- reading -------------------------------------------------------------------------------
 
     @property
+    @_alone
     def rules(self) -> list[FoundRule]:
         """The minimal rules now, best first, also those that others imply."""
         if self._found is None:
@@ -82,21 +101,25 @@ class Discovery(Closing):
     def __len__(self) -> int:
         return len(self.rules)
 
+    @_alone
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {count:,} rows" for name, count in self._held.counts().items())
         partly = "" if self.complete else ", stopped before the end"
         return f"Discovery({len(self.rules)} rules in {rows}{partly})"
 
+    @_alone
     def _repr_html_(self) -> str:
         # rendering lives above discovery, so it is looked up when a notebook asks for it
         html: str = import_module("holdstrue.report").discovery_html(self)
         return html
 
     @property
+    @_alone
     def complete(self) -> bool:
         """Whether every rule was found; False where time or size was limited."""
         return all(kind.complete for kind in self._kinds.values())
 
+    @_alone
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         return self._held.counts()
@@ -113,6 +136,7 @@ class Discovery(Closing):
         key = self._held.keys[tables[0]] if len(tables) == 1 else ()
         return RuleSet(tuple(chosen), table=main, key=key, types=self.types)
 
+    @_alone
     def near_misses(self, most: int = HANDFUL, kinds: Sequence[str] | None = None) -> NearMisses:
         """Rules that at most so many pairs, rows or values break, with these: likely errors in the data.
 
@@ -134,10 +158,12 @@ class Discovery(Closing):
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
 
+    @_alone
     def explain(self) -> str:
         """How each kind of rule is kept current."""
         return "\n".join(f"{name}: {kind.explain()}" for name, kind in self._kinds.items())
 
+    @_alone
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As plain JSON data."""
         return {
@@ -149,6 +175,7 @@ class Discovery(Closing):
 
     # --- changing ------------------------------------------------------------------------------
 
+    @_alone
     def apply(
         self,
         changes: Any,
@@ -228,6 +255,7 @@ class Discovery(Closing):
 
     # --- keeping -------------------------------------------------------------------------------
 
+    @_alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the discovery in a state directory, where every batch from now on is durable."""
         about = {
@@ -265,11 +293,13 @@ class Discovery(Closing):
     def _seen(self, batch: str) -> bool:
         return batch in self._ids if self._journal is None else self._journal.seen(batch)
 
+    @_alone
     def history(self) -> list[dict[str, Any]]:
         """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""
         lines: list[dict[str, Any]] = [] if self._journal is None else self._journal.history().to_pylist()
         return lines
 
+    @_alone
     def close(self) -> None:
         """Let go of the state directory."""
         if self._journal is not None:

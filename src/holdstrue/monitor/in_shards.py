@@ -13,6 +13,7 @@ from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, new_fields
 from holdstrue.shards.homes import Homes, OneTask
@@ -252,7 +253,7 @@ class InShards:
             return None
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
-            with Journal.open(self._path, "monitor", HISTORY) as journal:
+            with writer_lock(self._path), Journal.open(self._path, "monitor", HISTORY) as journal:
                 return InShards(self._runner, journal, self._sizing, self._path).current()
         if not self._sharding:
             facts = self.facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -48,6 +48,12 @@ class Monitor(Closing):
     types
         What columns hold, beside what the rule file declares (see `read_table`); remembered, so that
         every batch is read so. `{"orders.day": "date"}` for a further table.
+
+    Several threads may use one monitor. Batches are applied one after the other, whoever calls `apply`; every answer is
+    of one version, and who asks while a batch is applied waits for it. Lists that are made as they are read
+    (`violations`, `groups`, those of a `report`) stay as they were when they were asked for, also when the thread that
+    reads them applies batches in between: each batch first keeps in memory what is still to be read, up to a million
+    violations, and beyond that the list ends with an error. `close` waits for the batch at hand.
 
     Examples
     --------
@@ -110,19 +116,22 @@ class Monitor(Closing):
 
     def close(self) -> None:
         """Let go of the state directory; the monitor can still be read, but no longer be changed."""
-        piece = self._here()
-        if piece.journal is not None:
-            piece.close()
-            self._closed = True
+        with self._here() as piece:
+            if piece.journal is not None:
+                piece.close()
+                self._closed = True
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:
-        """The rows as they are now, which nobody else changes meanwhile unless they are only read."""
-        if self._closed and not read_only:
-            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
-        piece = self._here()
-        if not read_only:
+        """The rows as they are now, which no other thread changes meanwhile."""
+        return self._here() if read_only else self._changing()
+
+    @contextmanager
+    def _changing(self) -> Iterator[OnePiece]:
+        with self._here() as piece:
+            if self._closed:
+                raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
             piece.usable()
-        return piece
+            yield piece
 
     def _here(self) -> OnePiece:
         if self._piece is None:
@@ -238,56 +247,62 @@ class Monitor(Closing):
             return kept.explain()
 
     def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
-        """The violations there are now, made as they are read. Complexity: O(what is read)."""
-        known_rule(self.rules, rule)
-        views = self._here().views
-        if views is not None:
-            yield from views.violations(numbers_of(self.rules, rule), limit)
+        """The violations there are now, made as they are read, whatever is applied meanwhile.
+
+        Complexity: O(what is read). A batch keeps in memory what is still to be read, up to a million violations;
+        beyond that the list ends with an error.
+        """
+        with self._here() as piece:
+            rules, views = piece.facts.rules, piece.views
+            known_rule(rules, rule)
+            return iter(()) if views is None else views.violations(numbers_of(rules, rule), limit)
 
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
-        """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side."""
-        known_rule(self.rules, rule)
-        views = self._here().views
-        if views is not None:
-            yield from views.groups(numbers_of(self.rules, rule)[0], limit)
+        """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side.
+
+        As `violations`, the list stays as it is while batches are applied; of groups a million rows are kept.
+        """
+        with self._here() as piece:
+            rules, views = piece.facts.rules, piece.views
+            known_rule(rules, rule)
+            return iter(()) if views is None else views.groups(numbers_of(rules, rule)[0], limit)
 
     def row(self, key: Key, *, table: str | None = None) -> dict[str, int]:
         """How many violations a row is in, by rule. Complexity: O(rules)."""
-        name, shard = self._table(table), self._shard()
-        rows = shard.engine.tables[name].rows
-        parts = key if isinstance(key, tuple | list) else (key,)
-        fields = [rows.schema.field(column) for column in shard.keys[name]]
-        try:
-            arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
-        except (ValueError, pa.ArrowException) as error:
-            wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
-            raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
-        values = pa.table(arrays, names=[field.name for field in fields])
-        slot = int(rows.find(*shard.engine.key_digest(name, values, shard.keys[name]))[0])
-        if slot < 0:
-            raise HoldstrueError(f"no row with key {key!r} in {name!r}")
-        return Views(shard.engine, shard.keys).by_rule(name, slot)
+        with self._here() as piece:
+            name, shard = piece.facts.known_table(table or piece.facts.main), self._shard()
+            rows = shard.engine.tables[name].rows
+            parts = key if isinstance(key, tuple | list) else (key,)
+            fields = [rows.schema.field(column) for column in shard.keys[name]]
+            try:
+                arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
+            except (ValueError, pa.ArrowException) as error:
+                wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
+                raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
+            values = pa.table(arrays, names=[field.name for field in fields])
+            slot = int(rows.find(*shard.engine.key_digest(name, values, shard.keys[name]))[0])
+            if slot < 0:
+                raise HoldstrueError(f"no row with key {key!r} in {name!r}")
+            return Views(shard.engine, shard.keys, piece.guard).by_rule(name, slot)
 
     def offenders(self, limit: int = 10, *, table: str | None = None) -> list[Offender]:
         """The rows in most violations, worst first. Complexity: O(violating rows)."""
         if limit < 0:
             raise HoldstrueError(f"limit is {limit}", hint="give how many rows to list")
-        views = self._here().views
-        return [] if views is None else views.offenders(self._table(table), limit)
+        with self._here() as piece:
+            name = piece.facts.known_table(table or piece.facts.main)
+            return [] if piece.views is None else piece.views.offenders(name, limit)
 
     def report(self, *, limit: int | None = 1000) -> Report:
         """The state of every rule, with the first violations."""
-        shard = self._shard()
-        return Report.of(shard.engine, shard.keys, limit)
+        with self._here() as piece:
+            shard = self._shard()
+            return Report.of(shard.engine, shard.keys, limit, guard=piece.guard)
 
     def size_bytes(self) -> dict[str, int]:
         """Memory held by each part."""
-        shard = self._here().shard
-        return {} if shard is None else shard.engine.size_bytes()
-
-    def _table(self, name: str | None) -> str:
-        facts = self._here().facts
-        return facts.known_table(name or facts.main)
+        with self._here() as piece:
+            return {} if piece.shard is None else piece.shard.engine.size_bytes()
 
     def _shard(self) -> Shard:
         shard = self._here().shard

@@ -17,6 +17,7 @@ from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.report import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
@@ -51,6 +52,8 @@ class OnePiece:
     """Holds all rows in this process, and where there is a journal makes every batch durable."""
 
     def __init__(self, facts: Facts) -> None:
+        self.guard = Guard()
+        """Held by whoever reads or changes anything here: entering the piece takes it."""
         self.facts = facts
         """The monitor as it is now, but for what every batch changes."""
         self.batches = facts.batches
@@ -104,10 +107,12 @@ class OnePiece:
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
+        self.guard.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It stays open from batch to batch."""
+        """Let others at it; it stays open from batch to batch."""
+        self.guard.__exit__()
 
     def _attach(self, journal: Journal) -> None:
         self.journal = journal
@@ -151,11 +156,12 @@ class OnePiece:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
             raise
+        self.guard.change()
         self._broken = True
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
-        views = Views(shard.engine, shard.keys)
+        views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)
-        added, removed = views.listed(outcomes, request.limit)
+        added, removed = views.changed(outcomes, request.limit)
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
@@ -264,7 +270,7 @@ class OnePiece:
     @property
     def views(self) -> Views | None:
         """What can be asked of the rows; None before there are any."""
-        return None if self.shard is None else Views(self.shard.engine, self.shard.keys)
+        return None if self.shard is None else Views(self.shard.engine, self.shard.keys, self.guard)
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""

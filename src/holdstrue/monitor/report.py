@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,20 @@ from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, 
 from holdstrue.detect.detector import Detector, Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
+from holdstrue.monitor.reading import MOST_DRAWN, Guard, Item
 from holdstrue.plan.checks import GroupCheck, PairCheck
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.typing import I32
 
 NAMED_AT_ONCE = 8192
+"""Violations that are named at a time, while nobody changes the rows: some 15 ms."""
+
+Listed: TypeAlias = tuple[Detector, I32]
+"""Some violations of a check by slot."""
+
+Conflict: TypeAlias = tuple[GroupCheck | PairCheck, list[I32]]
+"""A violating group: the slots of each right side."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,15 @@ class Group:
 
 
 class Views:
-    """What can be asked of an engine; every answer is exact and lists are made only as far as they are read."""
+    """What can be asked of an engine; every answer is exact and lists are made only as far as they are read.
 
-    def __init__(self, engine: Engine, keys: dict[str, tuple[str, ...]]) -> None:
+    The lists hold the guard while they make a part; for all else the caller does.
+    """
+
+    def __init__(self, engine: Engine, keys: Mapping[str, tuple[str, ...]], guard: Guard) -> None:
         self._engine = engine
         self._keys = keys
+        self._guard = guard
 
     def _of(self, rule: int) -> list[Detector]:
         return [self._engine.detectors[at] for at in self._engine.by_rule[rule]]
@@ -67,11 +80,19 @@ class Views:
 
     def violations(self, rules: Sequence[int], limit: int | None) -> Iterator[Violation]:
         """Violations rule by rule, by key."""
+        return self.named(self.listed(rules, limit))
+
+    def named(self, parts: Iterator[Listed]) -> Iterator[Violation]:
+        """Violations by key, as the parts are read."""
+        return self._guard.listed(parts, lambda part: part[1].shape[0], lambda part: self.name(*part)[1])
+
+    def listed(self, rules: Sequence[int], limit: int | None) -> Iterator[Listed]:
+        """Violations rule by rule, by slot, some thousand at a time."""
         left = limit
-        for number in rules:
+        for number in rules if limit != 0 else ():
             for detector in self._of(number):
                 for slots in gathered(detector.violations(), left):
-                    yield from self.name(detector, slots)[1]
+                    yield detector, slots
                     if left is not None:
                         left -= slots.shape[0]
                 if left is not None and left <= 0:
@@ -101,7 +122,7 @@ class Views:
         columns = [self._engine.tables[table].rows.values_of(slots, name) for name in names]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
-    def listed(self, outcomes: list[Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
+    def changed(self, outcomes: list[Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
         """Added and removed violations of a batch, each up to the limit."""
         both: list[tuple[Violation, ...]] = []
         for lists in ([o.added_list for o in outcomes], [o.removed_list for o in outcomes]):
@@ -124,15 +145,26 @@ class Views:
     def groups(self, rule: int, limit: int | None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
         name = self._engine.plan.rules.rules[rule].name
-        for check, sides in self.conflicts(rule, limit):
-            rows = self._engine.tables[check.table].rows
-            firsts = python_rows(rows.take(np.array([side[0] for side in sides]), (*check.lhs, *check.rhs)))
-            values = {column: firsts[0][column] for column in check.lhs}
-            right = [{column: row[column] for column in check.rhs} for row in firsts] if check.rhs else []
-            yield Group(name, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
+        return self.grouped(rule, limit, lambda check, sides: self._group(name, check, sides))
 
-    def conflicts(self, rule: int, limit: int | None) -> Iterator[tuple[GroupCheck | PairCheck, list[I32]]]:
-        """Violating groups of a key, FD or CFD as the slots of each right side."""
+    def _group(self, rule: str, check: GroupCheck | PairCheck, sides: list[I32]) -> Group:
+        rows = self._engine.tables[check.table].rows
+        firsts = python_rows(rows.take(np.array([side[0] for side in sides]), (*check.lhs, *check.rhs)))
+        values = {column: firsts[0][column] for column in check.lhs}
+        right = [{column: row[column] for column in check.rhs} for row in firsts] if check.rhs else []
+        return Group(rule, values, tuple(tuple(self.keys(check.table, side)) for side in sides), tuple(right))
+
+    def grouped(
+        self, rule: int, limit: int | None, made: Callable[[GroupCheck | PairCheck, list[I32]], Item]
+    ) -> Iterator[Item]:
+        """What is made of each violating group of a key, FD or CFD, as the groups are read."""
+        return self._guard.listed(
+            self._conflicts(rule, limit),
+            lambda conflict: sum(side.size for side in conflict[1]),
+            lambda conflict: [made(*conflict)],
+        )
+
+    def _conflicts(self, rule: int, limit: int | None) -> Iterator[Conflict]:
         left = limit
         for detector in self._of(rule):
             if isinstance(detector.check, GroupCheck | PairCheck) and detector.check.grouped:
@@ -173,16 +205,28 @@ def gathered(chunks: Iterator[I32], limit: int | None) -> Iterator[I32]:
     waiting: list[I32] = []
     size = 0
     for chunk in chunks:
-        if left <= 0:
-            return
         waiting.append(chunk[:left])
         size += waiting[-1].shape[0]
         left -= waiting[-1].shape[0]
-        if size >= NAMED_AT_ONCE or left <= 0:
-            yield np.concatenate(waiting)
-            waiting, size = [], 0
-    if waiting:
+        if size >= NAMED_AT_ONCE:
+            together = np.concatenate(waiting)
+            whole = size - size % NAMED_AT_ONCE
+            yield from (together[at : at + NAMED_AT_ONCE] for at in range(0, whole, NAMED_AT_ONCE))
+            waiting, size = [together[whole:]], size - whole
+        if left <= 0:
+            break
+    if size:
         yield np.concatenate(waiting)
+
+
+def _upto(parts: Iterable[Listed], limit: int | None) -> Iterator[Listed]:
+    """The first violations of some parts."""
+    left = 2**62 if limit is None else limit
+    for detector, slots in parts:
+        if left <= 0:
+            return
+        yield detector, slots[:left]
+        left -= slots.shape[0]
 
 
 def in_order(a: Key, b: Key) -> bool:
@@ -287,9 +331,33 @@ class Findings(ABC):
         return f"Report(rules: {len(self.results)}, violated: {broken}, violations: {self.total:,})"
 
 
+class FirstViolations:
+    """The violations that a report lists, by slot, once a batch has changed the engine that they were read from."""
+
+    def __init__(self, views: Views, rules: int, limit: int | None) -> None:
+        self._views = views
+        self._rules = rules
+        self._limit = limit
+        self.drawn: list[Listed] | None = None
+        """None as long as the engine is as it was."""
+
+    def draw(self) -> None:
+        """Take them into memory."""
+        self.drawn = []  # nothing, should this end half-way
+        self.drawn = list(self._views.listed(range(self._rules), MOST_DRAWN if self._limit is None else self._limit))
+
+    def of(self, rules: Sequence[int]) -> list[Listed]:
+        """Those of some rules."""
+        return [part for part in self.drawn or () if part[0].check.rule in rules]
+
+
 @dataclass(frozen=True, repr=False)
 class Report(Findings):
     """How data stands to its rules.
+
+    Counts are of the time when it was made. Violations and groups are read when they are asked for: once the monitor
+    that made the report has applied another batch, the report still has the violations up to its limit, and says so
+    where more is asked of it.
 
     Examples
     --------
@@ -301,14 +369,26 @@ class Report(Findings):
 
     _engine: Engine = field(repr=False)
     _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
+    _guard: Guard = field(repr=False, compare=False)
+    _first: FirstViolations = field(repr=False, compare=False)
 
     @staticmethod
-    def of(engine: Engine, keys: Mapping[str, tuple[str, ...]], limit: int | None, notes: Iterable[str] = ()) -> Report:
-        """The report of an engine as it stands."""
-        views = Views(engine, dict(keys))
-        results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
-        rows = {name: table.rows.living for name, table in engine.tables.items()}
-        return Report(results, rows, limit, engine, dict(keys), notes=tuple(notes))
+    def of(
+        engine: Engine,
+        keys: Mapping[str, tuple[str, ...]],
+        limit: int | None,
+        notes: Iterable[str] = (),
+        guard: Guard | None = None,
+    ) -> Report:
+        """The report of an engine as it stands; `guard` is that of those who change it."""
+        guard = guard or Guard()
+        with guard:
+            views = Views(engine, dict(keys), guard)
+            results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
+            rows = {name: table.rows.living for name, table in engine.tables.items()}
+            first = FirstViolations(views, len(results), limit)
+            guard.add(first)
+        return Report(results, rows, limit, engine, dict(keys), guard, first, notes=tuple(notes))
 
     def __iter__(self) -> Iterator[Violation]:
         """All violations, made as they are read; `listed` stops at the report's limit."""
@@ -326,27 +406,58 @@ class Report(Findings):
         """Violations by key, of one rule or of all, made as they are read."""
         rules = [result.rule for result in self.results]
         known_rule(rules, rule)
-        return Views(self._engine, dict(self._keys)).violations(numbers_of(rules, rule), limit)
+        with self._guard:
+            return self._views.named(self._listed(numbers_of(rules, rule), limit))
+
+    def _listed(self, rules: Sequence[int], limit: int | None) -> Iterator[Listed]:
+        """Violations by slot: from the engine, or as they were drawn before the monitor went on."""
+        if self._first.drawn is None:
+            return self._views.listed(rules, limit)
+        drawn = self._first.of(rules)
+        there, known = sum(self.results[rule].counts.open for rule in rules), sum(len(slots) for _, slots in drawn)
+        if known < (there if limit is None else min(limit, there)):
+            raise self._outlived(f"of the {there:,} violations that it had, the first {known:,} were kept")
+        return _upto(drawn, limit)
+
+    @property
+    def _views(self) -> Views:
+        return Views(self._engine, self._keys, self._guard)
+
+    @contextmanager
+    def reading(self) -> Iterator[Views]:
+        """What can be asked of the report's rows, which nobody changes meanwhile.
+
+        Raises where the monitor that made the report went on since.
+        """
+        with self._guard:
+            if self._first.drawn is not None:
+                raise self._outlived("its rows are no longer there")
+            yield self._views
+
+    @staticmethod
+    def _outlived(what: str) -> HoldstrueError:
+        return HoldstrueError(
+            f"the monitor applied a batch since this report was made: {what}",
+            hint="make the report anew with monitor.report(), or read it before the next batch",
+        )
 
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
         rules = [result.rule for result in self.results]
         known_rule(rules, rule)
-        return Views(self._engine, dict(self._keys)).groups(numbers_of(rules, rule)[0], limit)
+        with self.reading() as views:
+            return views.groups(numbers_of(rules, rule)[0], limit)
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
         """The first violations of a rule, each with its rows' key and the columns the rule reads."""
         table = result.rule.own_table or self._engine.plan.main
         columns = list(dict.fromkeys((*self._keys.get(table, ()), *result.rule.columns)))
         rows = self._engine.tables[table].rows
-        views = Views(self._engine, dict(self._keys))
         found: list[tuple[Violation, list[dict[str, Any]]]] = []
         number = [r.rule.name for r in self.results].index(result.rule.name)
-        for detector in self._engine.detectors:
-            if detector.check.rule != number or len(found) >= limit:
-                continue
-            for slots in gathered(detector.violations(), limit - len(found)):
-                ordered, violations = views.name(detector, slots)
+        with self._guard:
+            for detector, slots in self._listed([number], limit):
+                ordered, violations = self._views.name(detector, slots)
                 values = python_rows(rows.take(ordered.reshape(-1), columns))
                 width = detector.check.width
                 found.extend((v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
@@ -354,7 +465,8 @@ class Report(Findings):
 
     def explain(self) -> str:
         """Which checks and indexes served the rules, and why."""
-        return explain(self._engine.plan, self._engine.explain())
+        with self.reading():
+            return explain(self._engine.plan, self._engine.explain())
 
 
 def _column(values: list[Any]) -> pa.Array:

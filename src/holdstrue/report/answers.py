@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from holdstrue.detect.delta import Batched, Delta, Offender, RuleResult, Violation, plain
@@ -50,13 +51,12 @@ class Groups:
         return tuple(result for result in results if self.rule in (None, result.rule.name))
 
     def __iter__(self) -> Iterator[ConflictingGroup]:
-        left = self.limit
-        for result in self.results:
-            if self.report is None or (left is not None and left <= 0):
-                return
-            for group in groups_of(self.report, result, limit=left, keys=self.limit):
-                yield group
-                left = None if left is None else left - 1
+        if self.report is None:
+            return iter(())
+        with self.report.reading():
+            # begun together, so that they are of one version
+            lists = [groups_of(self.report, result, limit=self.limit, keys=self.limit) for result in self.results]
+        return islice(chain.from_iterable(lists), self.limit)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""

@@ -8,9 +8,10 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -246,13 +247,13 @@ def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
 
 def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
     """Apply the logged batches from number `since` on."""
-    pending: dict[str, Incoming] = {}
+    pending: dict[str, list[Incoming]] = {}
     for file in runs.log[since:]:
         for table, part in parts_of(files, file):
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
                 _apply(engine, pending, keys)
-            pending[table] = _join(pending[table], part) if table in pending else part
+            pending.setdefault(table, []).append(part)
         if len(engine.tables) > 1:
             # changes of several tables belong together, in the order they came
             _apply(engine, pending, keys)
@@ -290,20 +291,20 @@ def _int32(column: pa.ChunkedArray) -> I32:
     return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
 
 
-def _join(first: Incoming, second: Incoming) -> Incoming:
-    """Two batches that touch different rows as one."""
-    values = pa.concat_tables([first.values, second.values])
-    return Incoming(
-        values,
-        np.sort(np.concatenate((first.old, second.old))),
-        np.concatenate((first.updates, second.updates)),
-    )
+def _joined(parts: Sequence[Incoming]) -> Incoming:
+    """Batches that touch different rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    values = pa.concat_tables([part.values for part in parts]).combine_chunks()
+    old = np.sort(np.concatenate([part.old for part in parts]))
+    return Incoming(values, old, np.concatenate([part.updates for part in parts]))
 
 
-def _apply(engine: Engine, pending: dict[str, Incoming], keys: Keys) -> None:
+def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys) -> None:
     """Apply logged batches again, without asking what they change."""
     if pending:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
+        joined = {name: _joined(parts) for name, parts in pending.items()}
+        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
         pending.clear()
 
 
@@ -317,16 +318,20 @@ class Pool:
     A shard in the pool is worth something only if its files are exactly those that the manifest names,
     or the first of them. Names are made afresh by every attempt, so a shard that took in a batch which
     was never committed fits no manifest and is dropped.
+
+    Threads may share a pool: who takes a shard has it alone.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
         self._held = 0
 
     def take(self, files: StateFiles, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
-        shard, size = self._open.pop((files.url, number), (None, 0))
-        self._held -= size
+        with self._lock:
+            shard, size = self._open.pop((files.url, number), (None, 0))
+            self._held -= size
         if shard is not None and shard.catch_up(files, runs):
             return shard
         return Shard.open(files, plan, keys, runs)
@@ -336,15 +341,18 @@ class Pool:
         if not shard.runs.base:
             return
         size = shard.size_bytes()
-        self._open[files.url, number] = shard, size
-        self._held += size
-        while self._held > MOST_BYTES and len(self._open) > 1:
-            self._held -= self._open.popitem(last=False)[1][1]
+        with self._lock:
+            _, before = self._open.pop((files.url, number), (None, 0))
+            self._open[files.url, number] = shard, size
+            self._held += size - before
+            while self._held > MOST_BYTES and len(self._open) > 1:
+                self._held -= self._open.popitem(last=False)[1][1]
 
     def empty(self) -> None:
         """Forget all shards."""
-        self._open.clear()
-        self._held = 0
+        with self._lock:
+            self._open.clear()
+            self._held = 0
 
 
 POOL = Pool()

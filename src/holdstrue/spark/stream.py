@@ -60,15 +60,17 @@ class Batches:
                 raise in_file(error, path) from error
 
     def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
-        delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
-        if delta.duplicate:
-            # it was committed, but nobody can say whether the sinks had it
-            last = monitor.last(self.options["limit"])
-            if last is None or last.batch != name:
-                return
-            delta = last
-        for sink in self.sinks:
-            sink(AppliedBatch(monitor, delta, files))
+        # the sinks read what the last batch did, so no other thread may apply one before they are done
+        with monitor.alone():
+            delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
+            if delta.duplicate:
+                # it was committed, but nobody can say whether the sinks had it
+                last = monitor.last(self.options["limit"])
+                if last is None or last.batch != name:
+                    return
+                delta = last
+            for sink in self.sinks:
+                sink(AppliedBatch(monitor, delta, files))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""

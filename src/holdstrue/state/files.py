@@ -94,6 +94,8 @@ class StateFiles(Closing):
         self.store = store_at(path)
         self._verifying: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._payloads: dict[int, memoryview] = {}
+        """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
 
@@ -187,13 +189,20 @@ class StateFiles(Closing):
             ) from error
         self._seen = version
 
-    def collect(self, needed: Iterable[RunFile], since: int, keep: float = 0) -> list[str]:
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
         """Remove entries before a version and runs that are not needed; returns the names of what was removed.
 
-        What the versions of the last `keep` seconds need stays, too.
+        Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
+        write such a version will be committed any more, while later ones may need other files.
 
-        Only runs that were written for a version which is there already can go: no attempt to write it will be
-        committed any more.
+        Parameters
+        ----------
+        needed
+            What this version needs, and the one before its checkpoint.
+        since
+            The first version whose entry is kept.
+        keep
+            Seconds for which versions are kept with all they need.
         """
         versions = self.versions()
         if keep and versions:
@@ -201,11 +210,10 @@ class StateFiles(Closing):
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
         kept = [v for v in versions if v >= since]
         gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
-        newest = kept[-1] if kept else -1
         before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
-            if match and listed.name not in named and int(match[1]) <= newest and listed.modified <= before:
+            if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
                 gone.append(listed.name)
         self.store.delete(gone)
         return [*gone, *old_formats.collect(self.store, keep=not kept)]
@@ -282,10 +290,13 @@ class StateFiles(Closing):
         return manifest
 
     def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
-        if not self.store.shared or len(versions) < 2:
-            return [self._entry(version).header for version in versions]
-        with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-            return [entry.header for entry in pool.map(self._entry, versions)]
+        if self.store.shared and len(versions) > 1:
+            with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
+                entries = list(pool.map(self._entry, versions))
+        else:
+            entries = [self._entry(version) for version in versions]
+        self._payloads = {v: entry.payload for v, entry in zip(versions, entries, strict=True) if entry.payload}
+        return [entry.header for entry in entries]
 
     def _entry(self, version: int) -> Entry:
         try:
@@ -331,7 +342,9 @@ class StateFiles(Closing):
 
     def _bytes(self, file: RunFile) -> bytes | memoryview:
         if file.name.startswith(LOG):
-            return self._entry(int(file.name.removeprefix(LOG))).payload
+            version = int(file.name.removeprefix(LOG))
+            known = self._payloads.pop(version, None)
+            return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
             return self._checked(file).read_bytes()
         try:

@@ -7,10 +7,12 @@ tells the note in the lock file (see `WriterLock`).
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 import struct
+import threading
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -287,8 +289,10 @@ class Segment:
         """Where the bytes of each entry start, and how many they are."""
         self.modified = 0.0
         self._dead: set[int] = set()
+        self._reading = threading.Lock()
         self._end = 0
         self._handle: int | None = None
+        self._reader: io.FileIO | None = None
 
     @staticmethod
     def new(path: Path, first: int) -> Segment:
@@ -348,13 +352,14 @@ class Segment:
         if version in self._dead:
             raise Missing(f"{LOG}{version:012d}")
         start, size = self.places[version - self.first]
-        try:
-            handle = os.open(self.path, os.O_RDONLY | NOFOLLOW)
-        except FileNotFoundError as error:
-            raise Missing(f"{LOG}{version:012d}") from error
-        with os.fdopen(handle, "rb") as file:
-            file.seek(start)
-            return file.read(size)
+        if self._reader is None:
+            try:
+                self._reader = io.FileIO(os.open(self.path, os.O_RDONLY | NOFOLLOW))
+            except FileNotFoundError as error:
+                raise Missing(f"{LOG}{version:012d}") from error
+        with self._reading:
+            self._reader.seek(start)
+            return self._reader.read(size)
 
     def forget(self, versions: Iterable[int]) -> None:
         """Mark entries as removed."""
@@ -403,6 +408,9 @@ class Segment:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 def _version(name: str) -> int:
