@@ -242,7 +242,8 @@ class InShards:
 
     def _job(self, layout: Layout, limit: int = 0, on_conflict: OnConflict = "error") -> Job:
         tasks = min(self._tasks(), len(layout.spots))
-        return Job(layout, tasks, limit, self._path, self._journal.version, on_conflict)
+        journal = self._journal
+        return Job(layout, tasks, limit, self._path, journal.version, journal.facts.get("writer"), on_conflict)
 
     def _tasks(self) -> int:
         return self._sizing.tasks or self._runner.tasks()
@@ -309,7 +310,7 @@ class InShards:
         return bool(self._journal.facts.get("kept", False))
 
     def _lists(self, files: Iterable[RunFile]) -> list[pa.Table]:
-        return [table for file in files for table in self._journal.files.read_tables(file)]
+        return [table for tables in self._journal.files.read_each(list(files)) for table in tables]
 
 
 def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:

@@ -17,13 +17,15 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.report import Group, Report, Views, known_rule, numbers_of
+from holdstrue.monitor.report import Report, known_rule, numbers_of
+from holdstrue.monitor.views import Group, Views
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
+from holdstrue.state.moment import Given, Moment, at_of
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
@@ -105,10 +107,17 @@ class Monitor(Closing):
         return monitor
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
-        """The monitor of a state directory. Complexity: O(batches since the last checkpoint), not O(table)."""
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Self:
+        """The monitor of a state directory. Complexity: O(batches since the last checkpoint), not O(table).
+
+        Parameters
+        ----------
+        at
+            An earlier version, as far as it is kept, which can only be read: its number, a time at which it was the
+            newest, or either as text (`"2026-03-01T14:30"`; local time unless it says its zone).
+        """
         monitor = cls.__new__(cls)
-        monitor._piece = OnePiece.opened(path, read_only=read_only)
+        monitor._piece = OnePiece.opened(path, read_only=read_only, at=None if at is None else at_of(at))
         monitor.notes = ()
         return monitor
 
@@ -207,6 +216,12 @@ class Monitor(Closing):
         """What the monitor says of itself: rules, keys, types of the tables, rows, counts and batches."""
         with self._kept(read_only=True) as kept:
             return kept.now()
+
+    @property
+    def moment(self) -> Moment | None:
+        """Which version of its state a monitor shows that was opened to be read, and of when; None without a state."""
+        journal = self._here().journal
+        return None if journal is None else journal.moment
 
     @property
     def batches(self) -> int:

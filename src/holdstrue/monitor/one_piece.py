@@ -18,7 +18,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -38,7 +38,8 @@ from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.files import GoneError
-from holdstrue.state.journal import At, Journal, Runs
+from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.moment import At
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
@@ -103,8 +104,12 @@ class OnePiece:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
         journal = Journal.create(path, "monitor", HISTORY)
+        try:
+            self._checkpoint(journal, self._lines)
+        except BaseException:
+            journal.close()
+            raise
         self._attach(journal)
-        self._checkpoint(journal, self._lines)
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
@@ -141,7 +146,9 @@ class OnePiece:
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
-                hint="open the state again; nothing of the batch was committed",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
             )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
@@ -150,6 +157,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
+        self._broken = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -159,9 +167,9 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
+            self._broken = False
             raise
         self.guard.change()
-        self._broken = True
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
         views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)

@@ -17,7 +17,6 @@ from holdstrue.detect.delta import Delta, Step
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import StateError
 from holdstrue.index.protocol import IndexKind
-from holdstrue.location import local_path
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
@@ -28,8 +27,8 @@ from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
-from holdstrue.state.journal import Journal, has_state, manifest_of
-from holdstrue.state.object_url import is_object_url
+from holdstrue.state.journal import Journal, has_state
+from holdstrue.state.store import fixed_place
 
 
 class Sharded(Monitor):
@@ -51,13 +50,10 @@ class Sharded(Monitor):
         self._lock = RLock()
         self.notes = ()
         # tasks run in other directories than the driver
-        url = os.fspath(path) if is_object_url(path) else None
-        self.path = url or os.path.abspath(local_path(path, "state"))  # noqa: PTH100
+        self.path = fixed_place(path)
         self._sizing = sizing or Sizing()
         with writer_lock(self.path):
-            if not has_state(self.path):
-                if rules is None:
-                    manifest_of(self.path, "monitor")
+            if rules is not None and not has_state(self.path):
                 made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
                 made.save(self.path)
                 made.close()

@@ -8,7 +8,7 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -233,6 +233,8 @@ def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str
 
 def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
+    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
+    files.bring([*own, *runs.log])
     if "arrays" in runs.base:
         arrays = files.map_arrays(runs.base["arrays"])
         values = {table: files.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
@@ -245,13 +247,13 @@ def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
 
 def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
     """Apply the logged batches from number `since` on."""
-    pending: dict[str, Incoming] = {}
+    pending: dict[str, list[Incoming]] = {}
     for file in runs.log[since:]:
         for table, part in parts_of(files, file):
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
                 _apply(engine, pending, keys)
-            pending[table] = _join(pending[table], part) if table in pending else part
+            pending.setdefault(table, []).append(part)
         if len(engine.tables) > 1:
             # changes of several tables belong together, in the order they came
             _apply(engine, pending, keys)
@@ -289,20 +291,20 @@ def _int32(column: pa.ChunkedArray) -> I32:
     return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
 
 
-def _join(first: Incoming, second: Incoming) -> Incoming:
-    """Two batches that touch different rows as one."""
-    values = pa.concat_tables([first.values, second.values])
-    return Incoming(
-        values,
-        np.sort(np.concatenate((first.old, second.old))),
-        np.concatenate((first.updates, second.updates)),
-    )
+def _joined(parts: Sequence[Incoming]) -> Incoming:
+    """Batches that touch different rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    values = pa.concat_tables([part.values for part in parts]).combine_chunks()
+    old = np.sort(np.concatenate([part.old for part in parts]))
+    return Incoming(values, old, np.concatenate([part.updates for part in parts]))
 
 
-def _apply(engine: Engine, pending: dict[str, Incoming], keys: Keys) -> None:
+def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys) -> None:
     """Apply logged batches again, without asking what they change."""
     if pending:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
+        joined = {name: _joined(parts) for name, parts in pending.items()}
+        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
         pending.clear()
 
 

@@ -7,17 +7,20 @@ tells the note in the lock file (see `WriterLock`).
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 import struct
+import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from holdstrue.errors import StateError
 from holdstrue.state.lock import NOFOLLOW, WriterLock
-from holdstrue.state.store import LOG, RUNS, Listed, Missing, Taken, UnsureError
+from holdstrue.state.store import LOG, RUNS, Listed, Missing, Problem, Survey, Taken, UnsureError
 
 SEGMENT_BYTES = 8 << 20
 SEGMENT_ENTRIES = 1024
@@ -220,8 +223,7 @@ class LocalStore:
 
     def _listed(self, segment: Segment) -> Iterable[Listed]:
         segment.scan()
-        for version in segment.living:
-            yield Listed(f"{LOG}{version:012d}", segment.places[version - segment.first][1], segment.modified)
+        return segment.listed()
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove entries, and log files that have none left, and then files of runs."""
@@ -258,7 +260,7 @@ class LocalStore:
             # somebody else is the writer, who does not know that there is a new name
             _sync(self.root / "runs")
 
-    def file(self, name: str, size: int) -> Path:  # of any size, it is here
+    def file(self, name: str, size: int | None) -> Path:  # of any size, it is here
         """The file of a run."""
         path = self._run(name)
         try:
@@ -276,6 +278,59 @@ class LocalStore:
         """Nothing is a copy here."""
         return False
 
+    # --- looking at everything -----------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """Look through all files of the log, and everything else there is."""
+        survey = Survey([], [], [], [])
+        try:
+            found = [Segment(known.path, known.first) for known in self._found()]
+            self._segments = {segment.first: segment for segment in found}
+            survey.runs.extend(self.list(RUNS))
+        except StateError as error:  # a folder that is a link
+            survey.problems.append(Problem(str(self.root), error.message))
+            return survey
+        for segment in found:
+            self._survey(segment, survey, last=segment is found[-1])
+        known = {listed.name for listed in survey.runs} | {LOG + segment.path.name for segment in found}
+        for folder, names in ((self.root, self._names()), (self.root / "runs", None), (self.root / "log", None)):
+            for entry in os.scandir(folder) if folder.is_dir() else ():
+                name = entry.name if names is not None else f"{folder.name}/{entry.name}"
+                if name not in (names or known):
+                    survey.others.append(name)
+        survey.others.sort()
+        return survey
+
+    def _survey(self, segment: Segment, survey: Survey, *, last: bool) -> None:
+        name = LOG + segment.path.name
+        try:
+            segment.scan()
+        except (StateError, OSError) as error:
+            why = error.message.partition("damaged: ")[2] if isinstance(error, StateError) else str(error)
+            survey.problems.append(Problem(name, why))
+        else:
+            rest = segment.rest()
+            if last and segment.newest < self._lock.noted():
+                survey.problems.append(Problem(name, f"version {self._lock.noted()} was written and cannot be read"))
+            elif last and rest:
+                survey.others.append(f"{name}: its last {rest} bytes are of an entry that was cut short")
+            elif rest:
+                survey.problems.append(Problem(name, f"its last {rest} bytes are no entries"))
+        survey.entries.extend(segment.listed())
+
+    def _names(self) -> set[str]:
+        """What belongs into the directory itself."""
+        return {"lock", "log", "runs", "streams"} | {path.name for path in self.root.glob("manifest-*.json")}
+
+    def reread(self, name: str) -> bytes:
+        """Nothing is a copy here."""
+        return self.read(name)
+
+    @contextmanager
+    def examine(self, name: str) -> Iterator[Path]:
+        """The file of a run."""
+        yield self.file(name, 0)
+
 
 class Segment:
     """A file of the log: entries from one version on, one after the other."""
@@ -287,8 +342,10 @@ class Segment:
         """Where the bytes of each entry start, and how many they are."""
         self.modified = 0.0
         self._dead: set[int] = set()
+        self._reading = threading.Lock()
         self._end = 0
         self._handle: int | None = None
+        self._reader: io.FileIO | None = None
 
     @staticmethod
     def new(path: Path, first: int) -> Segment:
@@ -306,6 +363,15 @@ class Segment:
     def living(self) -> list[int]:
         """The versions of its entries that were not removed."""
         return [version for version in range(self.first, self.newest + 1) if version not in self._dead]
+
+    def listed(self) -> list[Listed]:
+        """The entries that were found and not removed."""
+        sizes = [size for _, size in self.places]
+        return [Listed(f"{LOG}{v:012d}", sizes[v - self.first], self.modified) for v in self.living]
+
+    def rest(self) -> int:
+        """How many bytes follow what could be read."""
+        return max(0, self.path.stat().st_size - self._end)
 
     @property
     def full(self) -> bool:
@@ -348,17 +414,18 @@ class Segment:
         if version in self._dead:
             raise Missing(f"{LOG}{version:012d}")
         start, size = self.places[version - self.first]
-        try:
-            handle = os.open(self.path, os.O_RDONLY | NOFOLLOW)
-        except FileNotFoundError as error:
-            raise Missing(f"{LOG}{version:012d}") from error
-        with os.fdopen(handle, "rb") as file:
-            file.seek(start)
-            return file.read(size)
+        if self._reader is None:
+            try:
+                self._reader = io.FileIO(os.open(self.path, os.O_RDONLY | NOFOLLOW))
+            except FileNotFoundError as error:
+                raise Missing(f"{LOG}{version:012d}") from error
+        with self._reading:
+            self._reader.seek(start)
+            return self._reader.read(size)
 
     def forget(self, versions: Iterable[int]) -> None:
         """Mark entries as removed."""
-        for version in versions:
+        for version in sorted(versions):
             os.lseek(self._opened(), self.places[version - self.first][0] - _FRAME.size, os.SEEK_SET)
             os.write(self._opened(), _DEAD)
             self._dead.add(version)
@@ -387,7 +454,7 @@ class Segment:
             except OSError as second:
                 raise UnsureError(
                     f"{self.path} could not be written ({error}), nor brought back to what it was ({second})",
-                    hint=f"see whether holdstrue status shows version {version} once the disk works again",
+                    hint="see to it that the disk works",
                 ) from error
             raise
         self.places.append((self._end + _FRAME.size, len(data)))
@@ -403,6 +470,9 @@ class Segment:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 def _version(name: str) -> int:

@@ -166,3 +166,16 @@ def test_files_of_others_are_never_taken_over_or_removed(tmp_path: Path) -> None
         (tmp_path / "s" / "runs" / "notes.txt").write_text("precious")
         journal.vacuum()
     assert (tmp_path / "s" / "runs" / "notes.txt").exists()
+
+
+def test_what_later_versions_need_outlives_a_late_look_for_what_is_not_needed(tmp_path: Path) -> None:
+    """Files are removed beside the work, when versions were made that nobody knew of as it began."""
+    with made(tmp_path) as journal:
+        asked = journal._needed(), 0, journal.version
+        for number in range(3):
+            file = journal.files.write_tables("values", journal.version + 1, [ROWS])
+            journal.commit(journal.write_checkpoint({"values": file}, journal.line(f"b{number}"), {}))
+            assert journal._collecting is not None
+            journal._collecting.join()
+            journal.files.collect(*asked)
+        assert journal.files.read_tables(journal.runs.base["values"])[0].equals(ROWS)
