@@ -209,7 +209,12 @@ class Discovery(Closing):
                 "the discovery was opened read-only", hint="open it without read_only=True and at= to apply changes"
             )
         if self._broken:
-            raise StateError("an earlier batch failed half way", hint="open the discovery again")
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="discover anew"
+                if self._journal is None
+                else "open the state again: its history says whether that batch is in",
+            )
         batch = batch_name(batch_id, self._batches)
         if batch_id is not None and self._seen(batch):
             return RuleChanges(batch, rules=len(self.rules), duplicate=True)
@@ -273,8 +278,13 @@ class Discovery(Closing):
             "keys": {name: list(key) for name, key in self._held.keys.items()},
             "types": dict(self.types),
         }
-        self._journal = Journal.create(path, "discovery", HISTORY)
-        write_all(self._journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
+        journal = Journal.create(path, "discovery", HISTORY)
+        try:
+            write_all(journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
+        except BaseException:
+            journal.close()
+            raise
+        self._journal = journal
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Discovery:

@@ -103,8 +103,12 @@ class OnePiece:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
         journal = Journal.create(path, "monitor", HISTORY)
+        try:
+            self._checkpoint(journal, self._lines)
+        except BaseException:
+            journal.close()
+            raise
         self._attach(journal)
-        self._checkpoint(journal, self._lines)
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
@@ -138,7 +142,9 @@ class OnePiece:
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
-                hint="open the state again; nothing of the batch was committed",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
             )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
@@ -147,6 +153,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
+        self._broken = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -156,9 +163,9 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
+            self._broken = False
             raise
         self.guard.change()
-        self._broken = True
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
         views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)

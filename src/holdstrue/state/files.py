@@ -13,6 +13,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -61,6 +62,24 @@ class Draft:
 
 class GoneError(StateError):
     """A version that was there is no longer kept."""
+
+
+class UncommittedError(StateError):
+    """A version that was not made: whatever it would have added is not in the state, and its message says so.
+
+    Parameters
+    ----------
+    why
+        What went wrong, without that.
+    """
+
+    def __init__(self, why: str, *, hint: str | None) -> None:
+        super().__init__(f"{why}; nothing was committed", hint=hint)
+        self.why = why
+
+
+class OvertakenError(UncommittedError):
+    """Another writer made the version first."""
 
 
 class Joint:
@@ -130,9 +149,10 @@ class StateFiles(Closing):
         """Write tables one after the other as IPC streams in one file; `packed` ones are compressed, and not mapped."""
         name = _fresh(kind, version)
         options = pa.ipc.IpcWriteOptions(compression="zstd" if packed else None)
-        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink:
-            _write_streams(sink, tables, options)
-        return self._sealed(name)
+        with self._writing(name, version) as path:
+            with pa.OSFile(path, "wb") as sink:
+                _write_streams(sink, tables, options)
+            return self._sealed(name)
 
     def joint(self, version: int) -> Joint:
         """A new file for several runs."""
@@ -151,9 +171,18 @@ class StateFiles(Closing):
             shape = ",".join(str(size) for size in array.shape)
             fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": array.dtype.name}))
         schema = pa.schema(fields)
-        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-        return self._sealed(name)
+        with self._writing(name, version) as path:
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+            return self._sealed(name)
+
+    @contextmanager
+    def _writing(self, name: str, version: int) -> Iterator[str]:
+        """Where a run is written: what goes wrong there leaves the state as it is."""
+        try:
+            yield str(self.store.draft(RUNS + name))
+        except (OSError, StateError) as error:
+            raise _uncommitted(f"{self.url}/{RUNS}{name} could not be written", version, error) from error
 
     def _sealed(self, name: str) -> RunFile:
         with (
@@ -178,17 +207,19 @@ class StateFiles(Closing):
         try:
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
         except Taken as error:
-            raise StateError(
-                f"{self.url} already has version {version}",
-                hint="another writer committed first, and nothing of this batch was: open the state and apply it again",
+            first = "another state was made there first: open it, or choose another place"
+            raise OvertakenError(
+                f"{self.url} already has version {version}, of another writer",
+                hint=_again(version) if version else first,
             ) from error
-        except UnsureError:
-            raise
+        except UnsureError as error:
+            raise UnsureError(
+                f"{error.message}; whether version {version} of {self.url} was made is not known",
+                hint=f"{error.hint}; open the state again: its history says whether the batch is in, and a batch with"
+                " an id can be applied again in either case",
+            ) from error
         except (OSError, StateError) as error:
-            raise StateError(
-                f"{self.url} could not be written: {error}",
-                hint="nothing of the batch was committed: open the state and apply it again",
-            ) from error
+            raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
 
     def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
@@ -567,6 +598,16 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
 def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:
     """Whether bytes are those that were written."""
     return len(data) == file.size and _checksum(data) == file.checksum
+
+
+def _uncommitted(what: str, version: int, error: OSError | StateError) -> UncommittedError:
+    why, hint = (error.message, error.hint) if isinstance(error, StateError) else (str(error), None)
+    return UncommittedError(f"{what}: {why}", hint="; then ".join(filter(None, (hint, _again(version)))))
+
+
+def _again(version: int) -> str:
+    """What to do when a version was not made."""
+    return "open the state again, and apply the batch again" if version else "make the state again"
 
 
 def _damaged(what: str, why: str) -> StateError:

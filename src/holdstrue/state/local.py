@@ -455,7 +455,7 @@ class Segment:
             except OSError as second:
                 raise UnsureError(
                     f"{self.path} could not be written ({error}), nor brought back to what it was ({second})",
-                    hint=f"see whether holdstrue status shows version {version} once the disk works again",
+                    hint="see to it that the disk works",
                 ) from error
             raise
         self.places.append((self._end + _FRAME.size, len(data)))

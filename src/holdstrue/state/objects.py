@@ -351,9 +351,7 @@ def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
 
 
 def _uncertain(error: StateError) -> UnsureError:
-    return UnsureError(
-        f"{error.message}; it may have been created nevertheless", hint="open the state again to see whether it was"
-    )
+    return UnsureError(f"{error.message}; it may have been created nevertheless", hint=error.hint)
 
 
 def _buffers(data: Buffer | Sequence[Buffer]) -> Body:
