@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -418,7 +417,8 @@ class StateFiles(Closing):
             known = self._payloads.pop(version, None)
             return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
-            return self._checked(file).read_bytes()
+            with self._opened(file) as handle:
+                return handle.read()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
         except Missing as error:
@@ -478,7 +478,7 @@ class StateFiles(Closing):
     def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
         self._verifying.pop(file.name).result()
-        with self._checked(file).open("rb") as handle:
+        with self._opened(file) as handle:
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def verify(self, *files: RunFile) -> None:
@@ -491,8 +491,7 @@ class StateFiles(Closing):
 
     def _verify(self, file: RunFile) -> None:
         for last in (False, True):
-            path = self._checked(file)
-            with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
                 if _checksum(mapped) == file.checksum:
                     return
             if last or not self.store.drop(RUNS + file.name):
@@ -504,15 +503,17 @@ class StateFiles(Closing):
         for future in pending.values():
             future.result()
 
-    def _checked(self, file: RunFile) -> Path:
+    def _opened(self, file: RunFile) -> BinaryIO:
+        """The file of a run, opened at once: it may be removed a moment later."""
         try:
-            path = self.store.file(RUNS + file.name, file.size)
-            size = path.stat().st_size
+            handle = self.store.file(RUNS + file.name, file.size).open("rb")
         except (Missing, FileNotFoundError) as error:
             raise self._lost(RUNS + file.name, self._seen) from error
+        size = os.fstat(handle.fileno()).st_size
         if size != file.size:
+            handle.close()
             raise self.damaged(file, f"it has {size} bytes instead of {file.size}")
-        return path
+        return handle
 
     # --- what to say ---------------------------------------------------------------------------
 

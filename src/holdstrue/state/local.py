@@ -15,7 +15,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
@@ -217,8 +217,9 @@ class LocalStore:
         found = []
         for entry in os.scandir(folder):
             if _RUN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                about = entry.stat(follow_symlinks=False)
-                found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
+                with suppress(FileNotFoundError):  # removed just now
+                    about = entry.stat(follow_symlinks=False)
+                    found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
         return sorted(found, key=lambda listed: listed.name)
 
     def _listed(self, segment: Segment) -> Iterable[Listed]:
