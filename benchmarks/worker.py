@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from competitors import denials, dependencies, inclusions
+from durability import long_run, opening, stall, threads
 from jobs import Job
 from measure import median, peak_rss_mb, rss_mb, timed
 from rules import RULES
@@ -32,6 +33,12 @@ def main() -> None:
         "denials": denials.scratch,
         "denial_changes": denials.changes,
         "pair_rate": denials.pair_rate,
+        "stall": stall.work,
+        "open_build": opening.build,
+        "open": opening.opened,
+        "long": long_run.work,
+        "long_continued": long_run.continued,
+        "threads": threads.work,
     }
     print(json.dumps(tasks[job.task](job)))
 

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from objects import moto, proxy, s3
+from places import buckets, place, places
+
+__all__ = ["buckets", "moto", "place", "places", "proxy", "s3"]
+
 # the suite draws the same examples every time; scripts/soak looks for new ones
 settings.register_profile("suite", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("soak", max_examples=3000, deadline=None)

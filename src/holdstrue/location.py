@@ -84,22 +84,19 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     --------
     >>> local_path("tax.csv"), local_path("file:///data/a%20b.csv"), local_path("c:/tax.csv")
     ('tax.csv', '/data/a b.csv', 'c:/tax.csv')
-    >>> local_path("s3://bucket/state", "state")
+    >>> local_path("hdfs://node/state", "state")
     Traceback (most recent call last):
-    holdstrue.errors.StateError: 's3://bucket/state' is not on this machine: a state cannot be kept at s3://
-    hint: give a directory on this machine or on a file system mounted here
+    holdstrue.errors.StateError: 'hdfs://node/state' is not on this machine: a state cannot be kept at hdfs://
+    hint: give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER
     """
     text = os.fspath(source)
-    found = _URL.match(text)
-    if found is None:
+    family = _family(text)
+    if family is None:
         return text
-    scheme = found[1].lower()
-    if scheme == "file":
+    if family == "file":
         return _file(text, what)
-    family = scheme.split(":")[0].split("+")[0]
-    known = family in _STORES | _WEB | _DATABASES
-    if found[2] == "/" and not known:
-        return text
+    found = _URL.match(text)
+    assert found is not None
     if found[2] == "/":  # a pathlib.Path of a URL
         text = text.replace(":/", "://", 1)
     # an error goes to logs and screens
@@ -107,6 +104,25 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
+
+
+def is_elsewhere(source: str | os.PathLike[str]) -> bool:
+    """Whether a URL names a place that is none of this machine's file system.
+
+    >>> is_elsewhere("s3a://bucket/a"), is_elsewhere("dbfs:/a"), is_elsewhere("file:/a"), is_elsewhere("c:/a")
+    (True, True, False, False)
+    """
+    return _family(os.fspath(source)) not in (None, "file")
+
+
+def _family(text: str) -> str | None:
+    """What kind of place a URL names, by its scheme; None for a path."""
+    found = _URL.match(text)
+    if found is None:
+        return None
+    family = found[1].lower().split(":")[0].split("+")[0]
+    known = family == "file" or family in _STORES | _WEB | _DATABASES
+    return family if known or found[2] == "//" else None
 
 
 def nearby_hint(path: Path) -> str:
@@ -138,7 +154,9 @@ def _file(text: str, what: What) -> str:
 
 def _hint(text: str, family: str, what: What) -> str:
     if what == "state":
-        return "give a directory on this machine or on a file system mounted here"
+        return (
+            "give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER"
+        )
     if what == "output":
         return "write to a file on this machine and copy it there"
     if family in _WEB:

@@ -25,7 +25,7 @@ from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.shard import POOL
 from holdstrue.shards.status import sharded_counts
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from laws import moving
 from laws.moving import Truth, World
 from laws.shards import Loops
@@ -80,7 +80,7 @@ def assert_state(monitor: Sharded, one: Monitor, world: World) -> None:
     counts = monitor.counts()
     assert_counts(counts, truth)
     assert counts == one.counts()
-    assert sharded_counts(monitor.path, Store(monitor.path).manifest()) == counts
+    assert sharded_counts(monitor.path, StateFiles(monitor.path).manifest()) == counts
     assert found(listed(monitor)) == nonempty(truth)
     assert monitor.rows == {name: len(world.tables[name]) for name in world.used}
     assert lines(monitor) == lines(one)

@@ -19,7 +19,7 @@ from holdstrue.shards.lists import ADDED, violation_of
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.shard import POOL
 from holdstrue.shards.status import sharded_counts
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from laws import test_references as references
 from laws import worlds
 from laws.shards import Loops
@@ -104,7 +104,7 @@ def check(monitor: Sharded, delta: Any, truth: dict[str, set[Any]], after: dict[
     assert found(delta.removed) == nonempty({rule: truth[rule] - after[rule] for rule in after})
     assert found(listed(monitor)) == nonempty(after)
     assert_counts(monitor.counts(), after)
-    assert sharded_counts(monitor.path, Store(monitor.path).manifest()) == monitor.counts()
+    assert sharded_counts(monitor.path, StateFiles(monitor.path).manifest()) == monitor.counts()
 
 
 @SETTINGS

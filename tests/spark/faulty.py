@@ -28,9 +28,10 @@ from holdstrue.shards.routes import Routes
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
-from holdstrue.state import store
+from holdstrue.state import local
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Written
-from holdstrue.state.store import Store, files_of
+from holdstrue.state.manifest import files_of
 from laws.shards import Loops
 from laws.worlds import applied
 from translate import expected
@@ -106,8 +107,8 @@ def as_table(changes: Sequence[Change]) -> pa.Table:
 
 def lost_files(path: str | os.PathLike[str]) -> list[str]:
     """Runs that no manifest names, those that hold nothing left out."""
-    manifests = [json.loads(file.read_text()) for file in Path(path).glob("manifest-*.json")]
-    named = {file.name for manifest in manifests for file in files_of(manifest)}
+    with StateFiles(path) as files:
+        named = {file.name for version in files.versions() for file in files_of(files.manifest(version))}
     there = (file for file in (Path(path) / "runs").iterdir() if file.stat().st_size)
     return sorted(file.name for file in there if file.name not in named)
 
@@ -142,7 +143,7 @@ class Faulty:
             list(self.stage(iter(came)))
             self.first()
         elif self.fault == "torn":
-            with mock.patch.object(store, "_sync", self._torn):
+            with mock.patch.object(local, "_sync", self._torn):
                 yield from list(self.stage(iter(came)))
             return
         found = list(self.stage(iter(came)))
@@ -253,7 +254,7 @@ def stream(path: str, source: str, called: str, when: str, batches: str) -> None
     commit = Journal.commit
 
     def killed(journal: Journal, written: Written) -> None:
-        last = written.content["batches"] == int(batches) + 1
+        last = written.facts["batches"] == int(batches) + 1
         if last and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         commit(journal, written)
@@ -287,27 +288,27 @@ def everywhere(folder: str) -> None:
 
 
 def _applied(path: Path, number: int, kill_at: int = -1) -> None:
-    sync, times = store._sync, iter(range(1 << 30))
+    sync, times = local._sync, iter(range(1 << 30))
 
     def counted(place: Path) -> None:
         if next(times) == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         sync(place)
 
-    with mock.patch.object(store, "_sync", counted):
+    with mock.patch.object(local, "_sync", counted):
         sharded = Sharded(Loops(), path, RULES, key="id", sizing=Sizing(**CUT))
         sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
 
 
 def _mended(path: Path) -> None:
     """The batch is in or not; then it comes again, and nothing of what was lost is left."""
-    batches = Store(path).manifest()["batches"]
+    batches = StateFiles(path).manifest()["batches"]
     _require(standing(path) == wanted(batches), f"violations of {batches} batches")
     _applied(path, 1)
     _require(standing(path) == wanted(2), "violations after the batch came again")
-    _require(Store(path).manifest()["batches"] == 2, "batches")
+    _require(StateFiles(path).manifest()["batches"] == 2, "batches")
     with Journal.open(path, "monitor") as journal:
-        journal.store.collect()
+        journal.vacuum()
     _require(not lost_files(path), f"left over: {lost_files(path)}")
     _applied(path, 2)
     _require(standing(path) == wanted(3), "violations after the next batch")

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from holdstrue.detect.delta import Delta, Violation
 from holdstrue.shards.lists import violation_of
 from holdstrue.spark import Monitor
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from laws.test_detection import found, nonempty
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def shard_rows(monitor: Monitor) -> dict[str, dict[int, int]]:
     assert now is not None
     ledger = now.ledger
     held: dict[str, dict[int, int]] = {}
-    for number, shard in Store(monitor.path).manifest()["shards"].items():
+    for number, shard in StateFiles(monitor.path).manifest()["shards"].items():
         route = ledger.layout.spots[int(number)].route
         name = "home" if route < 0 else str(ledger.layout.routes[route])
         held.setdefault(name, {})[int(number)] = sum(shard["rows"].values())

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdstrue.spark import Monitor
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal
-from holdstrue.state.store import Store, files_of
+from holdstrue.state.manifest import files_of
 from laws.test_detection import assert_counts, found, nonempty
 from spark import faulty
 from spark.clusters import HOME, Standalone, launch, standalone
@@ -74,14 +75,14 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Scenario]]:
 def collected(path: Path) -> list[str]:
     """Clear the state of what no manifest names; returns what that was."""
     with Journal.open(path, "monitor") as journal:
-        return journal.store.collect()
+        return [gone.name.removeprefix("runs/") for gone in journal.vacuum()]
 
 
 def assert_only_named_files(path: Path) -> None:
     """Every file there is is named, and every file that is named is there."""
     assert not faulty.lost_files(path)
     there = {file.name for file in (path / "runs").iterdir()}
-    assert {file.name for file in files_of(Store(path).manifest())} <= there
+    assert {file.name for file in files_of(StateFiles(path).manifest())} <= there
 
 
 def assert_attempts(path: Path, lines: list[dict[str, Any]], first: int) -> None:
@@ -94,7 +95,7 @@ def assert_attempts(path: Path, lines: list[dict[str, Any]], first: int) -> None
         assert line["removed"] == sum(len(before[rule] - after[rule]) for rule in after) > 0
         assert line["again"], "the batch came again and was taken for another"
         assert line["standing"] == faulty.wanted(number + 1), line["fault"]
-    last = Store(path).manifest()
+    last = StateFiles(path).manifest()
     lost = {name for line in lines for name in line["lost"]}
     assert not lost & {file.name for file in files_of(last)}
     assert lost <= set(collected(path)) | {name for name in lost if not (path / "runs" / name).exists()}
@@ -118,13 +119,13 @@ def test_a_driver_that_is_killed(spark: SparkSession, start: Callable[..., Scena
         os.utime(source / f"{number}.json", (1_700_000_000 + number, 1_700_000_000 + number))
 
     start("stream", state, source, called, "before", 1).end(-signal.SIGKILL)
-    assert Store(state).manifest()["batches"] == 1
+    assert StateFiles(state).manifest()["batches"] == 1
     assert faulty.standing(state) == faulty.wanted(1)
     lost = set(faulty.lost_files(state))
     assert lost, "all tasks of the second batch had written"
 
     start("stream", state, source, called, "after", 2).end(-signal.SIGKILL)
-    assert Store(state).manifest()["batches"] == 3
+    assert StateFiles(state).manifest()["batches"] == 3
     assert faulty.standing(state) == faulty.wanted(3)
     assert lost <= set(faulty.lost_files(state)), "what was lost stays lost"
     assert len(called.read_text().splitlines()) == 2, "nobody heard of the third batch"

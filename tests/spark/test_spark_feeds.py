@@ -16,7 +16,7 @@ import pytest
 import holdstrue
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.spark import Monitor
-from holdstrue.state.store import Store
+from holdstrue.state.files import StateFiles
 from laws import debezium
 from laws.test_detection import found
 from spark.frames import assert_same, frame
@@ -352,7 +352,7 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
 def test_what_does_not_fit_is_refused_whole(spark: SparkSession, path: Path, case: str) -> None:
     """Both engines name the value that is wrong; nothing changes, and the batch can come again without it."""
     changes, message = REFUSED[case]
-    before = Store(path).manifest()
+    before = StateFiles(path).manifest()
     monitor = Monitor(spark, path, tasks=2)
     with in_one(path) as one:
         with pytest.raises(ChangeError) as theirs:
@@ -361,7 +361,7 @@ def test_what_does_not_fit_is_refused_whole(spark: SparkSession, path: Path, cas
             monitor.apply(frame(spark, changes, 1), "b")
         assert message in theirs.value.message
         assert message in ours.value.message
-        assert Store(path).manifest() == before
+        assert StateFiles(path).manifest() == before
         delta = monitor.apply(frame(spark, table(GOOD)), "b", limit=None, one_task=True)
         assert_same(delta, one.apply(table(GOOD), batch_id="b", limit=None))
         assert delta.added and delta.removed and not delta.duplicate
@@ -370,11 +370,11 @@ def test_what_does_not_fit_is_refused_whole(spark: SparkSession, path: Path, cas
 @pytest.mark.parametrize("case", ["insert of an existing key", "unknown operation", "delete without its image"])
 def test_few_changes_are_refused_whole_too(spark: SparkSession, path: Path, case: str) -> None:
     changes, message = REFUSED[case]
-    before = Store(path).manifest()
+    before = StateFiles(path).manifest()
     with pytest.raises(ChangeError) as told:
         Monitor(spark, path, tasks=2).apply(frame(spark, changes, 1), "b", one_task=True)
     assert message in told.value.message
-    assert Store(path).manifest() == before
+    assert StateFiles(path).manifest() == before
 
 
 def test_columns_that_no_rule_reads_may_come(spark: SparkSession, path: Path) -> None:

@@ -7,11 +7,14 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.cli.failures import spark_says
 from holdstrue.cli.options import LOCAL, Conf, EngineKind, Master, settings
 from holdstrue.errors import ChangeError, DataError, HoldstrueError, StateError
+from holdstrue.location import local_path
+from holdstrue.state.object_url import is_object_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,14 +159,15 @@ class Cluster:
         from holdstrue.plan.compile import main_table
         from holdstrue.rules.types import types_of_table
         from holdstrue.shards.facts import kept_names, keys_of
-        from holdstrue.state.store import Store
+        from holdstrue.state.files import StateFiles
 
-        store = Store(state)
-        store.vacant()
-        if store.path.is_dir() and any(store.path.iterdir()):
+        with StateFiles(state) as place:
+            place.vacant()
+        final = None if is_object_url(state) else Path(local_path(state, "state")).absolute()
+        if final is not None and final.is_dir() and any(final.iterdir()):
             # the state is made elsewhere and moved here, which takes an empty directory
             raise StateError(
-                f"{store.path} was given up by an earlier init before anything was in it",
+                f"{final} was given up by an earlier init before anything was in it",
                 hint="remove it, and try again",
             )
         spark = self.session()
@@ -177,7 +181,14 @@ class Cluster:
             declared = types_of_table(rules.types, name, main, whole)
             watched = kept_names(rules, main, whole, name)
             frames[name] = frame_of(spark, paths, None, read, types=declared, watched=watched, notes=notes)
-        final = store.path.absolute()
+        if final is None:
+            try:
+                notes.add(*Monitor(spark, state, rules, keys, data=frames or None, index=index).notes)
+            except BaseException:
+                with StateFiles(state) as place:
+                    place.erase()
+                raise
+            return tuple(notes)
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             notes.add(*Monitor(spark, made, rules, keys, data=frames or None, index=index).notes)

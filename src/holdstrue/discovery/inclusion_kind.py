@@ -18,7 +18,7 @@ from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
 from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Inclusion
-from holdstrue.state.store import Arrays
+from holdstrue.state.files import Arrays
 
 PARTLY = 0.5
 """The share of values that a near inclusion may lack."""

@@ -12,7 +12,7 @@ from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DenialKind, DependencyKind
 from holdstrue.discovery.work import Work
 from holdstrue.index.checked import Checked
-from holdstrue.state.store import Arrays
+from holdstrue.state.files import Arrays
 
 
 class Kind(Protocol):

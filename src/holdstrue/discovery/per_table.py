@@ -36,7 +36,7 @@ from holdstrue.index.arrays import nested
 from holdstrue.index.checked import Checked
 from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, FD, Body, Rule
-from holdstrue.state.store import Arrays
+from holdstrue.state.files import Arrays
 from holdstrue.typing import I64
 
 NEAR_SECONDS = 10.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +12,15 @@ from holdstrue.detect.resolve import unfit
 from holdstrue.discovery.held import Held
 from holdstrue.index.checked import Checked
 from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
+from holdstrue.state.files import Arrays
+from holdstrue.state.history import Lines
 from holdstrue.state.journal import Journal, Runs
-from holdstrue.state.store import Arrays, RunFile
+from holdstrue.state.manifest import RunFile
 
-HISTORY = pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()})
+HISTORY = Lines(
+    pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()}),
+    sums=("died", "born"),
+)
 
 _CORE = "core."
 """Starts the names of the files that hold the arrays of a kind."""
@@ -24,28 +28,28 @@ _CORE = "core."
 
 def restore_rows(journal: Journal, held: Held) -> None:
     """Bring the rows to the checkpoint."""
-    restore(journal.store, Runs(journal.runs.base), held.engine, held.keys)
+    restore(journal.files, Runs(journal.runs.base), held.engine, held.keys)
 
 
 def cores_of(journal: Journal, names: Iterable[str]) -> dict[str, Checked]:
     """The arrays of some kinds at the checkpoint."""
-    store, found = journal.store, {}
+    found = {}
     for name in names:
         file = journal.runs.base.get(_CORE + name)
         if file is None:
-            raise store.broken(journal.version, f"it names no file of {name}")
-        found[name] = Checked(store.map_arrays(file), partial(store.damaged, file))
+            raise journal.files.broken(journal.version, f"it names no file of {name}")
+        found[name] = journal.files.checked_arrays(file)
     return found
 
 
 def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str, Incoming]]]:
     """The batches since the checkpoint, oldest first; each fits the rows that those before it leave."""
     for file in journal.runs.log:
-        batch = dict(parts_of(journal.store, file, held.engine))
+        batch = dict(parts_of(journal.files, file, held.engine))
         for name, part in batch.items():
             why = unfit(part, held.engine.tables[name].rows, held.keys[name])
             if why is not None:
-                raise journal.store.damaged(file, why)
+                raise journal.files.damaged(file, why)
         yield file, batch
 
 
@@ -57,7 +61,7 @@ def write_line(
     cores: Callable[[], Mapping[str, Arrays]],
 ) -> None:
     """Make a batch durable: one run, or a checkpoint where runs add up. `cores` gives the arrays when asked."""
-    lines = pa.Table.from_pylist([dict(line)], schema=HISTORY)
+    lines = pa.Table.from_pylist([dict(line)], schema=HISTORY.schema)
     if journal.runs.due(size_of(incoming), sum(held.counts().values())):
         write_all(journal, held, cores(), lines, {})
     else:
@@ -68,7 +72,7 @@ def write_all(
     journal: Journal, held: Held, cores: Mapping[str, Arrays], lines: pa.Table, facts: Mapping[str, Any]
 ) -> None:
     """Write a checkpoint. Complexity: O(table and kept evidence)."""
-    store, version = journal.store, journal.version + 1
-    base = write_checkpoint(store, version, held.engine)
-    arrays = {f"{_CORE}{name}": store.write_arrays("core", version, parts) for name, parts in cores.items()}
+    files, version = journal.files, journal.version + 1
+    base = write_checkpoint(files, version, held.engine)
+    arrays = {f"{_CORE}{name}": files.write_arrays("core", version, parts) for name, parts in cores.items()}
     journal.commit(journal.write_checkpoint({**base, **arrays}, lines, facts))

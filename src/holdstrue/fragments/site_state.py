@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -21,10 +20,18 @@ from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
-from holdstrue.state.journal import BATCHES, COLLECT_EVERY, Journal, Written, facts_of, schema_of, schema_text
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.journal import (
+    BATCHES,
+    COLLECT_EVERY,
+    Journal,
+    Written,
+    facts_of,
+    has_state,
+    schema_of,
+    schema_text,
+)
+from holdstrue.state.manifest import RunFile
 
 StatePath = str | os.PathLike[str]
 
@@ -53,7 +60,7 @@ class SiteState:
     @staticmethod
     def exists(path: StatePath) -> bool:
         """Whether there is a state that a batch was committed to."""
-        return any(Store(path).path.glob("manifest-*.json"))
+        return has_state(path)
 
     @staticmethod
     def declared(path: StatePath) -> pa.Schema:
@@ -62,35 +69,35 @@ class SiteState:
 
     def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
-        store, runs = self._journal.store, self._journal.runs
+        files, runs = self._journal.files, self._journal.runs
         last: BatchRecord | None = None
         if runs.base:
             arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
             if arrays is None or values is None or kept is None:
-                raise store.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
-            checked = Checked(store.map_arrays(arrays), partial(store.damaged, arrays))
-            indexed.restore(checked, store.map_table(values, indexed.spec.schema))
-            store.verified()
+                raise files.broken(self._journal.version, "it does not name all files of a checkpoint")
+            checked = files.checked_arrays(arrays)
+            indexed.restore(checked, files.map_table(values, indexed.spec.schema, beside=True))
+            files.verified()
             last = self._record(kept)
         for file in runs.log:
             last = self._record(file)
             try:
                 last.replay(indexed)
             except ValueError as error:
-                raise store.damaged(file, str(error)) from error
+                raise files.damaged(file, str(error)) from error
         return None if last is None else last.answer()
 
     def _record(self, file: RunFile) -> BatchRecord:
-        tables = self._journal.store.read_tables(file)[1:]
+        tables = self._journal.files.read_tables(file)[1:]
         try:
             return BatchRecord.read(tables, self._spec)
         except ValueError as error:
-            raise self._journal.store.damaged(file, str(error)) from error
+            raise self._journal.files.damaged(file, str(error)) from error
 
     @property
     def count(self) -> int:
         """How many batches were committed."""
-        return len(self._journal.ids())
+        return self._journal.committed
 
     def seen(self, batch: str) -> bool:
         """Whether a batch was committed."""
@@ -104,7 +111,7 @@ class SiteState:
             "schema": schema_text(self._spec.declared or self._spec.schema),
         }
         line = self._journal.line(record.batch)
-        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts)
+        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts, apart=True)
         # now and then, what batches that were given up have written is removed
         return replace(written, frees=written.version % COLLECT_EVERY == 0)
 
@@ -119,12 +126,12 @@ class SiteState:
             return
         version = journal.version + 1
         base = {
-            "arrays": journal.store.write_arrays("arrays", version, indexed.snapshot()),
-            "values": journal.store.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
+            "arrays": journal.files.write_arrays("arrays", version, indexed.snapshot()),
+            "values": journal.files.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
             # the last batch stays readable: another site may still have to ask for it
             "last": journal.runs.log[-1],
         }
-        journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), {}))
+        journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), {}))
 
     def close(self) -> None:
         """Let go of the directory."""

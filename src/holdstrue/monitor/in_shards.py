@@ -13,6 +13,7 @@ from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, new_fields
 from holdstrue.shards.homes import Homes, OneTask
@@ -27,11 +28,15 @@ from holdstrue.shards.scatter import PATH, Feed, FirstSeen, Scatter, feed_of, ty
 from holdstrue.shards.status import explain_layout, told_apart
 from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
-from holdstrue.state.journal import COLLECT_EVERY, MOST_RUNS, Journal
-from holdstrue.state.store import RunFile
+from holdstrue.state.journal import COLLECT_EVERY, Journal
+from holdstrue.state.manifest import RunFile
 
 ROWS_A_SHARD = 2_000_000
 """Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
+
+
+HISTORY_RUNS = 256
+"""Batches whose lines of history are kept one by one: every version names them all."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ class InShards:
         return self.facts.batches
 
     # --- changing ------------------------------------------------------------------------------
+
+    def usable(self) -> None:
+        """It is opened anew for every batch, so nothing stands in the way of this one."""
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was applied."""
@@ -122,19 +130,19 @@ class InShards:
         return self._committed(facts, ledger, heard, request)
 
     def _committed(self, facts: Facts, ledger: Ledger, heard: Settled, request: Request) -> Delta:
-        files, store = list(heard.files), self._journal.store
+        listed = list(heard.files)
         if heard.moved:
-            kept = list(kept_references(self._lists(files)))
+            kept = list(kept_references(self._lists(listed)))
             if kept:
-                files.append(store.write_tables("delta", self._journal.version + 1, kept))
+                listed.append(self._journal.files.write_tables("delta", self._journal.version + 1, kept))
                 heard = replace(heard, kept={**heard.kept, **_by_check(ledger.layout, kept)})
         after = ledger.after(heard)
         steps = after.steps(heard)
         lines = history_lines(request.batch, steps)
         facts = replace(facts, batches=facts.batches + 1, last_batch=request.batch)
-        lists = {"delta": [file.to_dict() for file in files], "kept": bool(heard.kept)}
+        lists = {"delta": [file.to_dict() for file in listed], "kept": bool(heard.kept)}
         self._commit(facts, after, lines, lists)
-        added, removed = delta_lists(self._lists(files), request.limit)
+        added, removed = delta_lists(self._lists(listed), request.limit)
         return Delta(request.batch, added, removed, steps)
 
     def _commit(self, facts: Facts, ledger: Ledger, lines: list[Batched], lists: Mapping[str, Any]) -> None:
@@ -143,13 +151,13 @@ class InShards:
         counts = {rule.name: ledger.counts(i) for i, rule in enumerate(facts.rules)}
         self.facts = replace(facts, rows=ledger.rows(), counts=counts)
         more = {**self.facts.to_dict(), "sharding": ledger.layout.to_dict(), "shards": ledger.shards, **lists}
-        if not self._sharding or len(journal.runs.log) >= MOST_RUNS:
+        if not self._sharding or len(journal.runs.log) >= HISTORY_RUNS:
             # also where the state was in one piece, whose runs hold rows beside history
             written = journal.write_checkpoint({}, table, more)
         elif lines:
-            written = journal.write_batch([], 0, table, more)
+            written = journal.write_batch([], 0, table, more, whole=True)
         else:
-            written = journal.written(journal.runs, table, more)
+            written = journal.written(journal.runs, more)
         # a look for files that nobody names costs a listing of the directory
         journal.commit(replace(written, frees=written.version % COLLECT_EVERY == 0))
 
@@ -234,7 +242,8 @@ class InShards:
 
     def _job(self, layout: Layout, limit: int = 0, on_conflict: OnConflict = "error") -> Job:
         tasks = min(self._tasks(), len(layout.spots))
-        return Job(layout, tasks, limit, self._path, self._journal.version, on_conflict)
+        journal = self._journal
+        return Job(layout, tasks, limit, self._path, journal.version, journal.facts.get("writer"), on_conflict)
 
     def _tasks(self) -> int:
         return self._sizing.tasks or self._runner.tasks()
@@ -247,7 +256,7 @@ class InShards:
             return None
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
-            with Journal.open(self._path, "monitor", HISTORY) as journal:
+            with writer_lock(self._path), Journal.open(self._path, "monitor", HISTORY) as journal:
                 return InShards(self._runner, journal, self._sizing, self._path).current()
         if not self._sharding:
             facts = self.facts
@@ -301,7 +310,7 @@ class InShards:
         return bool(self._journal.facts.get("kept", False))
 
     def _lists(self, files: Iterable[RunFile]) -> list[pa.Table]:
-        return [table for file in files for table in self._journal.store.read_tables(file)]
+        return [table for tables in self._journal.files.read_each(list(files)) for table in tables]
 
 
 def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:

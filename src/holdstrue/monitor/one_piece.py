@@ -15,8 +15,10 @@ from holdstrue.detect.delta import Batched, Delta, RuleCounts
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.reading import Guard
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -35,16 +37,24 @@ from holdstrue.shards.layout import Layout
 from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
+from holdstrue.state.files import GoneError
 from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.moment import At
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
+
+
+OPENINGS = 5
+"""Times that opening begins anew because a writer removed files meanwhile."""
 
 
 class OnePiece:
     """Holds all rows in this process, and where there is a journal makes every batch durable."""
 
     def __init__(self, facts: Facts) -> None:
+        self.guard = Guard()
+        """Held by whoever reads or changes anything here: entering the piece takes it."""
         self.facts = facts
         """The monitor as it is now, but for what every batch changes."""
         self.batches = facts.batches
@@ -52,29 +62,40 @@ class OnePiece:
         self.shard: Shard | None = None
         """None before any table is known."""
         self.journal: Journal | None = None
+        self._beside: Checkpointer | None = None
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self._broken = False
+        self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
 
     @staticmethod
-    def opened(path: str | os.PathLike[str], *, read_only: bool) -> OnePiece:
+    def opened(path: str | os.PathLike[str], *, read_only: bool, at: At | None = None) -> OnePiece:
         """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
-        journal = Journal.open(path, "monitor", HISTORY, read_only=read_only)
+        for _ in range(OPENINGS):
+            try:
+                return OnePiece._opened(path, read_only, at)
+            except GoneError:
+                if at is not None:
+                    raise
+        return OnePiece._opened(path, read_only, at)
+
+    @staticmethod
+    def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None) -> OnePiece:
+        journal = Journal.open(path, "monitor", HISTORY, read_only=read_only, at=at)
         try:
-            facts, store = journal.read(Facts.of), journal.store
+            facts, files = journal.read(Facts.of), journal.files
+            files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
-            piece.journal = journal
+            piece._attach(journal)
             if "sharding" in journal.facts:
                 piece.shard = _gathered(journal, facts)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(store, journal.read(lambda _: facts.plan()), facts.keys, journal.runs)
-            if "history" in journal.runs.base:
-                store.verify(journal.runs.base["history"])
-            store.verified()
+                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs)
+            files.verified()
             if facts.schemas:
                 _require_same(journal, "rows", facts.rows, piece.rows())
             if facts.schemas and not piece._stale:
@@ -87,20 +108,35 @@ class OnePiece:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
-        self.journal = Journal.create(path, "monitor", HISTORY)
-        self._checkpoint(self.journal, self._lines)
+        journal = Journal.create(path, "monitor", HISTORY)
+        try:
+            self._checkpoint(journal, self._lines)
+        except BaseException:
+            journal.close()
+            raise
+        self._attach(journal)
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
+        self.guard.lock.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It stays open from batch to batch."""
+        """Let others at it; it stays open from batch to batch."""
+        self.guard.lock.release()
+
+    def _attach(self, journal: Journal) -> None:
+        self.journal = journal
+        self._beside = Checkpointer(journal, lambda: self.now().to_dict())
 
     def close(self) -> None:
-        """Let go of the state directory."""
-        if self.journal is not None:
-            self.journal.close()
+        """Let go of the state directory, when a checkpoint that is being written is done."""
+        if self.journal is not None and self._beside is not None:
+            try:
+                self._beside.discard() if self._broken else self._beside.finish()
+            finally:
+                self._closed = True
+                self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -110,10 +146,14 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
-                hint="open the state again; nothing of the batch was committed",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
             )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
@@ -122,6 +162,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
+        self._broken = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -131,16 +172,20 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
+            self._broken = False
             raise
-        self._broken = True
+        self.guard.change()
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
-        views = Views(shard.engine, shard.keys)
+        views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)
-        added, removed = views.listed(outcomes, request.limit)
+        added, removed = views.changed(outcomes, request.limit)
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
         self._broken = False
+        if self.journal is not None and self.journal.trouble:
+            request.notes.add(*self.journal.trouble)
+            self.journal.trouble.clear()
         return Delta(request.batch, added, removed, steps)
 
     def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
@@ -211,15 +256,23 @@ class OnePiece:
         if journal is None:
             self._lines.extend(lines)
             self._ids.update(line.batch for line in lines)
-        elif self._stale or journal.runs.due(size_of(incoming), sum(shard.living().values())):
+            return
+        rows = sum(shard.living().values())
+        small = rows < BESIDE_FROM and journal.runs.due(size_of(incoming), rows)
+        if self._stale or small:
             self._checkpoint(journal, lines)
         else:
             written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
+        self._broken = False
+        if self._beside is not None:
+            self._beside.tend(rows)
 
     def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
-        base = {} if self.shard is None else write_checkpoint(journal.store, journal.version + 1, self.shard.engine)
+        if self._beside is not None:
+            self._beside.discard()
+        base = {} if self.shard is None else write_checkpoint(journal.files, journal.version + 1, self.shard.engine)
         facts = {**dict.fromkeys(SHARDED_FACTS), **self.now().to_dict()}
         journal.commit(journal.write_checkpoint(base, history_table(lines), facts))
         self._stale = False
@@ -234,7 +287,7 @@ class OnePiece:
     @property
     def views(self) -> Views | None:
         """What can be asked of the rows; None before there are any."""
-        return None if self.shard is None else Views(self.shard.engine, self.shard.keys)
+        return None if self.shard is None else Views(self.shard.engine, self.shard.keys, self.guard)
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""
@@ -269,7 +322,7 @@ class OnePiece:
 def _require_same(journal: Journal, what: str, told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """The manifest and the files must be of the same rows."""
     if dict(told) != dict(found):
-        raise journal.store.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
+        raise journal.files.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
 
 
 def _gathered(journal: Journal, facts: Facts) -> Shard:
@@ -280,7 +333,7 @@ def _gathered(journal: Journal, facts: Facts) -> Shard:
     for number in range(layout.shards):
         if str(number) in journal.facts.get("shards", {}):
             runs = Runs.of(journal.facts["shards"][str(number)])
-            home = Shard.open(journal.store, layout.home_plan, facts.keys, runs)
+            home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
             for name, table in home.engine.tables.items():
                 found[name].append(table.rows.take(table.rows.living_slots()))
     shard = Shard(plan, facts.keys)

@@ -18,6 +18,7 @@ from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import Inclusion, RuleSet
 from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.sources.declared import agrees
+from holdstrue.state.history import Lines
 from holdstrue.state.journal import schema_of, schema_text
 from holdstrue.state.shape import DIGEST, RUNS, require
 
@@ -118,15 +119,19 @@ def plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
 
 
-HISTORY = pa.schema(
-    {
-        "batch": pa.string(),
-        "time": pa.string(),
-        "rule": pa.string(),
-        "added": pa.int64(),
-        "removed": pa.int64(),
-        "open": pa.int64(),
-    }
+HISTORY = Lines(
+    pa.schema(
+        {
+            "batch": pa.string(),
+            "time": pa.string(),
+            "rule": pa.string(),
+            "added": pa.int64(),
+            "removed": pa.int64(),
+            "open": pa.int64(),
+        }
+    ),
+    keys=("rule",),
+    sums=("added", "removed"),
 )
 
 
@@ -233,7 +238,11 @@ def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
 
 def history_table(lines: Sequence[Batched]) -> pa.Table:
     """Lines of history as a table."""
-    return pa.Table.from_pylist([vars(line) for line in lines], schema=HISTORY)
+    columns = [[getattr(line, name) for line in lines] for name in HISTORY.schema.names]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, HISTORY.schema, strict=True)],
+        schema=HISTORY.schema,
+    )
 
 
 def history_of(table: pa.Table) -> list[Batched]:

@@ -13,7 +13,7 @@ from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import HOME, Layout
 from holdstrue.shards.routing import Route
 from holdstrue.shards.wire import SUMMARY, Message, raised
-from holdstrue.state.store import RunFile
+from holdstrue.state.manifest import RunFile
 
 ROWS, PAIRS, GROUPS = range(3)
 

@@ -17,8 +17,8 @@ from holdstrue.shards.routes import Worker
 from holdstrue.shards.scatter import Scatter
 from holdstrue.shards.shard import Shard
 from holdstrue.shards.wire import Message, failure, send
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Runs
-from holdstrue.state.store import Store
 from holdstrue.typing import U64
 
 LISTED_AT_ONCE = 65_536
@@ -68,7 +68,7 @@ class Reload:
 
 def _one_process(path: str, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
     with Journal.open(path, "monitor", read_only=True) as journal:
-        shard = Shard.open(journal.store, layout.plan, layout.keys, journal.runs)
+        shard = Shard.open(journal.files, layout.plan, layout.keys, journal.runs)
     for name, table in shard.engine.tables.items():
         slots = table.rows.living_slots()
         for start in range(0, max(1, slots.size), LISTED_AT_ONCE):
@@ -85,14 +85,14 @@ class Listing:
     def shards(self, tasks: list[int]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
         """The open shards of these tasks that have violations, each with its checks."""
         layout = self.job.layout
-        with Store(self.job.path) as store:
-            known = store.manifest(self.job.version).get("shards", {})
+        with StateFiles(self.job.path) as files:
+            known = files.manifest(self.job.version, self.job.writer).get("shards", {})
             for number, said in known.items():
                 spot = layout.spots[int(number)]
                 own = layout.home_checks if spot.route == HOME else layout.routes[spot.route].checks
                 if int(number) % self.job.tasks in tasks and any(str(c) in said["tallies"] for c in own):
                     plan = layout.home_plan if spot.route == HOME else layout.route_plan(spot.route)
-                    yield int(number), Shard.open(store, plan, layout.keys, Runs.of(said)), own
+                    yield int(number), Shard.open(files, plan, layout.keys, Runs.of(said)), own
 
     def tables(self, tasks: list[int]) -> Iterator[pa.Table]:
         """Violations as tables."""

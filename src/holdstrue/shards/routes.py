@@ -37,12 +37,15 @@ from holdstrue.shards.wire import (
     say,
     send,
 )
+from holdstrue.state.files import Joint, StateFiles
 from holdstrue.state.journal import Runs
-from holdstrue.state.store import Joint, Store
 from holdstrue.typing import I32
 
 LISTED_MORE = 4
 """A cell of a grid lists so many times the limit, since it drops the pairs of rows of one block, about half of all."""
+
+LISTED_APART = 1 << 20
+"""Lists of more bytes have a file of their own, which goes with the next batch; others share that of the runs."""
 
 MOST = 2**31 - 1
 """What detectors list at most: slots are numbers of 32 bits."""
@@ -53,20 +56,20 @@ class Worker(Closing):
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self._store = Store(job.path) if job.path else None
+        self._files = StateFiles(job.path) if job.path else None
         self._runs: Mapping[str, Any] = {}
         self._lists: list[pa.Table] = []
         self._joint: Joint | None = None
         self._plans: dict[int, Plan] = {HOME: job.layout.home_plan}
-        if self._store is not None and job.version >= 0:
-            self._runs = self._store.manifest(job.version).get("shards", {})
+        if self._files is not None and job.version >= 0:
+            self._runs = self._files.manifest(job.version, job.writer).get("shards", {})
 
     def close(self) -> None:
-        """Make sure that what was written is on disk, and let go of the store."""
+        """Make sure that what was written is on disk, and let go of the files."""
         if self._joint is not None:
             self._joint.close()
-        if self._store is not None:
-            self._store.close()
+        if self._files is not None:
+            self._files.close()
 
     def take(self, number: int) -> Shard:
         """A shard as the manifest has it, for this task alone."""
@@ -75,9 +78,9 @@ class Worker(Closing):
             self._plans[route] = self.job.layout.route_plan(route)
         plan = self._plans[route]
         known = self._runs.get(str(number))
-        if self._store is None or known is None:
+        if self._files is None or known is None:
             return Shard(plan, self.job.layout.keys)
-        return POOL.take(self._store, number, plan, self.job.layout.keys, Runs.of(known))
+        return POOL.take(self._files, number, plan, self.job.layout.keys, Runs.of(known))
 
     def applied(
         self, number: int, shard: Shard, incoming: Mapping[str, Incoming], checks: Sequence[int], spare: int = 0
@@ -101,13 +104,12 @@ class Worker(Closing):
                 if outcome.added or outcome.removed
             },
         }
-        if self._store is not None:
+        if self._files is not None:
             version = self.job.version + 1
-            if self._joint is None:
-                self._joint = self._store.joint(version)
-            said["runs"] = shard.write(self._store, version, incoming, self._joint).to_dict()
-            self._store.verified()
-            POOL.put(self._store, number, shard)
+            self._joint = self._joint or self._files.joint(version)
+            said["runs"] = shard.write(self._files, version, incoming, self._joint).to_dict()
+            self._files.verified()
+            POOL.put(self._files, number, shard)
         return say(SUMMARY, said)
 
     def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int], most: int) -> None:
@@ -141,11 +143,17 @@ class Worker(Closing):
         tables = by_table(self._lists)
         if not tables:
             return
-        if self._store is None:
+        if self._files is None:
             for table in tables:
                 yield Message(0, SUMMARY, 0, "list", pack(table))
+            return
+        version = self.job.version + 1
+        if sum(table.nbytes for table in tables) > LISTED_APART:
+            file = self._files.write_tables("delta", version, tables)
         else:
-            yield say(SUMMARY, {"list": self._store.write_tables("delta", self.job.version + 1, tables).to_dict()})
+            self._joint = self._joint or self._files.joint(version)
+            file = self._joint.add(tables)
+        yield say(SUMMARY, {"list": file.to_dict()})
 
 
 @dataclass(frozen=True)

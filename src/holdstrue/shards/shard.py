@@ -8,9 +8,10 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +25,14 @@ from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve, unfit
 from holdstrue.errors import DataError
-from holdstrue.index.checked import Checked, Refuse
+from holdstrue.index.checked import Refuse
 from holdstrue.kernels import bounds
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
+from holdstrue.state.files import Joint, StateFiles
 from holdstrue.state.journal import Runs
-from holdstrue.state.store import Joint, RunFile, Store
+from holdstrue.state.manifest import RunFile
 from holdstrue.typing import I32, U64, Mask
 
 COMPACT_FROM = 10_000
@@ -59,19 +61,19 @@ class Shard:
         self.runs = Runs()
 
     @staticmethod
-    def open(store: Store, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+    def open(files: StateFiles, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard that these files hold. Complexity: O(rows logged since its checkpoint)."""
         shard = Shard(plan, keys)
         shard.runs = runs
-        restore(store, runs, shard.engine, shard.keys)
+        restore(files, runs, shard.engine, shard.keys)
         return shard
 
-    def catch_up(self, store: Store, runs: Runs) -> bool:
+    def catch_up(self, files: StateFiles, runs: Runs) -> bool:
         """Replay what the files hold beyond this shard; False when it holds something else."""
         mine, wanted = lineage(self.runs), lineage(runs)
         if mine != wanted[: len(mine)] or len(self.runs.base) != len(runs.base):
             return False
-        replay(store, runs, self.engine, self.keys, since=len(self.runs.log))
+        replay(files, runs, self.engine, self.keys, since=len(self.runs.log))
         self.runs = runs
         return True
 
@@ -91,13 +93,13 @@ class Shard:
         self.engine.settle()
         return outcomes
 
-    def write(self, store: Store, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
+    def write(self, files: StateFiles, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
         size = size_of(incoming)
         if self.compact() or not self.runs.base or self.runs.due(size, sum(self.living().values())):
-            self.runs = Runs(write_checkpoint(store, version, self.engine))
+            self.runs = Runs(write_checkpoint(files, version, self.engine))
         else:
-            self.runs = write_run(store, joint, self.runs, incoming)
+            self.runs = write_run(files, joint, self.runs, incoming)
         return self.runs
 
     def compact(self) -> bool:
@@ -201,23 +203,23 @@ MERGED_ANYWAY = 16_384
 _NO_ROWS = np.empty(0, dtype=np.int32)
 
 
-def write_checkpoint(store: Store, version: int, engine: Engine) -> dict[str, RunFile]:
+def write_checkpoint(files: StateFiles, version: int, engine: Engine) -> dict[str, RunFile]:
     """Write a whole engine. Complexity: O(table)."""
-    base = {"arrays": store.write_arrays("arrays", version, engine.snapshot())}
+    base = {"arrays": files.write_arrays("arrays", version, engine.snapshot())}
     for i, table in enumerate(engine.tables.values()):
         values = table.rows.values().combine_chunks()
-        base[f"values.{i}"] = store.write_tables("values", version, [values])
+        base[f"values.{i}"] = files.write_tables("values", version, [values])
     labels = [
         pa.table({"value": known.written(), "label": known.labels}).replace_schema_metadata({"domain": str(number)})
         for number, known in engine.labels.items()
         if len(known)
     ]
     if labels:
-        base["labels"] = store.write_tables("labels", version, labels)
+        base["labels"] = files.write_tables("labels", version, labels)
     return base
 
 
-def write_run(store: Store, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
+def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
     """Write a batch as one run of a joint file, older small runs merged into it. Complexity: O(batch) amortised.
 
     A run is merged when the younger ones hold half as much, so that there are few, and each
@@ -228,68 +230,70 @@ def write_run(store: Store, joint: Joint, runs: Runs, incoming: Mapping[str, Inc
     while len(runs.log) >= MERGE_FROM and kept and runs.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
         kept -= 1
         size += runs.log[kept].size
-    older = [table for file in runs.log[kept:] for table in store.read_tables(file)]
+    older = [table for file in runs.log[kept:] for table in files.read_tables(file)]
     file = joint.add([*older, *merged])
     return Runs(runs.base, (*runs.log[:kept], file), runs.log_rows + size_of(incoming))
 
 
-def restore(store: Store, runs: Runs, engine: Engine, keys: Keys) -> None:
+def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold.
 
     Complexity: O(rows), at the speed of memory, and O(rows logged since the checkpoint).
     """
+    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
+    files.bring([*own, *runs.log])
     if runs.base.keys() & {"arrays", "values.0", "labels"}:
-        arrays = Checked(store.map_arrays(_base(store, runs, "arrays")), partial(store.damaged, runs.base["arrays"]))
+        arrays = files.checked_arrays(_base(files, runs, "arrays"))
         values = {
-            name: store.map_table(_base(store, runs, f"values.{i}"), table.rows.schema)
+            name: files.map_table(_base(files, runs, f"values.{i}"), table.rows.schema, beside=True)
             for i, (name, table) in enumerate(engine.tables.items())
         }
         if "labels" in runs.base:
-            _restore_labels(store, runs.base["labels"], engine)
+            _restore_labels(files, runs.base["labels"], engine)
         for i, (name, held) in enumerate(values.items()):
             if any(held.column(column).null_count for column in keys[name]):
-                raise store.damaged(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
+                raise files.refused(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
         engine.restore(arrays, values)
-        # the files were compared with their checksums meanwhile
-        store.verified()
-    replay(store, runs, engine, keys)
+        # all of it was compared with its checksums meanwhile
+        files.verified()
+    replay(files, runs, engine, keys)
 
 
-def _base(store: Store, runs: Runs, name: str) -> RunFile:
+def _base(files: StateFiles, runs: Runs, name: str) -> RunFile:
     """A file of the checkpoint."""
     if name not in runs.base:
-        raise store.damaged(next(iter(runs.base.values())), f"it comes without a file of {name}")
+        raise files.refused(next(iter(runs.base.values())), f"it comes without a file of {name}")
     return runs.base[name]
 
 
 _LABELS = pa.schema({"value": pa.large_binary(), "label": pa.int64()})
 
 
-def _restore_labels(store: Store, file: RunFile, engine: Engine) -> None:
+def _restore_labels(files: StateFiles, file: RunFile, engine: Engine) -> None:
     numbers = {str(number).encode(): labels for number, labels in engine.labels.items()}
-    for table in store.read_tables(file):
+    for table in files.read_tables(file):
         labels = numbers.pop((table.schema.metadata or {}).get(b"domain", b""), None)
         if labels is None or not same_columns(table.schema, _LABELS) or any(c.null_count for c in table.columns):
-            raise store.damaged(file, "it holds labels of other columns")
+            raise files.damaged(file, "it holds labels of other columns")
         try:
             labels.restore(table.column("value").to_pylist(), table.column("label").to_pylist())
         except ValueError as error:
-            raise store.damaged(file, str(error)) from error
+            raise files.damaged(file, str(error)) from error
 
 
-def replay(store: Store, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
+def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
     """Apply the logged batches from number `since` on."""
-    pending: dict[str, Incoming] = {}
+    pending: dict[str, list[Incoming]] = {}
     for file in runs.log[since:]:
-        apply = partial(_apply, engine, pending, keys, partial(store.damaged, file))
-        for table, part in parts_of(store, file, engine):
+        apply = partial(_apply, engine, pending, keys, partial(files.damaged, file))
+        for table, part in parts_of(files, file, engine):
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
                 apply()
             why = unfit(part, rows, keys[table])
             if why is not None:
-                raise store.damaged(file, why)
-            pending[table] = _join(pending[table], part) if table in pending else part
+                raise files.damaged(file, why)
+            pending.setdefault(table, []).append(part)
         if len(engine.tables) > 1 or file is runs.log[-1]:
             # changes of several tables belong together, in the order they came
             apply()
@@ -315,22 +319,22 @@ def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
 _SLOTS = tuple(pa.schema({name: pa.int32()}) for name in ("old", "updates"))
 
 
-def parts_of(store: Store, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
+def parts_of(files: StateFiles, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
-    tables = store.read_tables(file)
+    tables = files.read_tables(file)
     # the lines of history come first, where the run is a batch of its own
     tables = tables[len(tables) % 3 :]
     names = {name.encode(): name for name in engine.tables}
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
         name = names.get((values.schema.metadata or {}).get(b"table", b""))
         if name is None or not same_columns(values.schema, engine.tables[name].rows.schema):
-            raise store.damaged(file, "it holds rows of another table")
+            raise files.damaged(file, "it holds rows of another table")
         slots = [
             _int32(table.column(0)) if same_columns(table.schema, wanted) and not table.column(0).null_count else None
             for table, wanted in zip((old, updates), _SLOTS, strict=True)
         ]
         if slots[0] is None or slots[1] is None:
-            raise store.damaged(file, "it does not say which rows it replaces")
+            raise files.damaged(file, "it does not say which rows it replaces")
         yield name, Incoming(values.replace_schema_metadata(None), slots[0], slots[1])
 
 
@@ -338,24 +342,24 @@ def _int32(column: pa.ChunkedArray) -> I32:
     return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
 
 
-def _join(first: Incoming, second: Incoming) -> Incoming:
-    """Two batches that touch different rows as one."""
-    values = pa.concat_tables([first.values, second.values])
-    return Incoming(
-        values,
-        np.sort(np.concatenate((first.old, second.old))),
-        np.concatenate((first.updates, second.updates)),
-    )
+def _joined(parts: Sequence[Incoming]) -> Incoming:
+    """Batches that touch different rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    values = pa.concat_tables([part.values for part in parts]).combine_chunks()
+    old = np.sort(np.concatenate([part.old for part in parts]))
+    return Incoming(values, old, np.concatenate([part.updates for part in parts]))
 
 
-def _apply(engine: Engine, pending: dict[str, Incoming], keys: Keys, refuse: Refuse) -> None:
+def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys, refuse: Refuse) -> None:
     """Apply logged batches again, without asking what they change."""
     if not pending:
         return
-    if any(bounds.unsorted(part.old, True) >= 0 for part in pending.values()):
+    joined = {name: _joined(parts) for name, parts in pending.items()}
+    if any(bounds.unsorted(part.old, True) >= 0 for part in joined.values()):
         raise refuse("it removes a row that a batch before it removes")
     try:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in pending.items()}, 0)
+        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
     except DataError as error:
         raise refuse(error.message) from error
     pending.clear()
@@ -371,34 +375,41 @@ class Pool:
     A shard in the pool is worth something only if its files are exactly those that the manifest names,
     or the first of them. Names are made afresh by every attempt, so a shard that took in a batch which
     was never committed fits no manifest and is dropped.
+
+    Threads may share a pool: who takes a shard has it alone.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
         self._held = 0
 
-    def take(self, store: Store, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+    def take(self, files: StateFiles, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
-        shard, size = self._open.pop((str(store.path), number), (None, 0))
-        self._held -= size
-        if shard is not None and shard.catch_up(store, runs):
+        with self._lock:
+            shard, size = self._open.pop((files.url, number), (None, 0))
+            self._held -= size
+        if shard is not None and shard.catch_up(files, runs):
             return shard
-        return Shard.open(store, plan, keys, runs)
+        return Shard.open(files, plan, keys, runs)
 
-    def put(self, store: Store, number: int, shard: Shard) -> None:
+    def put(self, files: StateFiles, number: int, shard: Shard) -> None:
         """Keep a shard for the next batch."""
         if not shard.runs.base:
             return
         size = shard.size_bytes()
-        self._open[str(store.path), number] = shard, size
-        self._held += size
-        while self._held > MOST_BYTES and len(self._open) > 1:
-            self._held -= self._open.popitem(last=False)[1][1]
+        with self._lock:
+            _, before = self._open.pop((files.url, number), (None, 0))
+            self._open[files.url, number] = shard, size
+            self._held += size - before
+            while self._held > MOST_BYTES and len(self._open) > 1:
+                self._held -= self._open.popitem(last=False)[1][1]
 
     def empty(self) -> None:
         """Forget all shards."""
-        self._open.clear()
-        self._held = 0
+        with self._lock:
+            self._open.clear()
+            self._held = 0
 
 
 POOL = Pool()

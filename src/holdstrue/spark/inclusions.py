@@ -14,18 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import columns_of, comparisons, inclusion
-from holdstrue.discovery.inclusions.durable import about, checked_arrays, told
+from holdstrue.discovery.inclusions.durable import about, told
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
 from holdstrue.discovery.options import Proportion, most_of
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import Snapshot
-from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.state.journal import BATCHES, Journal, Runs, facts_of
-from holdstrue.state.store import RunFile
+from holdstrue.state.manifest import RunFile
+from holdstrue.state.store import fixed_place
 from holdstrue.typing import I64, Mask
 
 SHARDS = 64
@@ -33,14 +33,14 @@ SHARDS = 64
 
 
 class Inclusions:
-    """The inclusions between the columns of some data frames, in a state directory that tasks and driver share.
+    """The inclusions between the columns of some data frames, in a state at a URL or where tasks and driver share it.
 
     Only net counts travel to the shards and only counters of pairs of columns to the driver, 24 bytes for each
     that changes; values may outgrow any one machine.
     """
 
     def __init__(self, spark: SparkSession, path: str | os.PathLike[str], *, tasks: int | None = None) -> None:
-        self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
+        self.path = fixed_place(path)
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
         self._options, self._schemas = facts_of(self.path, "inclusions", told)
@@ -64,9 +64,9 @@ class Inclusions:
         options = ValueLayout(compare="text" if as_text else "types", shards=shards)
         count = len(columns_of(schemas))
         with Journal.create(path, "inclusions") as journal:
-            base = {"summary": journal.store.write_arrays("summary", 0, _summary(np.zeros((count, count), np.int64)))}
+            base = {"summary": journal.files.write_arrays("summary", 0, _summary(np.zeros((count, count), np.int64)))}
             facts = {**about(options, schemas), "shards": {}, "values": 0}
-            journal.commit(journal.write_checkpoint(base, BATCHES.empty_table(), facts))
+            journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), facts))
         made = cls(spark, path, tasks=tasks)
         made._run(frames, None, op_column=None, checkpoint=True)
         return made
@@ -133,14 +133,13 @@ class Inclusions:
                     fresh = True
                     shards[str(said["shard"])] = {"base": {"values": said["file"]}, "log": []}
                     values += said["values"]
-        line, store, version = journal.line(batch), journal.store, journal.version + 1
-        file = store.write_arrays("summary", version, _summary(shared))
+        line, files, version = journal.line(batch), journal.files, journal.version + 1
+        file = files.write_arrays("summary", version, _summary(shared))
         if fresh:
             written = journal.write_checkpoint({"summary": file}, line, {"shards": shards, "values": values})
         else:
             runs = Runs({**runs.base, "now": file}, runs.log, runs.log_rows)
-            runs = runs.appended(store.write_tables("batch", version, [line]), 0)
-            written = journal.written(runs, line, {"shards": shards})
+            written = journal.write_batch([], 0, line, {"shards": shards}, runs=runs)
         journal.commit(written)
         after = _included(shared) & self._comparable
         return RuleTurnover(
@@ -160,7 +159,7 @@ def _summary(shared: I64) -> Snapshot:
 
 def _shared(journal: Journal, attributes: int) -> I64:
     base = journal.runs.base
-    arrays = checked_arrays(journal.store, base.get("now", base["summary"]))
+    arrays = journal.files.checked_arrays(base.get("now", base["summary"]))
     shared: I64 = arrays.array("shared", np.int64, (attributes, attributes)).copy()
-    journal.store.verified()
+    journal.files.verified()
     return shared

@@ -22,7 +22,8 @@ from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.files import StateFiles
+from holdstrue.state.manifest import RunFile
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,8 +42,10 @@ class SparkMonitor(Sharded):
     spark
         The session; `holdstrue.spark.start` makes one that suits. Spark Connect will do.
     path
-        The state directory, on a file system that the driver and all workers share. It is opened
-        if it is there, also when one process made it, and made with these rules otherwise.
+        Where the state is: a URL such as `s3://bucket/state`, for which driver and workers have
+        credentials in their own environments and caches on their own disks, or a directory of a
+        file system that all of them share. It is opened if it is there, also when one process
+        made it, and made with these rules otherwise.
     rules, key
         As for `holdstrue.Monitor`; not needed for a state that is there.
     data
@@ -176,7 +179,8 @@ class SparkMonitor(Sharded):
             What is called with every applied batch (see `holdstrue.spark.sinks`).
         name, checkpoint
             Where the stream stands is kept under `checkpoint`, by default `streams/NAME` in the
-            state directory: the same place goes on where it stopped.
+            state directory: the same place goes on where it stopped. A stream into a state at a
+            URL must be given one: a folder of the driver's machine, or a URL that Spark writes to.
         trigger
             As for Spark's `trigger`: `{"processingTime": "5 seconds"}`, `{"availableNow": True}`.
         """
@@ -219,7 +223,7 @@ class Lists:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Numbers of tasks in, lists out."""
         own = tasks_in(batches)
-        with Store(self.path) as store:
-            files = [RunFile.of(data) for data in store.manifest(self.version).get("delta", ())]
-            wanted = [file for at, file in enumerate(files) if at % self.tasks in own]
-            yield from settled(table for file in wanted for table in store.read_tables(file))
+        with StateFiles(self.path) as files:
+            listed = [RunFile.of(data) for data in files.manifest(self.version).get("delta", ())]
+            wanted = [file for at, file in enumerate(listed) if at % self.tasks in own]
+            yield from settled(table for file in wanted for table in files.read_tables(file))

@@ -1,9 +1,8 @@
 """The journal of a state: whose it is, a checkpoint, the batches since, and what each of them did.
 
-Monitors, discoveries, inclusions and sites all keep one. A batch is one run, committed by the manifest that
-names it; when the runs since the checkpoint add up, everything is written anew instead. What a kind of state
-says of itself beside its files (rules, options, counts) are its facts: plain JSON in the same manifest. Each
-run starts with the batch's lines of history, which are also where ids of batches are remembered.
+Monitors, discoveries, inclusions and sites all keep one. A batch is one entry of the log, in which small ones lie
+whole; when the batches since the checkpoint add up, everything is written anew instead. What a kind of state says of
+itself beside its files (rules, options, counts) are its facts: plain JSON in the entries.
 
 >>> import tempfile
 >>> with Journal.create(tempfile.mkdtemp(), "site") as journal:
@@ -18,7 +17,9 @@ run starts with the batch's lines of history, which are also where ids of batche
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -28,13 +29,19 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.data.validity import same_columns
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
+from holdstrue.state.history import Lines, history_files, write_history
+from holdstrue.state.ids import BatchIds
+from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
+from holdstrue.state.moment import At, Moment
+from holdstrue.state.store import Listed
 
 CHECKPOINT_SHARE = 16
 """Runs that hold this part of a state cause a checkpoint: a changed row is written some sixteen times in all."""
 CHECKPOINT_FROM = 10_000
 """Fewer logged rows than this never cause a checkpoint. Chosen, not tuned."""
-MOST_RUNS = 256
+MOST_RUNS = 512
+"""More batches than this cause a checkpoint: to read one takes 0.2 ms when a state is opened."""
 COLLECT_EVERY = 16
 """Commits between two looks for files of batches that were given up, where tasks write them."""
 
@@ -52,7 +59,7 @@ READ_WITH: dict[Kind, str] = {
 
 _ARTICLE = {"monitor": "a monitor", "discovery": "a discovery", "inclusions": "inclusions", "site": "a site"}
 
-BATCHES = pa.schema({"batch": pa.string()})
+BATCHES = Lines(pa.schema({"batch": pa.string()}))
 """The history of a state that only remembers which batches it has."""
 
 
@@ -83,9 +90,10 @@ class Runs:
             data["log_rows"],
         )
 
-    def due(self, size: int, total: int) -> bool:
-        """Whether a batch of so many rows, in a state of so many, should be written as a checkpoint."""
-        return self.log_rows + size > max(CHECKPOINT_FROM, total // CHECKPOINT_SHARE) or len(self.log) >= MOST_RUNS
+    def due(self, size: int, total: int, *, patience: int = 1) -> bool:
+        """Whether a batch of so many rows, in a state of so many, should cause a checkpoint."""
+        most = patience * max(CHECKPOINT_FROM, total // CHECKPOINT_SHARE)
+        return self.log_rows + size > most or len(self.log) >= patience * MOST_RUNS
 
     def appended(self, file: RunFile, size: int) -> Runs:
         """The same with one more run."""
@@ -94,177 +102,377 @@ class Runs:
 
 @dataclass(frozen=True)
 class Written:
-    """A version that is on disk and that no manifest names yet."""
+    """A version whose files are written and that no entry makes yet."""
 
-    version: int
-    content: Mapping[str, Any]
+    draft: Draft
+    facts: Manifest
     runs: Runs
-    lines: pa.Table
+    lines: pa.Table | None
+    """The batch's lines of history, where the log keeps them."""
+    batches: tuple[str, ...]
+    """The batches that it adds to those since the checkpoint."""
     frees: bool
     """Whether files of earlier versions are no longer needed."""
 
+    rest: int = 0
+    """How many of the batches before it are still told apart one by one: all unless there is a new checkpoint."""
+
+    @property
+    def version(self) -> int:
+        """The version that it makes."""
+        return self.draft.version
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a log went when somebody began to write a checkpoint beside it."""
+
+    version: int
+    runs: int
+    rows: int
+    batches: int
+
 
 class Journal(Closing):
-    """Reads and writes the directory of one state; writers hold its lock."""
+    """Reads and writes the versions of one state; there is one writer at a time."""
 
     def __init__(
-        self, store: Store, kind: Kind, history: pa.Schema, manifest: Mapping[str, Any], *, read_only: bool = False
+        self, files: StateFiles, kind: Kind, history: Lines, manifest: Manifest, *, read_only: bool = False
     ) -> None:
-        self.store = store
+        self.files = files
         self.kind: Kind = kind
         self.read_only = read_only
-        self.facts = dict(manifest)
+        self.facts = manifest
         """The manifest: what the state says of itself, beside its runs."""
         self.runs = Runs.of(manifest)
         """The files of the state as a whole."""
-        self._schema = history
-        self._lines: list[pa.Table] | None = None
-        self._ids: set[str] | None = None
+        self.trouble: list[str] = []
+        """What went wrong after a commit, such as files that could not be removed: no batch is lost by it."""
+        self._history = history
+        self._ids: BatchIds | None = None
+        self._lines: list[pa.Table] | None = None if self.runs.log else []
+        """The lines of history of each run of the log, where they were asked for or written."""
+        self._collecting: threading.Thread | None = None
+        self._recent: list[str] = manifest["recent"]
+        """The batches since the checkpoint."""
+        if manifest.get("format", FORMAT) != FORMAT:
+            # earlier formats remember ids in the history alone
+            self._recent = _names(self.history())
+            self.facts = {**manifest, "committed": len(self._recent)}
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], kind: Kind, history: pa.Schema = BATCHES) -> Self:
+    def create(cls, path: str | os.PathLike[str], kind: Kind, history: Lines = BATCHES) -> Self:
         """A new directory; there is no state in it before the first commit.
 
         One that was given up before its first commit is taken over: nothing in it counts.
         """
-        store = Store(path)
-        store.create()
-        store.lock()
-        return cls(store, kind, history, {"version": -1, **Runs().to_dict()})
+        files = StateFiles(path)
+        files.vacant()
+        try:
+            files.lock()
+            return cls(files, kind, history, {"version": -1, "recent": [], "committed": 0, **Runs().to_dict()})
+        except BaseException:
+            files.close()
+            raise
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], kind: Kind, history: pa.Schema = BATCHES, *, read_only: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        kind: Kind,
+        history: Lines = BATCHES,
+        *,
+        read_only: bool = False,
+        at: At | None = None,
     ) -> Self:
-        """An existing one, which must be of this kind."""
-        store = Store(path)
-        if not read_only:
-            store.newest()  # else the lock would be made where no state is
-            store.lock()
+        """An existing one, which must be of this kind; an earlier version (`at`) can only be read."""
+        files = StateFiles(path)
+        read_only = read_only or at is not None
         try:
+            if not read_only:
+                if not files.store.shared and not files.store.begun:
+                    files.newest()  # says so; else the lock would be made where no state is
+                files.lock()
             # read when the lock is taken: another writer may have gone on before it was free
-            manifest = store.manifest()
-            _require_kind(path, kind, manifest)
+            manifest = files.manifest(None if at is None else files.version_at(at))
+            _require_kind(files, kind, manifest)
+            return cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
-            store.close()
+            files.close()
             raise
-        return cls(store, kind, history, manifest, read_only=read_only)
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
-        self.store.close()
+        if self._collecting is not None:
+            self._collecting.join()
+        self.files.close()
 
     # --- reading -------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """The number of the manifest."""
+        """The number of the version."""
         found: int = self.facts["version"]
         return found
 
-    def read(self, reader: Callable[[Mapping[str, Any]], Read]) -> Read:
+    @property
+    def moment(self) -> Moment:
+        """The version, and when it was made."""
+        time = self.facts.get("time")
+        return Moment(self.version, None if time is None else dt.datetime.fromisoformat(time))
+
+    @property
+    def committed(self) -> int:
+        """How many batches there were."""
+        found: int = self.facts["committed"]
+        return found
+
+    def read(self, reader: Callable[[Manifest], Read]) -> Read:
         """What a reader makes of the facts; facts of which nothing can be made are damaged."""
-        return _read(self.store, self.facts, reader)
+        return _read(self.files, self.facts, reader)
 
     def history(self) -> pa.Table:
-        """What each batch did, oldest first. Complexity: O(batches)."""
+        """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
+        older = [self._lines_in(file) for file in history_files(self.runs.base)]
+        return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
+
+    def _logged(self) -> list[pa.Table]:
+        """The lines of history of the log."""
         if self._lines is None:
-            runs = self.runs
-            files = [*([runs.base["history"]] if "history" in runs.base else []), *runs.log]
-            self._lines = [self._schema.empty_table(), *(self._lines_in(file) for file in files)]
-        self._lines = [pa.concat_tables(self._lines)]
-        return self._lines[0]
+            self._lines = [self._lines_in(file) for file in self.runs.log]
+        return self._lines
 
     def _lines_in(self, file: RunFile) -> pa.Table:
-        tables = self.store.read_tables(file)
-        fits = bool(tables) and same_columns(tables[0].schema, self._schema)
-        if not fits or any(column.null_count for column in tables[0].columns):
-            raise self.store.damaged(file, f"it has no history of {', '.join(self._schema.names)}")
+        tables, schema = self.files.read_tables(file), self._history.schema
+        if not tables or not same_columns(tables[0].schema, schema) or any(c.null_count for c in tables[0].columns):
+            raise self.files.damaged(file, f"it has no history of {', '.join(schema.names)}")
         return tables[0]
 
     def seen(self, batch: str) -> bool:
-        """Whether a batch of this id was committed. Complexity: O(batches) the first time, then O(1)."""
-        return batch in self.ids()
+        """Whether a batch of this id was committed, of the last million batches. Complexity: O(log batches)."""
+        return batch in self._known()
 
-    def ids(self) -> set[str]:
-        """The ids of all batches."""
+    def _known(self) -> BatchIds:
         if self._ids is None:
-            self._ids = set(self.history().column("batch").to_pylist())
+            self._ids = BatchIds(self.files, self.runs.base, self._recent)
         return self._ids
 
     def line(self, batch: str) -> pa.Table:
         """The history of one batch of which nothing but its id is remembered."""
-        return pa.table({"batch": [batch]}, schema=BATCHES)
+        return pa.table({"batch": [batch]}, schema=BATCHES.schema)
 
     # --- writing -------------------------------------------------------------------------------
 
-    def write_batch(self, tables: Sequence[pa.Table], size: int, lines: pa.Table, facts: Mapping[str, Any]) -> Written:
-        """Write a batch as one run. Complexity: O(batch)."""
-        file = self.store.write_tables("batch", self.version + 1, [lines, *tables])
-        return self.written(self.runs.appended(file, size), lines, facts)
+    def write_batch(
+        self,
+        tables: Sequence[pa.Table],
+        size: int,
+        lines: pa.Table,
+        facts: Mapping[str, Any],
+        *,
+        runs: Runs | None = None,
+        whole: bool = False,
+        apart: bool = False,
+    ) -> Written:
+        """A batch as one entry. Complexity: O(batch).
+
+        Parameters
+        ----------
+        runs
+            The runs that it comes after, where there are others than those of the last version.
+        whole
+            The entry says everything, so that it can be read without those before it.
+        apart
+            Write the tables to a file now, so that the commit itself is small and certain.
+        """
+        version, runs = self.version + 1, runs or self.runs
+        tables = [lines, *tables]
+        if apart or sum(table.nbytes for table in tables) > INLINE_BYTES:
+            run, payload = self.files.write_tables("batch", version, tables), b""
+        else:
+            run, payload = self.files.inline(version, tables)
+        batches = _names(lines)
+        facts = {**facts, "committed": self.committed + len(batches)}
+        after, rest = runs.appended(run, size), len(self._recent)
+        if whole or runs is not self.runs or self._since is None:
+            return self._whole(after, facts, lines, batches, rest, payload)
+        step = {"since": self._since, "facts": facts, "run": run.to_dict(), "rows": size, "batches": batches}
+        manifest = {**self.facts, **facts, "version": version}
+        return Written(Draft(version, step, payload), manifest, after, lines, tuple(batches), frees=False, rest=rest)
 
     def write_checkpoint(self, base: Mapping[str, RunFile], lines: pa.Table, facts: Mapping[str, Any]) -> Written:
-        """Take files that hold the whole state in place of all runs, and write the history anew."""
-        history = pa.concat_tables([self.history(), lines])
-        file = self.store.write_tables("history", self.version + 1, [history])
-        return self.written(Runs({**base, "history": file}), lines, facts, frees=True)
+        """Take files that hold the whole state in place of all runs."""
+        batches = _names(lines)
+        facts = {**facts, "committed": self.committed + len(batches)}
+        runs = Runs({**base, **self.memory(lines)})
+        return replace(self._whole(runs, facts, None, [], 0), frees=True)
 
-    def written(self, runs: Runs, lines: pa.Table, facts: Mapping[str, Any], *, frees: bool = False) -> Written:
-        """The next version, of files that are on disk; facts that are not given stay, those that are None go."""
-        content = {**self.facts, **facts, **runs.to_dict(), "kind": self.kind, "version": None, "format": None}
+    def memory(self, lines: pa.Table | None = None) -> dict[str, RunFile]:
+        """The files of a checkpoint that hold history and ids, with some more lines."""
+        version, base = self.version + 1, self.runs.base
+        more = pa.concat_tables(
+            [self._history.schema.empty_table(), *self._logged(), *([] if lines is None else [lines])]
+        )
+        batches = [] if lines is None else _names(lines)
+        return {
+            **write_history(self.files, version, base, more, self._history),
+            **self._known().write(version, batches),
+        }
+
+    def mark(self) -> Mark:
+        """How far the log goes now."""
+        return Mark(self.version, len(self.runs.log), self.runs.log_rows, len(self._recent))
+
+    def rebase(self, base: Mapping[str, RunFile], mark: Mark, facts: Mapping[str, Any]) -> Written:
+        """Take files that hold the state as it was at a mark in place of all runs up to there."""
+        runs = Runs(base, self.runs.log[mark.runs :], self.runs.log_rows - mark.rows)
+        return replace(self._whole(runs, facts, None, [], len(self._recent) - mark.batches), frees=True)
+
+    def written(self, runs: Runs, facts: Mapping[str, Any]) -> Written:
+        """The next version, without a batch, of files that are written; see `_whole` about facts."""
+        return self._whole(runs, facts, None, [], len(self._recent))
+
+    def _whole(
+        self,
+        runs: Runs,
+        facts: Mapping[str, Any],
+        lines: pa.Table | None,
+        batches: Sequence[str],
+        rest: int,
+        payload: bytes = b"",
+    ) -> Written:
+        """An entry that says everything; facts that are not given stay, those that are None go."""
+        recent = [*self._recent[len(self._recent) - rest :], *batches]
+        own = dict.fromkeys(("version", "format", "time", "writer", "since"))
+        content = {**self.facts, **facts, **runs.to_dict(), "kind": self.kind, "recent": recent, **own}
         content = {name: value for name, value in content.items() if value is not None}
-        return Written(self.version + 1, content, runs, lines, frees)
+        draft = Draft(self.version + 1, content, payload)
+        manifest = {**content, "version": draft.version}
+        return Written(draft, manifest, runs, lines, tuple(batches), frees=False, rest=rest)
+
+    @property
+    def _since(self) -> int | None:
+        """The version that steps build on; None where the next entry must be whole."""
+        if self.version < 0 or self.facts.get("format", FORMAT) != FORMAT:
+            return None
+        found: int = self.facts.get("since", self.version)
+        return found
 
     def commit(self, written: Written) -> None:
-        """Name what was written, in one step."""
-        self.store.commit(written.version, written.content)
-        self.facts, self.runs = {**written.content, "version": written.version}, written.runs
+        """Make the version, in one step."""
+        before = (self._since, self._needed()) if written.frees else None
+        step = "since" in written.draft.header
+        self.files.commit(written.draft)
+        # what is only in memory from here on cannot fail the batch
+        since = self._since if step else written.version
         if self._lines is not None:
-            self._lines.append(written.lines)
-        if self._ids is not None:
-            self._ids.update(written.lines.column("batch").to_pylist())
+            self._lines += [] if written.lines is None else [written.lines]
+            cut = len(self._lines) - len(written.runs.log)
+            self._lines = self._lines[cut:] if cut >= 0 else None
         if written.frees:
-            self.store.collect()
+            self._ids = None
+        elif self._ids is not None:
+            self._ids.add(written.batches)
+        del self._recent[: len(self._recent) - written.rest]
+        self._recent += written.batches
+        self.facts = {**written.facts, "since": since, "format": FORMAT}
+        self.runs = written.runs
+        if before is not None:
+            self._free(*before)
+
+    def vacuum(self, keep: float | None = None) -> list[Listed]:
+        """Remove what neither this version nor those of the last seconds need; returns what was removed.
+
+        Parameters
+        ----------
+        keep
+            How many seconds versions are kept from now on; as it was, which is not at all, unless given.
+        """
+        if keep is not None and keep != self.facts.get("keep", 0):
+            self.commit(self.written(self.runs, {"keep": keep or None}))
+        if self._collecting is not None:
+            self._collecting.join()
+        since = self.version if self._since is None else self._since
+        try:
+            return self.files.collect(self._needed(), since, self.version, self.facts.get("keep", 0))
+        except OSError as error:
+            raise StateError(
+                f"{self.files.url} could not be cleared up: {error}",
+                hint="nothing that is needed was removed; try again when that is mended",
+            ) from error
+
+    def _needed(self) -> list[RunFile]:
+        return files_of({**self.facts, **self.runs.to_dict()})
+
+    def _free(self, since: int | None, needed: list[RunFile]) -> None:
+        """Remove what the version before and this one do not need, beside other work."""
+        if self._collecting is not None:
+            self._collecting.join()
+        first = self.version if since is None else since
+        asked = [*needed, *self._needed()], first, self.version, self.facts.get("keep", 0)
+        collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
+        try:
+            collecting.start()
+        except RuntimeError as error:  # the version is made, with or without a thread
+            self.trouble.append(f"files that are no longer needed were not removed: {error}")
+        else:
+            self._collecting = collecting
+
+    def _collect(self, needed: list[RunFile], since: int, version: int, keep: float) -> None:
+        try:
+            with StateFiles(self.files.place) as files:
+                files.collect(needed, since, version, keep)
+        except (OSError, StateError) as error:
+            self.trouble.append(f"files that are no longer needed could not be removed: {error}")
 
 
-def manifest_of(path: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
-    """The newest manifest of a state, which must be of this kind. Complexity: O(its size)."""
-    manifest = Store(path).manifest()
-    _require_kind(path, kind, manifest)
-    return manifest
+def manifest_of(path: str | os.PathLike[str], kind: Kind, version: int | None = None) -> Manifest:
+    """What a version of a state says, the newest unless told; it must be of this kind. Complexity: O(its size)."""
+    with StateFiles(path) as files:
+        manifest = files.manifest(version)
+        _require_kind(files, kind, manifest)
+        return manifest
 
 
-def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Mapping[str, Any]], Read]) -> Read:
-    """What a reader makes of the newest manifest of a state, which must be of this kind."""
-    return _read(Store(path), manifest_of(path, kind), reader)
+def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifest], Read]) -> Read:
+    """What a reader makes of the newest version of a state, which must be of this kind."""
+    with StateFiles(path) as files:
+        manifest = files.manifest()
+        _require_kind(files, kind, manifest)
+        return _read(files, manifest, reader)
 
 
-def _read(store: Store, facts: Mapping[str, Any], reader: Callable[[Mapping[str, Any]], Read]) -> Read:
+def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:
     try:
         return reader(facts)
     except (HoldstrueError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
-        if isinstance(error, StateError) and str(store.path) in error.message:
+        if isinstance(error, StateError) and files.url in error.message:
             raise
         why = error.message if isinstance(error, HoldstrueError) else f"{type(error).__name__} {error}"
-        raise store.broken(facts["version"], f"what it says cannot be: {why}") from error
+        raise files.broken(facts["version"], f"what it says cannot be: {why}") from error
 
 
-def _require_kind(path: str | os.PathLike[str], kind: Kind, manifest: Mapping[str, Any]) -> None:
-    if kind_of(manifest) != kind:
-        raise other_kind(path, kind, kind_of(manifest))
+def has_state(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a state that something was committed to."""
+    with StateFiles(path) as files:
+        return files.any()
 
 
-def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """Whose state a manifest describes; older ones do not say it in so many words."""
-    kind: Kind = manifest.get("kind") or ("monitor" if "rules" in manifest else "discovery")
-    return kind
+def _names(lines: pa.Table) -> list[str]:
+    """The batches of which there are lines."""
+    return list(dict.fromkeys(lines.column("batch").to_pylist()))
 
 
-def other_kind(path: str | os.PathLike[str], wanted: Kind, found: Kind) -> StateError:
+def _require_kind(files: StateFiles, kind: Kind, manifest: Mapping[str, Any]) -> None:
+    if manifest["kind"] != kind:
+        raise other_kind(files.url, kind, manifest["kind"])
+
+
+def other_kind(path: str, wanted: Kind, found: Kind) -> StateError:
     """What to say when a state is opened as another kind than it is."""
     return StateError(
-        f"{os.fspath(path)} is the state of {_ARTICLE[found]}, not of {_ARTICLE[wanted]}",
-        hint=READ_WITH[found].replace("STATE", os.fspath(path)),
+        f"{path} is the state of {_ARTICLE[found]}, not of {_ARTICLE[wanted]}",
+        hint=READ_WITH[found].replace("STATE", path),
     )
 
 

@@ -198,9 +198,9 @@ def test_a_second_writer_is_refused(state: Path, people: Path) -> None:
         assert run("violations", state).exit_code == 0
 
 
-@pytest.mark.parametrize("kind", ["arrays", "values", "manifest"])
+@pytest.mark.parametrize("kind", ["arrays", "values", "log"])
 def test_a_damaged_state_is_named(state: Path, kind: str) -> None:
-    file = next(iter((*state.glob(f"runs/{kind}-*"), *state.glob(f"{kind}-*"))))
+    file = next(iter((*state.glob(f"runs/{kind}-*"), *state.glob(f"{kind}/*"))))
     body = bytearray(file.read_bytes())
     body[len(body) // 2] ^= 0xFF
     file.write_bytes(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,13 @@ import pytest
 
 from holdstrue import Monitor, discover
 from holdstrue.errors import StateError
-from holdstrue.state import store
+from holdstrue.state import old_formats
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, MOST_RUNS, READ_WITH, Journal, Kind, manifest_of
+from holdstrue.state.manifest import FORMAT, files_of
 
 ROWS = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]})
-NONE = BATCHES.empty_table()
+NONE = BATCHES.schema.empty_table()
 
 
 def made(path: Path, kind: Kind = "site") -> Journal:
@@ -38,7 +41,7 @@ def test_every_batch_is_remembered_over_checkpoints_and_reopening(tmp_path: Path
     with Journal.open(tmp_path, "site", read_only=True) as again:
         assert again.history().column("batch").to_pylist() == [f"b{number}" for number in range(7)]
         assert (again.version, again.facts["rows"], len(again.runs.log), again.runs.log_rows) == (7, 6, 1, 1)
-        [lines, rows] = again.store.read_tables(again.runs.log[0])
+        [lines, rows] = again.files.read_tables(again.runs.log[0])
         assert lines.column("batch").to_pylist() == ["b6"]
         assert rows.column("x").to_pylist() == [6]
 
@@ -48,7 +51,7 @@ def test_facts_stay_until_they_are_given_or_taken_away(tmp_path: Path) -> None:
         journal.commit(journal.write_batch([], 0, journal.line("a"), {"more": {"x": 1}}))
         journal.commit(journal.write_batch([], 0, journal.line("b"), {"rows": 3}))
         assert (journal.facts["more"], journal.facts["rows"]) == ({"x": 1}, 3)
-        journal.commit(journal.write_batch([], 0, journal.line("c"), {"more": None}))
+        journal.commit(journal.written(journal.runs, {"more": None}))
         assert "more" not in journal.facts
     assert "more" not in manifest_of(tmp_path, "site")
 
@@ -58,9 +61,10 @@ def test_what_is_written_counts_only_when_it_is_named(tmp_path: Path) -> None:
         journal.write_batch([ROWS], 3, journal.line("given up"), {"rows": 3})
         written = journal.write_batch([ROWS], 3, journal.line("kept"), {"rows": 3})
         journal.commit(written)
-        assert journal.ids() == {"kept"}
+        assert journal.seen("kept") and not journal.seen("given up")
+        assert journal.committed == 1
         with pytest.raises(StateError, match="already has version 1"):
-            journal.store.commit(written.version, written.content)
+            journal.files.commit(written.draft)
 
 
 def test_checkpoints_are_due_by_rows_and_by_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +72,7 @@ def test_checkpoints_are_due_by_rows_and_by_runs(tmp_path: Path, monkeypatch: py
         assert not journal.runs.due(10_000, 0)
         assert journal.runs.due(10_001, 0)
         assert not journal.runs.due(10_001, 16 * 10_001)
-        file = journal.store.write_tables("batch", 1, [NONE])
+        file = journal.files.write_tables("batch", 1, [NONE])
         runs = journal.runs
         for _ in range(MOST_RUNS):
             assert not runs.due(0, 0)
@@ -96,29 +100,57 @@ def test_a_state_of_another_kind_says_what_it_is_and_how_to_read_it(tmp_path: Pa
         pass
 
 
-def as_format_2(path: Path) -> None:
-    """The newest manifest as it was written before manifests said whose they are."""
-    place = sorted(path.glob("manifest-*.json"))[-1]
-    body = json.loads(place.read_text())
-    del body["checksum"], body["kind"]
-    body["format"] = 2
-    place.write_text(json.dumps(body | {"checksum": store._sum(body)}))
+def as_format(number: int, path: Path) -> None:
+    """The newest version as formats 2 and 3 wrote it: a manifest in a file, all runs beside it."""
+    with StateFiles(path) as files:
+        body = files.manifest()
+        moved = {}
+        for file in files_of(body):
+            if file.name.startswith("log/"):
+                run = files.write_tables("batch", body["version"], files.read_tables(file))
+                moved[file.name] = run.to_dict()
+    body["log"] = [moved.get(file["name"], file) for file in body["log"]]
+    body["base"] = {
+        key.split(".")[0] if key.startswith("history") else key: file
+        for key, file in body["base"].items()
+        if not key.startswith("ids.")
+    }
+    for name in ("since", "recent", "committed", "time", "writer", *(["kind"] if number == 2 else [])):
+        del body[name]
+    body["format"] = number
+    shutil.rmtree(path / "log")
+    (path / "lock").write_text("")
+    text = json.dumps(body | {"checksum": old_formats._sum(body)})
+    (path / f"manifest-{body['version']:012d}.json").write_text(text)
 
 
-def test_monitors_and_discoveries_of_format_2_go_on(tmp_path: Path) -> None:
-    Monitor.create(tmp_path / "m", "zip -> city", key="id", data=ROWS).close()
-    as_format_2(tmp_path / "m")
-    with Monitor.open(tmp_path / "m") as monitor:
+@pytest.mark.parametrize("number", [2, 3])
+def test_earlier_formats_are_read_and_go_on_in_the_present_one(tmp_path: Path, number: int) -> None:
+    with Monitor.create(tmp_path / "m", "zip -> city", key="id", data=ROWS) as made:
+        made.apply(pa.table({"id": [3], "op": ["delete"]}), batch_id="a")
+        history = made.history()
+    as_format(number, tmp_path / "m")
+    with Monitor.open(tmp_path / "m", read_only=True) as monitor:
         assert [v.t for v in monitor.violations()] == [1]
+        assert monitor.history() == history
+    with Monitor.open(tmp_path / "m") as monitor:
+        assert monitor.apply(pa.table({"id": [3], "op": ["delete"]}), batch_id="a").duplicate
         monitor.apply(pa.table({"id": [2], "op": ["delete"]}), batch_id="b")
-    assert manifest_of(tmp_path / "m", "monitor")["kind"] == "monitor"
+        assert monitor.rows == {"data": 1}
+    with Monitor.open(tmp_path / "m") as monitor:
+        assert monitor.rows == {"data": 1}
+        assert monitor.batches == 3
+        for batch in ("a", "b"):
+            assert monitor.apply(pa.table({"id": [1], "op": ["delete"]}), batch_id=batch).duplicate
+        assert [line.batch for line in monitor.history()] == ["#1", "a", "b"]
+    assert manifest_of(tmp_path / "m", "monitor")["format"] == FORMAT
     with discover(ROWS, kinds=("fd",), key="id") as found:
         found.save(tmp_path / "d")
-    as_format_2(tmp_path / "d")
+    as_format(number, tmp_path / "d")
     with type(found).open(tmp_path / "d") as again:
         again.apply(pa.table({"id": [4], "zip": ["7"], "city": ["Bonn"]}))
         assert [rule.text for rule in again] != []
-    assert manifest_of(tmp_path / "d", "discovery")["format"] == store.FORMAT
+    assert manifest_of(tmp_path / "d", "discovery")["format"] == FORMAT
 
 
 def test_files_of_others_are_never_taken_over_or_removed(tmp_path: Path) -> None:
@@ -132,5 +164,18 @@ def test_files_of_others_are_never_taken_over_or_removed(tmp_path: Path) -> None
         assert all((place / name).read_text() == "precious" for name in names)
     with made(tmp_path / "s") as journal:
         (tmp_path / "s" / "runs" / "notes.txt").write_text("precious")
-        journal.store.collect()
+        journal.vacuum()
     assert (tmp_path / "s" / "runs" / "notes.txt").exists()
+
+
+def test_what_later_versions_need_outlives_a_late_look_for_what_is_not_needed(tmp_path: Path) -> None:
+    """Files are removed beside the work, when versions were made that nobody knew of as it began."""
+    with made(tmp_path) as journal:
+        asked = journal._needed(), 0, journal.version
+        for number in range(3):
+            file = journal.files.write_tables("values", journal.version + 1, [ROWS])
+            journal.commit(journal.write_checkpoint({"values": file}, journal.line(f"b{number}"), {}))
+            assert journal._collecting is not None
+            journal._collecting.join()
+            journal.files.collect(*asked)
+        assert journal.files.read_tables(journal.runs.base["values"])[0].equals(ROWS)

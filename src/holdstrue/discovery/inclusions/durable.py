@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,13 @@ from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
+from holdstrue.errors import ChangeError, StateError
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
+from holdstrue.state.manifest import RunFile
 from holdstrue.state.shape import DIGEST, FILE, require
-from holdstrue.state.store import RunFile, Store
 
 SHAPE = {
     "options": {
@@ -49,13 +50,18 @@ class DurableInclusions(Closing):
 
     def __init__(self, journal: Journal, core: UnaryInclusions) -> None:
         self._journal = journal
+        self._broken = False
         self.core = core
 
     @staticmethod
     def create(path: str | os.PathLike[str], core: UnaryInclusions) -> DurableInclusions:
         """Make a state directory that holds what the core holds. Complexity: O(values)."""
         kept = DurableInclusions(Journal.create(path, "inclusions"), core)
-        kept._write(BATCHES.empty_table(), about(core.layout, core.schemas))
+        try:
+            kept._write(BATCHES.schema.empty_table(), about(core.layout, core.schemas))
+        except BaseException:
+            kept.close()
+            raise
         return kept
 
     @staticmethod
@@ -65,13 +71,13 @@ class DurableInclusions(Closing):
         try:
             options, schemas = journal.read(told)
             core = UnaryInclusions.restore(schemas, options, *_arrays(journal, options.shards))
-            journal.store.verified()
+            journal.files.verified()
             for file in journal.runs.log:
-                for counted in tallies_in(journal.store, file, len(core.attributes)):
+                for counted in tallies_in(journal.files, file, len(core.attributes)):
                     try:
                         core.structure.apply(counted)
                     except LackingError as error:
-                        raise journal.store.damaged(file, error.message) from error
+                        raise journal.files.damaged(file, error.message) from error
         except BaseException:
             journal.close()
             raise
@@ -79,33 +85,44 @@ class DurableInclusions(Closing):
 
     def apply(self, changes: Changes) -> RuleTurnover:
         """Apply a batch and make it durable. Complexity: O(cells of the batch), amortised."""
+        if self._broken:
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="open the state again: its history says whether that batch is in",
+            )
         counted = self.core.tally(changes)
-        turnover = self.core.apply_tally(counted)
+        self._broken = True
+        try:
+            turnover = self.core.apply_tally(counted)
+        except ChangeError:
+            self._broken = False
+            raise
         journal = self._journal
         line = journal.line(f"#{journal.version + 1}")
         if journal.runs.due(counted.changes, self.core.structure.distinct_values()):
             self._write(line, {})
         else:
             journal.commit(journal.write_batch([counted.to_table()], counted.changes, line, {}))
+        self._broken = False
         return turnover
 
     def checkpoint(self) -> None:
         """Write all values anew, shard by shard, and map them. Complexity: O(values)."""
-        self._write(BATCHES.empty_table(), {})
+        self._write(BATCHES.schema.empty_table(), {})
 
     def _write(self, lines: pa.Table, facts: Mapping[str, Any]) -> None:
         journal, structure = self._journal, self.core.structure
-        store, version = journal.store, journal.version + 1
+        files, version = journal.files, journal.version + 1
         shards = {}
         for i, values in enumerate(structure.shards):
-            file = store.write_arrays("values", version, values.snapshot())
+            file = files.write_arrays("values", version, values.snapshot())
             shards[str(i)] = {"base": {"values": file.to_dict()}, "log": []}
         rest: Snapshot = {"loaded": self.core.loaded.astype(np.uint8), **structure.summary()}
-        base = {"summary": store.write_arrays("summary", version, rest)}
+        base = {"summary": files.write_arrays("summary", version, rest)}
         counted = {"shards": shards, "values": structure.distinct_values()}
         journal.commit(journal.write_checkpoint(base, lines, {**facts, **counted}))
         structure.restore(*_arrays(journal, len(structure.shards)))
-        store.verified()
+        journal.files.verified()
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -130,25 +147,18 @@ def told(facts: Mapping[str, Any]) -> tuple[ValueLayout, dict[str, pa.Schema]]:
     return options, schemas
 
 
-def tallies_in(store: Store, file: RunFile, attributes: int) -> list[NetChanges]:
+def tallies_in(files: StateFiles, file: RunFile, attributes: int) -> list[NetChanges]:
     """The net counts that a run holds of so many columns, after its lines of history."""
     try:
-        return [NetChanges.of(table, attributes) for table in store.read_tables(file)[1:]]
+        return [NetChanges.of(table, attributes) for table in files.read_tables(file)[1:]]
     except ValueError as error:
-        raise store.damaged(file, str(error)) from error
-
-
-def checked_arrays(store: Store, file: RunFile) -> Checked:
-    """The arrays of a run, for a structure that is restored."""
-    return Checked(store.map_arrays(file), partial(store.damaged, file))
+        raise files.damaged(file, str(error)) from error
 
 
 def _arrays(journal: Journal, shards: int) -> tuple[Checked, list[Checked]]:
     """What there is beside the values, and the values of every shard."""
-    store, named = journal.store, journal.facts["shards"]
+    files, named = journal.files, journal.facts["shards"]
     if "summary" not in journal.runs.base or named.keys() != {str(number) for number in range(shards)}:
-        raise store.broken(journal.version, f"it does not name the counters, and the values of {shards} shards")
-    summary = checked_arrays(store, journal.runs.base["summary"])
-    return summary, [
-        checked_arrays(store, RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)
-    ]
+        raise files.broken(journal.version, f"it does not name the counters, and the values of {shards} shards")
+    summary = files.checked_arrays(journal.runs.base["summary"])
+    return summary, [files.checked_arrays(RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)]

@@ -7,7 +7,7 @@ fewer values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,15 @@ import pyarrow as pa
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, fitting
 from holdstrue.discovery.inclusions.counted_values import LackingError, Values
 from holdstrue.discovery.inclusions.counters import shifted
-from holdstrue.discovery.inclusions.durable import checked_arrays, tallies_in
+from holdstrue.discovery.inclusions.durable import tallies_in
 from holdstrue.discovery.inclusions.net_changes import NetChanges, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import ValueLayout
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.shards.wire import ROWS, SUMMARY, Message, failure, pack, receive, say, send, to_tasks
 from holdstrue.sources.feeds.target import match_words
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Runs
-from holdstrue.state.store import RunFile, Store
+from holdstrue.state.manifest import RunFile
 
 _STEPS = {"insert": 1, "i": 1, "c": 1, "r": 1, "+": 1, "delete": -1, "d": -1, "-": -1}
 _open: dict[tuple[str, int], tuple[tuple[str, ...], Values]] = {}
@@ -112,18 +113,18 @@ class ShiftCounts:
         rows = [message.table() for message in messages if message.kind == ROWS]
         owned = sorted({message.task for message in messages if message.kind in (ROWS, -1)})
         try:
-            with Store(self.census.path) as store:
-                yield from self._shifted(store, owned, rows)
+            with StateFiles(self.census.path) as files:
+                yield from self._shifted(files, owned, rows)
         except HoldstrueError as error:
             yield failure(error, 1)
 
-    def _shifted(self, store: Store, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
-        census, manifest = self.census, store.manifest(self.census.version)
-        log, touched = [], []
+    def _shifted(self, files: StateFiles, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
+        census, manifest = self.census, files.manifest(self.census.version)
+        log, touched, logged = [], [], Logged(files, Runs.of(manifest).log, census)
         for number, part in enumerate(_net(rows, census).split(census.options.shards)):
             if number % census.tasks not in owned or not (part.changes or census.checkpoint):
                 continue
-            values, names = _taken(store, manifest, number, census)
+            values, names = _taken(files, manifest, logged, number, census)
             try:
                 left, right, by = shifted(values, part, census.attributes)
             except LackingError as error:
@@ -132,7 +133,7 @@ class ShiftCounts:
                 told = pa.table({"left": left, "right": right, "by": by})
                 yield Message(0, SUMMARY, 0, "shared", pack(told))
             if census.checkpoint:
-                file = store.write_arrays("values", census.version + 1, values.snapshot())
+                file = files.write_arrays("values", census.version + 1, values.snapshot())
                 _open[census.path, number] = ((file.name,), values)
                 yield say(SUMMARY, {"shard": number, "file": file.to_dict(), "values": values.living})
             else:
@@ -140,7 +141,7 @@ class ShiftCounts:
                 touched.append((number, names, values))
         if log:
             # the driver writes the batch's line of history
-            run = store.write_tables("batch", census.version + 1, [BATCHES.empty_table(), pa.concat_tables(log)])
+            run = files.write_tables("batch", census.version + 1, [BATCHES.schema.empty_table(), pa.concat_tables(log)])
             for number, names, values in touched:
                 _open[census.path, number] = ((*names, run.name), values)
             yield say(SUMMARY, {"run": run.to_dict(), "changes": sum(len(table) for table in log)})
@@ -166,9 +167,31 @@ def _net(rows: list[pa.Table], census: Census) -> NetChanges:
     return net(hi, lo, np.ones(hi.size, dtype=np.bool_), owner, steps, census.attributes)
 
 
-def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Census) -> tuple[Values, tuple[str, ...]]:
+class Logged:
+    """The runs since the checkpoint, each read once for all shards of a task."""
+
+    def __init__(self, files: StateFiles, runs: Sequence[RunFile], census: Census) -> None:
+        self.runs = runs
+        self._files = files
+        self._census = census
+        self._read: dict[str, list[list[NetChanges]]] = {}
+
+    def parts(self, number: int, held: Collection[str]) -> Iterator[NetChanges]:
+        """What the runs that a shard does not hold yet change in it, oldest first."""
+        new = [file for file in self.runs if file.name not in held]
+        self._files.bring(file for file in new if file.name not in self._read)
+        for file in new:
+            if file.name not in self._read:
+                counted = tallies_in(self._files, file, self._census.attributes)
+                self._read[file.name] = [one.split(self._census.options.shards) for one in counted]
+            yield from (parts[number] for parts in self._read[file.name])
+
+
+def _taken(
+    files: StateFiles, manifest: Mapping[str, Any], logged: Logged, number: int, census: Census
+) -> tuple[Values, tuple[str, ...]]:
     """A shard as the manifest has it, out of the pool if it is there."""
-    known, log = manifest["shards"].get(str(number)), Runs.of(manifest).log
+    known, log = manifest["shards"].get(str(number)), logged.runs
     base = [known["base"]["values"]["name"]] if known else []
     names = (*base, *(file.name for file in log))
     held, values = _open.pop((census.path, number), ((), None))
@@ -176,12 +199,9 @@ def _taken(store: Store, manifest: Mapping[str, Any], number: int, census: Censu
     if values is None or not set(base) <= set(held) <= set(names):
         held, values = (), Values(census.attributes)
         if known:
-            values.restore(checked_arrays(store, RunFile.of(known["base"]["values"])))
-            store.verified()
+            values.restore(files.checked_arrays(RunFile.of(known["base"]["values"])))
+            files.verified()
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
-    for file in log:
-        if file.name not in held:
-            for counted in tallies_in(store, file, census.attributes):
-                part = counted.split(census.options.shards)[number]
-                values.shift(values.number(part), part, change)
+    for part in logged.parts(number, held):
+        values.shift(values.number(part), part, change)
     return values, names

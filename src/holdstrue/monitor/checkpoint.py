@@ -1,0 +1,135 @@
+"""Checkpoints of a monitor in one piece, written beside its work by a process of its own.
+
+The process opens the state at a version like any reader, replays the log and writes everything anew; it knows
+nothing of the monitor's memory and holds nobody up. When it is done, the monitor commits its files in place of the
+log up to that version. A checkpoint that is given up leaves files that nobody names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdstrue.errors import StateError
+from holdstrue.shards.facts import HISTORY, Facts
+from holdstrue.shards.shard import Shard, write_checkpoint
+from holdstrue.state.files import OvertakenError, UncommittedError
+from holdstrue.state.journal import Journal, Mark
+from holdstrue.state.manifest import RunFile
+from holdstrue.state.store import UnsureError
+
+BESIDE_FROM = 50_000
+"""Rows from which on a process of its own is worth its start of half a second; fewer are written in some 20 ms."""
+PATIENCE = 16
+"""A log that is so many times as long as one that causes a checkpoint waits for the one under way. One of a million
+rows takes some three seconds, in which a thousand batches of one row come, or two hundred of a thousand."""
+RETRY_AFTER = 256
+"""Batches after which a checkpoint that failed is tried again. Chosen, not tuned."""
+
+
+class Checkpointer:
+    """Has checkpoints of a journal written beside the work, one at a time."""
+
+    def __init__(self, journal: Journal, facts: Callable[[], Mapping[str, Any]]) -> None:
+        self._journal = journal
+        self._facts = facts
+        self._mark: Mark | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
+        self._said: tuple[bytes, bytes] = b"", b""
+        self._not_before = 0
+
+    def tend(self, rows: int) -> None:
+        """Commit a checkpoint that is done, begin one that is due; called after every commit."""
+        runs = self._journal.runs
+        try:
+            if self._mark is None:
+                if self._journal.version >= self._not_before and runs.due(0, rows):
+                    self._start()
+            elif not self.running or runs.due(0, rows, patience=PATIENCE):
+                self.finish()
+        except (OSError, RuntimeError, StateError) as error:
+            # the batch is committed: this is no error of its, even if no process or thread can be started
+            self._not_before = self._journal.version + RETRY_AFTER
+            self._journal.trouble.append(str(error))
+
+    @property
+    def running(self) -> bool:
+        """Whether one is being written."""
+        return self._listener is not None and self._listener.is_alive()
+
+    def _start(self) -> None:
+        mark = self._journal.mark()
+        place = os.fspath(self._journal.files.place)
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109
+        self._child = subprocess.Popen(  # noqa: S603  # our own program
+            [sys.executable, "-m", "holdstrue.monitor.checkpoint", place, str(mark.version)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        self._listener = threading.Thread(target=self._listen, args=(self._child,), name="holdstrue-checkpoint")
+        self._listener.daemon = True
+        self._listener.start()
+        self._mark = mark
+
+    def _listen(self, child: subprocess.Popen[bytes]) -> None:
+        self._said = child.communicate()
+
+    def finish(self) -> None:
+        """Wait for the one that is being written, if any, and commit it."""
+        if self._mark is None or self._child is None or self._listener is None:
+            return
+        self._listener.join()
+        mark, child, (answer, trouble) = self._mark, self._child, self._said
+        self._mark = self._child = self._listener = None
+        if child.returncode:
+            last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+            raise self._failed(last[0])
+        base = {name: RunFile.of(data) for name, data in json.loads(answer).items()}
+        try:
+            self._journal.commit(self._journal.rebase(base, mark, self._facts()))
+        except OvertakenError:
+            # the state went on without this monitor, whose batches are all in: what it is replaced by has no use
+            return
+        except UncommittedError as error:
+            raise self._failed(error.why) from error
+        except UnsureError as error:
+            raise self._failed(error.message) from error
+
+    def _failed(self, why: str) -> StateError:
+        return StateError(
+            f"a checkpoint of {self._journal.files.url} could not be written: {why}",
+            hint="every batch up to now is kept; see that there is room, and that the state can be read",
+        )
+
+    def discard(self) -> None:
+        """Give up the one that is being written, if any."""
+        if self._child is not None and self._listener is not None:
+            self._child.kill()
+            self._listener.join()
+        self._mark = self._child = self._listener = None
+
+
+def write(place: str, version: int) -> dict[str, RunFile]:
+    """Write the checkpoint of a version; returns its files. Complexity: O(table)."""
+    with Journal.open(place, "monitor", HISTORY, at=version) as journal:
+        facts = Facts.of(journal.facts)
+        shard = Shard.open(journal.files, facts.plan(), facts.keys, journal.runs)
+        return {**write_checkpoint(journal.files, version + 1, shard.engine), **journal.memory()}
+
+
+if __name__ == "__main__":
+    if hasattr(os, "nice"):
+        os.nice(10)
+    try:
+        files = write(sys.argv[1], int(sys.argv[2]))
+    except StateError as failure:
+        sys.exit(failure.why if isinstance(failure, UncommittedError) else failure.message)
+    json.dump({name: file.to_dict() for name, file in files.items()}, sys.stdout)

@@ -1,0 +1,95 @@
+"""The lock of the one writer of a directory, on every system; it ends with the process, however that ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from holdstrue.errors import StateError
+
+if sys.platform == "win32":
+    import msvcrt
+
+    FAR = 1 << 30
+    """Locked bytes cannot be read by others there, so one is locked that is never written."""
+
+    def _take(handle: int) -> None:
+        os.lseek(handle, FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class WriterLock:
+    """A file that one writer holds locked, and in which it notes the last version it knows to be on disk.
+
+    The note is written after a commit and never waited for. It may be behind; where it is ahead of what the log
+    holds, the log was damaged rather than cut short by a crash.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process is the writer."""
+        return self._handle is not None
+
+    def take(self) -> None:
+        """Become the writer, or raise at once."""
+        if self._handle is not None:
+            return
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | NOFOLLOW, 0o644)
+        try:
+            _take(handle)
+        except OSError as error:
+            os.close(handle)
+            raise StateError(
+                f"{self._path.parent} is being written by another process",
+                hint="wait for that to finish, or close the monitor that has it open",
+            ) from error
+        self._handle = handle
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def note(self, version: int) -> None:
+        """Remember that a version is on disk."""
+        if self._handle is not None:
+            with suppress(OSError):  # the version is made: the note may be behind
+                os.lseek(self._handle, 0, os.SEEK_SET)
+                os.write(self._handle, _note(version))
+
+    def noted(self) -> int:
+        """The last version that was noted; -1 where none is, or one that is just being written."""
+        try:
+            text = self._path.read_bytes()
+        except OSError:
+            return -1
+        version = int(text[:12]) if text[:12].isdigit() else -1
+        return version if text == _note(version) else -1
+
+
+def _note(version: int) -> bytes:
+    """A version with a checksum, since what is half written may look like another.
+
+    >>> _note(12)
+    b'000000000012 73dc10d8\\n'
+    """
+    text = b"%012d" % version
+    return b"%s %08x\n" % (text, zlib.crc32(text))
+
+
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""A link inside a state leads out of it, so none is followed."""

@@ -1,0 +1,152 @@
+"""Entries of a directory: appended, cut short, damaged, removed, and confined to it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdstrue.errors import StateError
+from holdstrue.state import local
+from holdstrue.state.local import LocalStore
+from holdstrue.state.store import LOG, Missing, Taken, UnsureError
+
+
+def name(version: int) -> str:
+    return f"{LOG}{version:012d}"
+
+
+def filled(root: Path, count: int = 5) -> LocalStore:
+    store = LocalStore(root)
+    store.lock()
+    for version in range(count):
+        store.create(name(version), b"entry %d" % version)
+    return store
+
+
+def versions(store: LocalStore) -> list[int]:
+    return [int(listed.name.removeprefix(LOG)) for listed in store.list(LOG)]
+
+
+def test_entries_are_read_back_by_writers_and_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SEGMENT_ENTRIES", 3)
+    store, reader = filled(tmp_path), LocalStore(tmp_path)
+    assert versions(reader) == [0, 1, 2, 3, 4]
+    store.create(name(5), b"later")
+    for each in (store, reader, LocalStore(tmp_path)):
+        assert versions(each) == list(range(6))
+        assert [each.read(name(v)) for v in (0, 4, 5)] == [b"entry 0", b"entry 4", b"later"]
+        assert each.read_range(name(4), 2, 3) == b"try"
+    with pytest.raises(Missing):
+        reader.read(name(6))
+    assert len(list((tmp_path / "log").iterdir())) == 2
+
+
+def test_a_version_is_made_once(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    for version in (0, 4):
+        with pytest.raises(Taken):
+            store.create(name(version), b"again")
+    with pytest.raises(RuntimeError, match="lock"):
+        LocalStore(tmp_path).create(name(5), b"not mine")
+    with pytest.raises(StateError, match="being written by another process"):
+        LocalStore(tmp_path).lock()
+    store.close()
+    other = LocalStore(tmp_path)
+    assert versions(other) == [0, 1, 2, 3, 4]
+    other.lock()
+    other.create(name(5), b"mine now")
+    assert versions(store) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20, 33, 39])
+def test_an_entry_that_was_cut_short_is_none_and_is_cut_off(tmp_path: Path, cut: int) -> None:
+    store = filled(tmp_path)
+    store.close()
+    [file] = (tmp_path / "log").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:cut])  # the start of a sixth entry
+    reader, writer = LocalStore(tmp_path), LocalStore(tmp_path)
+    assert versions(reader) == [0, 1, 2, 3, 4]
+    writer.lock()
+    writer.create(name(5), b"sixth")
+    assert reader.read(name(5)) == b"sixth"
+    assert file.stat().st_size == len(whole) + 40
+
+
+@pytest.mark.parametrize("at", [3, 40, 70, 150, 190])
+def test_a_damaged_entry_is_told_from_one_that_was_cut_short(tmp_path: Path, at: int) -> None:
+    filled(tmp_path).close()
+    [file] = (tmp_path / "log").iterdir()
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(StateError, match=r"000000000000\.log is damaged"):
+        versions(LocalStore(tmp_path))
+    file.write_bytes(data[: len(data) // 2])
+    with pytest.raises(StateError, match=r"damaged: version 4 was written and cannot be read"):
+        versions(LocalStore(tmp_path))
+
+
+def test_removed_entries_are_gone_and_their_files_with_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "SEGMENT_ENTRIES", 3)
+    store = filled(tmp_path, 8)
+    LocalStore(tmp_path).delete([name(v) for v in (0, 1, 2, 3)])
+    assert versions(LocalStore(tmp_path)) == [4, 5, 6, 7]
+    assert sorted(file.name for file in (tmp_path / "log").iterdir()) == ["000000000003.log", "000000000006.log"]
+    for version in (1, 3):
+        with pytest.raises(Missing):
+            LocalStore(tmp_path).read(name(version))
+    store.create(name(8), b"goes on")
+    assert versions(LocalStore(tmp_path)) == [4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("fails", ["write", "sync"])
+def test_a_write_that_fails_leaves_the_log_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    store = filled(tmp_path)
+    before = sum(file.stat().st_size for file in (tmp_path / "log").iterdir())
+
+    def failing(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((os, "write", failing) if fails == "write" else (local, "_sync_data", failing)))
+        with pytest.raises(OSError, match="No space"):
+            store.create(name(5), b"x" * 100)
+        patch.setattr(os, "ftruncate", failing)
+        with pytest.raises(UnsureError, match="nor brought back"):
+            store.create(name(5), b"x" * 100)
+    store.close()
+    other = LocalStore(tmp_path)
+    other.lock()
+    expected = [0, 1, 2, 3, 4] if fails == "write" else [0, 1, 2, 3, 4, 5]
+    assert versions(other) == expected
+    if fails == "write":
+        assert sum(file.stat().st_size for file in (tmp_path / "log").iterdir()) == before
+
+
+@pytest.mark.parametrize("folder", ["runs", "log"])
+def test_a_link_leads_out_of_the_state_and_is_refused(tmp_path: Path, folder: str) -> None:
+    filled(tmp_path / "s").close()
+    (tmp_path / "s" / folder).rename(tmp_path / "elsewhere")
+    (tmp_path / "s" / folder).symlink_to(tmp_path / "elsewhere")
+    store = LocalStore(tmp_path / "s")
+    with pytest.raises(StateError, match=f"{folder} is a link"):
+        store.list(f"{folder}/")
+
+
+def test_a_run_that_is_a_link_is_damage(tmp_path: Path) -> None:
+    store = filled(tmp_path / "s")
+    (tmp_path / "precious").write_text("x")
+    run = "runs/arrays-000000000001-0123456789ab.arrow"
+    (tmp_path / "s" / run).symlink_to(tmp_path / "precious")
+    assert not store.list("runs/")
+    with pytest.raises(StateError, match="is damaged: it is no file of the state"):
+        store.file(run, 1)
+    with pytest.raises(OSError, match="symbolic links"):
+        store.read(run)
