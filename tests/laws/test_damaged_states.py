@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from laws.kept_states import STATES
 
 TESTS = Path(__file__).parents[1]
-TRIED = os.environ.get("HOLDSTRUE_DAMAGE", "60")
+TRIED = os.environ.get("HOLDSTRUE_DAMAGE", "30")
 SECONDS = 20.0
 """Of work that a case may take, where whole ones take a tenth: a loop without end is told from a slow machine."""
 
@@ -29,6 +30,7 @@ class User:
     """Another process, in which damaged states are used one after the other; it is started again when it ends."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
         self._start = [sys.executable, "-m", "laws.state_damage", str(folder), str(SECONDS)]
         self._settings = os.environ | {"PYTHONPATH": path}
@@ -56,16 +58,20 @@ class User:
             self._process.communicate()
 
 
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """One process for all states: it takes longer to start than to meet a damaged state."""
+    user = User(tmp_path_factory.mktemp("states"))
+    yield user
+    user.close()
+
+
 @pytest.mark.parametrize("name", STATES)
-def test_damaged_states(name: str, tmp_path: Path) -> None:
-    STATES[name].make(tmp_path / name)
-    user = User(tmp_path)
-    try:
-        total = user.ask(name)
-        chosen = range(total) if TRIED == "all" else random.Random(0).sample(range(total), min(total, int(TRIED)))
-        found = [user.ask(f"{name} {number}") for number in chosen]
-    finally:
-        user.close()
+def test_damaged_states(name: str, user: User) -> None:
+    STATES[name].make(user.folder / name)
+    total = user.ask(name)
+    chosen = range(total) if TRIED == "all" else random.Random(0).sample(range(total), min(total, int(TRIED)))
+    found = [user.ask(f"{name} {number}") for number in chosen]
     outcomes = Counter(one["outcome"] for one in found)
     print(f"\n{name}: {dict(outcomes)} of {total}")
     assert not [one for one in found if one["outcome"] in ("crashed", "hung", "failed")]
