@@ -106,7 +106,7 @@ def moto() -> Iterator[Moto]:
 @pytest.fixture
 def s3(moto: Moto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A URL for a state in a fresh bucket; the environment is set for it, with a cache of its own."""
-    _set(monkeypatch, moto.url, tmp_path)
+    set_environment(monkeypatch, moto.url, tmp_path)
     return f"s3://{moto.make_bucket()}/orders/state"
 
 
@@ -118,7 +118,8 @@ def proxy(moto: Moto, s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faul
         yield between
 
 
-def _set(monkeypatch: pytest.MonkeyPatch, address: str, folder: Path) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch, address: str, folder: Path) -> None:
+    """Let this process, and those it starts, use S3 at an address, with a cache in a folder."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "HOLDSTRUE_CACHE")):
             monkeypatch.delenv(name)

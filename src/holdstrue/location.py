@@ -90,16 +90,13 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     hint: give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER
     """
     text = os.fspath(source)
-    found = _URL.match(text)
-    if found is None:
+    family = _family(text)
+    if family is None:
         return text
-    scheme = found[1].lower()
-    if scheme == "file":
+    if family == "file":
         return _file(text, what)
-    family = scheme.split(":")[0].split("+")[0]
-    known = family in _STORES | _WEB | _DATABASES
-    if found[2] == "/" and not known:
-        return text
+    found = _URL.match(text)
+    assert found is not None
     if found[2] == "/":  # a pathlib.Path of a URL
         text = text.replace(":/", "://", 1)
     # an error goes to logs and screens
@@ -107,6 +104,25 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
+
+
+def is_elsewhere(source: str | os.PathLike[str]) -> bool:
+    """Whether a URL names a place that is none of this machine's file system.
+
+    >>> is_elsewhere("s3a://bucket/a"), is_elsewhere("dbfs:/a"), is_elsewhere("file:/a"), is_elsewhere("c:/a")
+    (True, True, False, False)
+    """
+    return _family(os.fspath(source)) not in (None, "file")
+
+
+def _family(text: str) -> str | None:
+    """What kind of place a URL names, by its scheme; None for a path."""
+    found = _URL.match(text)
+    if found is None:
+        return None
+    family = found[1].lower().split(":")[0].split("+")[0]
+    known = family == "file" or family in _STORES | _WEB | _DATABASES
+    return family if known or found[2] == "//" else None
 
 
 def nearby_hint(path: Path) -> str:

@@ -112,7 +112,9 @@ class ConnectServer:
 
 
 @contextlib.contextmanager
-def connect_server(master: str = "local[2]", conf: Mapping[str, str] | None = None) -> Iterator[ConnectServer]:
+def connect_server(
+    master: str = "local[2]", conf: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[ConnectServer]:
     """A Spark Connect server with our settings, from the jars of the installed pyspark."""
     port = free_port()
     chosen = settings(master) | {
@@ -125,7 +127,7 @@ def connect_server(master: str = "local[2]", conf: Mapping[str, str] | None = No
         process = launch(
             [str(HOME / "bin" / "spark-submit"), "--master", master, *_options(chosen), *service],
             Path(folder) / "connect.log",
-            _environment(),
+            {**_environment(), **(env or {})},
         )
         try:
             process.wait_until(lambda: answers(port))

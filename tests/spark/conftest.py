@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fault_proxy import FaultProxy
 from holdstrue.spark.session import start
+from objects import Moto, environment
 from spark.clusters import connect_server, standalone
 from spark.database import JAR, Postgres, missing, postgres_server
 from unit.cli.runs import PEOPLE, RULES, write
@@ -25,15 +27,25 @@ MODE = os.environ.get("HOLDSTRUE_SPARK", "local")
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def to_stores() -> Iterator[FaultProxy]:
+    """Where the tasks of the session look for S3; there is no server behind it before a test asks for one."""
+    with FaultProxy(0) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all Spark tests."""
     jars = {"spark.jars": str(JAR)} if JAR.is_file() else {}
+    # workers are started once, and with them what they know of stores
+    own = environment(to_stores.url) | {"HOLDSTRUE_CACHE": str(tmp_path_factory.mktemp("cache of workers"))}
+    jars |= {f"spark.executorEnv.{name}": value for name, value in own.items()}
     if MODE == "local":
         session = start("local[2]", jars)
         yield session
         session.stop()
     elif MODE == "connect":
-        with connect_server(conf=jars) as server:
+        with connect_server(conf=jars, env=own) as server:
             session = start(server.url)
             yield session
             session.stop()
@@ -46,6 +58,24 @@ def spark() -> Iterator[SparkSession]:
             session.stop()
     else:
         raise pytest.UsageError(f"HOLDSTRUE_SPARK is {MODE!r}; it can be local, connect or standalone")
+
+
+@pytest.fixture
+def bucket(
+    spark: SparkSession, moto: Moto, s3: str, to_stores: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A URL for a state in a fresh bucket, to which driver and tasks come through `to_stores`."""
+    to_stores.target = moto.port
+    to_stores.plan()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", to_stores.url)
+    yield s3
+    to_stores.plan()
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new state can be made: in a directory, and in an object store."""
+    return str(tmp_path / "state") if request.param == "local" else str(request.getfixturevalue("bucket"))
 
 
 @pytest.fixture(scope="session")

@@ -49,11 +49,15 @@ def table(rows: dict[int, Row]) -> pa.Table:
 @pytest.fixture
 def monitor(spark: SparkSession, tmp_path: Path) -> Monitor:
     """A monitor of a few rows, some of them wrong."""
-    data = frame(spark, table(FIRST), 4)
-    return Monitor(spark, tmp_path / "state", RULES, key="id", data=data, shards=3, tasks=2)
+    return made(spark, tmp_path / "state")
 
 
-def test_what_a_monitor_tells(spark: SparkSession, monitor: Monitor) -> None:
+def made(spark: SparkSession, place: str | Path) -> Monitor:
+    return Monitor(spark, place, RULES, key="id", data=frame(spark, table(FIRST), 4), shards=3, tasks=2)
+
+
+def test_what_a_monitor_tells(spark: SparkSession, place: str) -> None:
+    monitor = made(spark, place)
     before = expected(RULES, list(FIRST.values()), list(FIRST))
     assert all(before.values())
     rows = {**FIRST, 2: row(2, zip="z0"), 11: row(11, size=20)}
@@ -85,8 +89,8 @@ def test_what_a_monitor_tells(spark: SparkSession, monitor: Monitor) -> None:
     assert again.batches == 2
 
 
-def test_before_the_first_batch(spark: SparkSession, tmp_path: Path) -> None:
-    monitor = Monitor(spark, tmp_path / "state", RULES, key="id")
+def test_before_the_first_batch(spark: SparkSession, place: str) -> None:
+    monitor = Monitor(spark, place, RULES, key="id")
     assert monitor.violations().toArrow().num_rows == monitor.delta().toArrow().num_rows == 0
     assert {name: counts.open for name, counts in monitor.counts().items()} == {"fd": 0, "pairs": 0, "row": 0}
     assert (monitor.batches, monitor.rows, monitor.history(), monitor.last()) == (0, {"data": 0}, [], None)
@@ -185,12 +189,12 @@ def test_two_tables_with_keys_of_different_types(spark: SparkSession, tmp_path: 
 # --- layout --------------------------------------------------------------------------------------
 
 
-def test_laid_out_anew(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laid_out_anew(spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that grew is given more shards, and grids for the keys that became hot."""
     monkeypatch.setattr(hot, "SEEN_AT_LEAST", 2)
     rows = {i: row(i, zip="z" if i % 2 else f"z{i}", city=f"c{i // 30}") for i in range(60)}
     truth = expected(RULES, list(rows.values()), list(rows))
-    monitor = Monitor(spark, tmp_path / "state", RULES, key="id", data=frame(spark, table(rows)), shards=1, tasks=2)
+    monitor = Monitor(spark, place, RULES, key="id", data=frame(spark, table(rows)), shards=1, tasks=2)
     version = StateFiles(monitor.path).manifest()["version"]
     assert {route: len(held) for route, held in shard_rows(monitor).items()} == {"home": 1, "data by (zip)": 1}
     monitor.rebalance(shards=4, blocks=3)
@@ -206,12 +210,11 @@ def test_laid_out_anew(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     assert_step(delta, truth, expected(RULES, list(rows.values()), list(rows)))
 
 
-def test_a_column_that_was_empty_gets_a_type(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_that_was_empty_gets_a_type(spark: SparkSession, place: str) -> None:
     """One process learned no type from a column of NULLs alone; the shards that follow have one."""
-    path = tmp_path / "state"
     nothing = table(FIRST).set_column(2, "city", pa.nulls(len(FIRST)))
-    holdstrue.Monitor.create(path, RULES, key="id", data=nothing).close()
-    monitor = Monitor(spark, path, shards=2)
+    holdstrue.Monitor.create(place, RULES, key="id", data=nothing).close()
+    monitor = Monitor(spark, place, shards=2)
     rows = {key: image | {"city": None} for key, image in FIRST.items()}
     before = expected(RULES, list(rows.values()), list(rows))
     assert found(listed(monitor.violations())) == nonempty(before)
@@ -239,7 +242,7 @@ def test_a_place_without_a_state_is_refused(spark: SparkSession, tmp_path: Path)
         Monitor(spark, tmp_path / "nowhere")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    with pytest.raises(StateError, match="it holds no manifest"):
+    with pytest.raises(StateError, match="is not an empty directory"):
         Monitor(spark, tmp_path / "other", RULES, key="id")
 
 

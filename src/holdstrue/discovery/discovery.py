@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
@@ -23,13 +25,29 @@ from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
+from holdstrue.state.moment import Given, Moment, at_of
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _alone(method: F) -> F:
+    """A method during which other threads wait with theirs."""
+
+    @wraps(method)
+    def held(self: Discovery, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast("F", held)
+
 
 class Discovery(Closing):
     """Rules found by `discover`, ranked, and kept current by `apply`.
+
+    Several threads may use one discovery: batches are applied one after the other, and every answer is of one version.
 
     Examples
     --------
@@ -44,6 +62,7 @@ class Discovery(Closing):
     """
 
     def __init__(self, held: Held, kinds: Mapping[str, Kind], options: DiscoveryOptions) -> None:
+        self._lock = RLock()
         self._held = held
         self._kinds = dict(kinds)
         self.options = options
@@ -54,12 +73,16 @@ class Discovery(Closing):
         self._broken = False
         self.types: Types = ()
         """The declared types of columns, which batches are read with too."""
+        self.moment: Moment | None = None
+        """Which earlier version of its state was asked for, and of when it is."""
+        self._read_only = False
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
     # --- reading -------------------------------------------------------------------------------
 
     @property
+    @_alone
     def rules(self) -> list[FoundRule]:
         """The minimal rules now, best first, also those that others imply."""
         if self._found is None:
@@ -82,21 +105,25 @@ class Discovery(Closing):
     def __len__(self) -> int:
         return len(self.rules)
 
+    @_alone
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {count:,} rows" for name, count in self._held.counts().items())
         partly = "" if self.complete else ", stopped before the end"
         return f"Discovery({len(self.rules)} rules in {rows}{partly})"
 
+    @_alone
     def _repr_html_(self) -> str:
         # rendering lives above discovery, so it is looked up when a notebook asks for it
         html: str = import_module("holdstrue.report").discovery_html(self)
         return html
 
     @property
+    @_alone
     def complete(self) -> bool:
         """Whether every rule was found; False where time or size was limited."""
         return all(kind.complete for kind in self._kinds.values())
 
+    @_alone
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         return self._held.counts()
@@ -113,6 +140,7 @@ class Discovery(Closing):
         key = self._held.keys[tables[0]] if len(tables) == 1 else ()
         return RuleSet(tuple(chosen), table=main, key=key, types=self.types)
 
+    @_alone
     def near_misses(self, most: int = HANDFUL, kinds: Sequence[str] | None = None) -> NearMisses:
         """Rules that at most so many pairs, rows or values break, with these: likely errors in the data.
 
@@ -134,13 +162,16 @@ class Discovery(Closing):
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
 
+    @_alone
     def explain(self) -> str:
         """How each kind of rule is kept current."""
         return "\n".join(f"{name}: {kind.explain()}" for name, kind in self._kinds.items())
 
+    @_alone
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As plain JSON data."""
         return {
+            **({} if self.moment is None else self.moment.to_dict()),
             "rows": self._held.counts(),
             "complete": self.complete,
             "rules": [found.to_dict() for found in self.rules[:top]],
@@ -149,6 +180,7 @@ class Discovery(Closing):
 
     # --- changing ------------------------------------------------------------------------------
 
+    @_alone
     def apply(
         self,
         changes: Any,
@@ -172,8 +204,17 @@ class Discovery(Closing):
         types
             How this batch writes columns whose types are known.
         """
+        if self._read_only:
+            raise StateError(
+                "the discovery was opened read-only", hint="open it without read_only=True and at= to apply changes"
+            )
         if self._broken:
-            raise StateError("an earlier batch failed half way", hint="open the discovery again")
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="discover anew"
+                if self._journal is None
+                else "open the state again: its history says whether that batch is in",
+            )
         batch = batch_name(batch_id, self._batches)
         if batch_id is not None and self._seen(batch):
             return RuleChanges(batch, rules=len(self.rules), duplicate=True)
@@ -228,6 +269,7 @@ class Discovery(Closing):
 
     # --- keeping -------------------------------------------------------------------------------
 
+    @_alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the discovery in a state directory, where every batch from now on is durable."""
         about = {
@@ -236,13 +278,25 @@ class Discovery(Closing):
             "keys": {name: list(key) for name, key in self._held.keys.items()},
             "types": dict(self.types),
         }
-        self._journal = Journal.create(path, "discovery", HISTORY)
-        write_all(self._journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
+        journal = Journal.create(path, "discovery", HISTORY)
+        try:
+            write_all(journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
+        except BaseException:
+            journal.close()
+            raise
+        self._journal = journal
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Discovery:
-        """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint)."""
-        journal = Journal.open(path, "discovery", HISTORY, read_only=read_only)
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Discovery:
+        """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint).
+
+        Parameters
+        ----------
+        at
+            An earlier version, as far as it is kept, which can only be read: as for `Monitor.open`.
+        """
+        read_only = read_only or at is not None
+        journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
             about = journal.facts["discovery"]
             schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
@@ -254,6 +308,8 @@ class Discovery(Closing):
             for incoming in batches_of(journal):
                 found._follow(held.again(incoming))
             found._batches = journal.committed
+            found.moment = None if at is None else journal.moment
+            found._read_only = read_only
             found._journal = None if read_only else journal
         except BaseException:
             journal.close()
@@ -265,11 +321,13 @@ class Discovery(Closing):
     def _seen(self, batch: str) -> bool:
         return batch in self._ids if self._journal is None else self._journal.seen(batch)
 
+    @_alone
     def history(self) -> list[dict[str, Any]]:
         """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""
         lines: list[dict[str, Any]] = [] if self._journal is None else self._journal.history().to_pylist()
         return lines
 
+    @_alone
     def close(self) -> None:
         """Let go of the state directory."""
         if self._journal is not None:

@@ -97,5 +97,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 
-# a child has the pool, but not its threads
-os.register_at_fork(after_in_child=_pool.cache_clear)
+if hasattr(os, "register_at_fork"):
+    # a child has the pool, but not its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

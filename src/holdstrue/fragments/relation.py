@@ -36,6 +36,7 @@ from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
 from holdstrue.rules.terms import condition_columns
 from holdstrue.sources.feeds import read_changes
+from holdstrue.state.files import UncommittedError
 from holdstrue.typing import Mask
 
 LOAD = "load"
@@ -307,8 +308,10 @@ class Relation(Closing):
         try:
             self._host.all("commit")
         except (HoldstrueError, OSError) as error:
+            why = error.why if isinstance(error, UncommittedError) else getattr(error, "message", str(error))
             raise StateError(
-                f"batch {batch!r} was committed at some sites only: {error}", hint="apply it again"
+                f"it is not known whether batch {batch!r} was committed at some sites only: {why}",
+                hint="apply it again, which finishes it; if that is refused, open the relation again first",
             ) from error
 
     # --- violations -----------------------------------------------------------------------------------
@@ -331,6 +334,7 @@ class Relation(Closing):
 
     def violations(self) -> KeysByRule:
         """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
+        self._refuse_between()
         return self._by_rule(self._host.all("violations").values())
 
     def share(self, site: str) -> KeysByRule:
@@ -361,9 +365,7 @@ class Relation(Closing):
 
         Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
         """
-        if len(set(self._host.all("last").values())) > 1:
-            self._refuse_lost()
-            raise StateError("the last batch was committed at some sites only", hint="apply it again first")
+        self._refuse_between()
         plan = copy_plan(self.layout, self._cfds, self._plan)
         before, started = self.channel.snapshot(), self._host.elapsed
         self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
@@ -376,6 +378,12 @@ class Relation(Closing):
             self._host.all("close_check")
         violating = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in found)
         return self._delta("check", violating, {}, before, started)
+
+    def _refuse_between(self) -> None:
+        """While some sites have a batch that others lack, there are no violations to speak of."""
+        if len(set(self._host.all("last").values())) > 1:
+            self._refuse_lost()
+            raise StateError("the last batch was committed at some sites only", hint="apply it again first")
 
     def sizes(self) -> dict[str, dict[str, int]]:
         """By site its rows, and the bytes of its indexes."""

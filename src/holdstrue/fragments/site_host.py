@@ -79,7 +79,15 @@ MakeHost = Callable[[Mapping[str, SiteSpec], Mapping[str, Site]], SiteHost]
 
 def local_host(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> SiteHost:
     """All sites in this process."""
-    return SiteHost({name: open_site(spec, sites[name]) for name, spec in specs.items()})
+    opened: dict[str, SiteWork] = {}
+    try:
+        for name, spec in specs.items():
+            opened[name] = open_site(spec, sites[name])
+    except BaseException:
+        for work in opened.values():
+            work.close()
+        raise
+    return SiteHost(opened)
 
 
 def open_site(spec: SiteSpec, site: Site) -> SiteWork:
@@ -89,4 +97,9 @@ def open_site(spec: SiteSpec, site: Site) -> SiteWork:
         return read_table(site.source, columns=spec.schema.names, schema=spec.schema, **site.read)
 
     state = None if site.state is None else SiteState.at(site.state, spec)
-    return SiteWork(spec, None if site.source is None else read, state)
+    try:
+        return SiteWork(spec, None if site.source is None else read, state)
+    except BaseException:
+        if state is not None:
+            state.close()
+        raise

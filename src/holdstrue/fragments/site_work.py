@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.fragments.batch_record import REPEATED, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import (
@@ -38,6 +38,7 @@ from holdstrue.index.arrays import all_true
 from holdstrue.plan.filter import holds
 from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
+from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.typing import I32, Mask
 
 
@@ -62,6 +63,8 @@ class SiteWork:
         self._last = None if state is None else state.restore(self._indexed)
         self._seen: set[str] = set()
         self._check: SiteWork | None = None
+        self._behind = False
+        """Whether the state may have a batch that memory does not have."""
         self._clear()
 
     def _clear(self) -> None:
@@ -75,6 +78,11 @@ class SiteWork:
 
     def ask(self, verb: str, *args: Any) -> Any:
         """Let the site do something: for a batch, or for a check from scratch that is open beside it."""
+        if self._behind and verb not in ("abort", "close"):
+            raise StateError(
+                f"site {self.spec.name!r} does not know whether its state has the last batch",
+                hint="open the relation again, and apply the batch again",
+            )
         if self._check is not None and verb != "close_check":
             return self._check.ask(verb, *args)
         if self._repeated is not None and verb in REPEATED:
@@ -296,14 +304,20 @@ class SiteWork:
         if self._repeated is None:
             running = self._running()
             if self._state is not None:
-                self._state.commit(self._prepared)
+                self._behind = True
+                try:
+                    self._state.commit(self._prepared)
+                except UncommittedError as error:
+                    self._behind = isinstance(error, OvertakenError)
+                    raise
             self._indexed.commit(running.ids, running.rows, running.now, running.old, self._steps)
             self._last = None if self._record is None else self._record.answer()
-            if self._state is not None:
-                self._state.tidy(self._indexed)
-            else:
+            self._behind = False
+            if self._state is None:
                 self._seen.add(running.name)
         self._clear()
+        if self._state is not None:
+            self._state.tidy(self._indexed)
 
     def abort(self) -> None:
         """Forget the batch under way."""

@@ -58,9 +58,10 @@ class _Same:
         self._array = np.full(1024, value, dtype=dtype)
 
     def __call__(self, size: int) -> NDArray[Any]:
-        if size > self._array.size:
-            self._array = np.full(2 * size, self._value, dtype=self._dtype)
-        return self._array[:size]
+        array = self._array  # other threads may put another one in its place
+        if size > array.size:
+            self._array = array = np.full(2 * size, self._value, dtype=self._dtype)
+        return array[:size]
 
 
 all_true = _Same(1, np.bool_)

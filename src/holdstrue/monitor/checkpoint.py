@@ -18,8 +18,10 @@ from typing import Any
 from holdstrue.errors import StateError
 from holdstrue.shards.facts import HISTORY, Facts
 from holdstrue.shards.shard import Shard, write_checkpoint
+from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.state.journal import Journal, Mark
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.store import UnsureError
 
 BESIDE_FROM = 50_000
 """Rows from which on a process of its own is worth its start of half a second; fewer are written in some 20 ms."""
@@ -51,8 +53,8 @@ class Checkpointer:
                     self._start()
             elif not self.running or runs.due(0, rows, patience=PATIENCE):
                 self.finish()
-        except (OSError, StateError) as error:
-            # the batch is committed: this is no error of its
+        except (OSError, RuntimeError, StateError) as error:
+            # the batch is committed: this is no error of its, even if no process or thread can be started
             self._not_before = self._journal.version + RETRY_AFTER
             self._journal.trouble.append(str(error))
 
@@ -62,11 +64,11 @@ class Checkpointer:
         return self._listener is not None and self._listener.is_alive()
 
     def _start(self) -> None:
-        self._mark = self._journal.mark()
+        mark = self._journal.mark()
         place = os.fspath(self._journal.files.place)
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109
         self._child = subprocess.Popen(  # noqa: S603  # our own program
-            [sys.executable, "-m", "holdstrue.monitor.checkpoint", place, str(self._mark.version)],
+            [sys.executable, "-m", "holdstrue.monitor.checkpoint", place, str(mark.version)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,6 +77,7 @@ class Checkpointer:
         self._listener = threading.Thread(target=self._listen, args=(self._child,), name="holdstrue-checkpoint")
         self._listener.daemon = True
         self._listener.start()
+        self._mark = mark
 
     def _listen(self, child: subprocess.Popen[bytes]) -> None:
         self._said = child.communicate()
@@ -88,12 +91,23 @@ class Checkpointer:
         self._mark = self._child = self._listener = None
         if child.returncode:
             last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
-            raise StateError(
-                f"a checkpoint of {self._journal.files.url} could not be written: {last[0]}",
-                hint="every batch up to now is kept; see that there is room, and that the state can be read",
-            )
+            raise self._failed(last[0])
         base = {name: RunFile.of(data) for name, data in json.loads(answer).items()}
-        self._journal.commit(self._journal.rebase(base, mark, self._facts()))
+        try:
+            self._journal.commit(self._journal.rebase(base, mark, self._facts()))
+        except OvertakenError:
+            # the state went on without this monitor, whose batches are all in: what it is replaced by has no use
+            return
+        except UncommittedError as error:
+            raise self._failed(error.why) from error
+        except UnsureError as error:
+            raise self._failed(error.message) from error
+
+    def _failed(self, why: str) -> StateError:
+        return StateError(
+            f"a checkpoint of {self._journal.files.url} could not be written: {why}",
+            hint="every batch up to now is kept; see that there is room, and that the state can be read",
+        )
 
     def discard(self) -> None:
         """Give up the one that is being written, if any."""
@@ -114,5 +128,8 @@ def write(place: str, version: int) -> dict[str, RunFile]:
 if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(10)
-    files = write(sys.argv[1], int(sys.argv[2]))
+    try:
+        files = write(sys.argv[1], int(sys.argv[2]))
+    except StateError as failure:
+        sys.exit(failure.why if isinstance(failure, UncommittedError) else failure.message)
     json.dump({name: file.to_dict() for name, file in files.items()}, sys.stdout)

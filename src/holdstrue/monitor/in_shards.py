@@ -13,6 +13,7 @@ from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError
 from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, new_fields
 from holdstrue.shards.homes import Homes, OneTask
@@ -68,6 +69,9 @@ class InShards:
         return self.facts.batches
 
     # --- changing ------------------------------------------------------------------------------
+
+    def usable(self) -> None:
+        """It is opened anew for every batch, so nothing stands in the way of this one."""
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was applied."""
@@ -238,7 +242,8 @@ class InShards:
 
     def _job(self, layout: Layout, limit: int = 0, on_conflict: OnConflict = "error") -> Job:
         tasks = min(self._tasks(), len(layout.spots))
-        return Job(layout, tasks, limit, self._path, self._journal.version, on_conflict)
+        journal = self._journal
+        return Job(layout, tasks, limit, self._path, journal.version, journal.facts.get("writer"), on_conflict)
 
     def _tasks(self) -> int:
         return self._sizing.tasks or self._runner.tasks()
@@ -251,7 +256,7 @@ class InShards:
             return None
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
-            with Journal.open(self._path, "monitor", HISTORY) as journal:
+            with writer_lock(self._path), Journal.open(self._path, "monitor", HISTORY) as journal:
                 return InShards(self._runner, journal, self._sizing, self._path).current()
         if not self._sharding:
             facts = self.facts
@@ -305,7 +310,7 @@ class InShards:
         return bool(self._journal.facts.get("kept", False))
 
     def _lists(self, files: Iterable[RunFile]) -> list[pa.Table]:
-        return [table for file in files for table in self._journal.files.read_tables(file)]
+        return [table for tables in self._journal.files.read_each(list(files)) for table in tables]
 
 
 def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:

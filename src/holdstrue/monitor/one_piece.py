@@ -17,7 +17,8 @@ from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.reading import Guard
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -37,7 +38,8 @@ from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.files import GoneError
-from holdstrue.state.journal import At, Journal, Runs
+from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.moment import At
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
@@ -51,6 +53,8 @@ class OnePiece:
     """Holds all rows in this process, and where there is a journal makes every batch durable."""
 
     def __init__(self, facts: Facts) -> None:
+        self.guard = Guard()
+        """Held by whoever reads or changes anything here: entering the piece takes it."""
         self.facts = facts
         """The monitor as it is now, but for what every batch changes."""
         self.batches = facts.batches
@@ -62,6 +66,7 @@ class OnePiece:
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self._broken = False
+        self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
@@ -99,15 +104,21 @@ class OnePiece:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
         journal = Journal.create(path, "monitor", HISTORY)
+        try:
+            self._checkpoint(journal, self._lines)
+        except BaseException:
+            journal.close()
+            raise
         self._attach(journal)
-        self._checkpoint(journal, self._lines)
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
+        self.guard.lock.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It stays open from batch to batch."""
+        """Let others at it; it stays open from batch to batch."""
+        self.guard.lock.release()
 
     def _attach(self, journal: Journal) -> None:
         self.journal = journal
@@ -119,6 +130,7 @@ class OnePiece:
             try:
                 self._beside.discard() if self._broken else self._beside.finish()
             finally:
+                self._closed = True
                 self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
@@ -129,10 +141,14 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
-                hint="open the state again; nothing of the batch was committed",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
             )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
@@ -141,6 +157,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
+        self._broken = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -150,12 +167,13 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
+            self._broken = False
             raise
-        self._broken = True
+        self.guard.change()
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
-        views = Views(shard.engine, shard.keys)
+        views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)
-        added, removed = views.listed(outcomes, request.limit)
+        added, removed = views.changed(outcomes, request.limit)
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
@@ -264,7 +282,7 @@ class OnePiece:
     @property
     def views(self) -> Views | None:
         """What can be asked of the rows; None before there are any."""
-        return None if self.shard is None else Views(self.shard.engine, self.shard.keys)
+        return None if self.shard is None else Views(self.shard.engine, self.shard.keys, self.guard)
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""

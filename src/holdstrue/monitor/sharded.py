@@ -1,6 +1,7 @@
 """A monitor whose rows lie in shards, opened anew for every batch; a `Runner` says where its stages run.
 
-Spark runs them in earnest, plain loops in tests.
+Spark runs them in earnest, plain loops in tests. Threads wait for each other: those that use one monitor, and those
+that write one state by several.
 """
 
 from __future__ import annotations
@@ -9,24 +10,25 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import RLock
 from typing import Any
 
 from holdstrue.detect.delta import Delta, Step
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import StateError
 from holdstrue.index.protocol import IndexKind
-from holdstrue.location import local_path
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
+from holdstrue.monitor.reading import writer_lock
 from holdstrue.monitor.report import known_rule, numbers_of
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
-from holdstrue.state.journal import Journal, has_state, manifest_of
-from holdstrue.state.object_url import is_object_url
+from holdstrue.state.journal import Journal, has_state
+from holdstrue.state.store import fixed_place
 
 
 class Sharded(Monitor):
@@ -44,19 +46,17 @@ class Sharded(Monitor):
         sizing: Sizing | None = None,
     ) -> None:
         self._piece = None
-        self._closed = False
         self._runner = runner
+        self._lock = RLock()
         self.notes = ()
         # tasks run in other directories than the driver
-        url = os.fspath(path) if is_object_url(path) else None
-        self.path = url or os.path.abspath(local_path(path, "state"))  # noqa: PTH100
+        self.path = fixed_place(path)
         self._sizing = sizing or Sizing()
-        if not has_state(self.path):
-            if rules is None:
-                manifest_of(self.path, "monitor")
-            made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
-            made.save(self.path)
-            made.close()
+        with writer_lock(self.path):
+            if rules is not None and not has_state(self.path):
+                made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
+                made.save(self.path)
+                made.close()
         self._check_rules(rules, types)
 
     def _check_rules(self, rules: Any, types: Mapping[str, str] | None) -> None:
@@ -72,8 +72,17 @@ class Sharded(Monitor):
             )
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread of this process applies a batch to the state meanwhile, by whatever monitor."""
+        with self._lock, writer_lock(self.path):
+            yield
+
+    @contextmanager
     def _kept(self, *, read_only: bool) -> Iterator[InShards]:
-        with Journal.open(self.path, "monitor", HISTORY, read_only=read_only) as journal:
+        with (
+            self._lock if read_only else self.alone(),
+            Journal.open(self.path, "monitor", HISTORY, read_only=read_only) as journal,
+        ):
             yield InShards(self._runner, journal, self._sizing, self.path)
 
     def close(self) -> None:
@@ -137,9 +146,10 @@ class Sharded(Monitor):
 
     def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
         """Lay the state out anew for the rows it has now, with hot keys found afresh. Complexity: O(table)."""
-        self._sizing = replace(self._sizing, shards=shards, blocks=blocks)
-        with self._kept(read_only=False) as kept:
-            kept.rebalance()
+        with self._lock:
+            self._sizing = replace(self._sizing, shards=shards, blocks=blocks)
+            with self._kept(read_only=False) as kept:
+                kept.rebalance()
 
     def current(self) -> Version | None:
         """The state as stages read it now; None before any data."""
@@ -148,9 +158,10 @@ class Sharded(Monitor):
 
     def listing(self, rule: str | None = None, *, table: str | None = None) -> Listing | None:
         """The stage that lists the violations of a rule, of a table's rules or of all; None before the first batch."""
-        rules = self.rules
-        known_rule(rules, rule)
-        now = self.current()
+        with self._kept(read_only=True) as kept:
+            rules = kept.facts.rules
+            known_rule(rules, rule)
+            now = kept.current()
         if now is None:
             return None
         checks = [check for i in numbers_of(rules, rule) for check in now.ledger.checks_of(i)]

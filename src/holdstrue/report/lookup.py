@@ -13,13 +13,15 @@ import pyarrow as pa
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Key, RuleResult, plain
 from holdstrue.detect.engine import Engine
-from holdstrue.monitor.report import Report, Views
+from holdstrue.monitor.report import Report
+from holdstrue.plan.checks import GroupCheck, PairCheck
 from holdstrue.rules.model import Rule
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
 from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Runs
+from holdstrue.typing import I32
 
 
 @dataclass(frozen=True)
@@ -58,20 +60,22 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
 
     Complexity: O(rows of the groups read); only the keys asked for are looked up.
     """
-    engine = report._engine
-    views = Views(engine, dict(report._keys))
     number = [other.rule.name for other in report.results].index(result.rule.name)
-    for check, conflicting in views.conflicts(number, limit):
+
+    def made(check: GroupCheck | PairCheck, conflicting: list[I32]) -> ConflictingGroup:
         slots = conflicting if check.rhs else [np.concatenate(conflicting)]
         slots.sort(key=lambda side: -side.size)
-        rows = engine.tables[check.table].rows
+        rows = report._engine.tables[check.table].rows
         first = python_rows(rows.take(np.array([side[0] for side in slots]), (*check.lhs, *check.rhs)))
         sides = tuple(
             Variant({name: row[name] for name in check.rhs}, side.size, tuple(views.keys(check.table, side[:keys])))
             for row, side in zip(first, slots, strict=True)
         )
         values = {name: first[0][name] for name in check.lhs}
-        yield ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
+        return ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
+
+    with report.reading() as views:
+        return views.grouped(number, limit, made)
 
 
 class Lookup(Protocol):
@@ -109,7 +113,8 @@ class ReportLookup:
         Complexity: O(keys).
         """
         engine = self.report._engine
-        return _living(engine, rule.own_table or engine.plan.main, self.key_columns(rule), keys, rule)
+        with self.report.reading():
+            return _living(engine, rule.own_table or engine.plan.main, self.key_columns(rule), keys, rule)
 
 
 @dataclass(frozen=True)

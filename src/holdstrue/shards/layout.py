@@ -289,9 +289,11 @@ class Job:
     limit: int
     """How many violations a check lists in a shard, added and removed each."""
     path: str = ""
-    """The state directory; none for a check that keeps no state."""
+    """The path or URL of the state; none for a check that keeps no state."""
     version: int = -1
     """The manifest that the batch starts from."""
+    writer: str | None = None
+    """The mark of that manifest, which tells it from those of other states that were at this place; None: not known."""
     on_conflict: OnConflict = "error"
     probing: bool = False
     """Whether a shard that gets too many rows is to say so instead of going on alone."""

@@ -86,7 +86,7 @@ class Listing:
         """The open shards of these tasks that have violations, each with its checks."""
         layout = self.job.layout
         with StateFiles(self.job.path) as files:
-            known = files.manifest(self.job.version).get("shards", {})
+            known = files.manifest(self.job.version, self.job.writer).get("shards", {})
             for number, said in known.items():
                 spot = layout.spots[int(number)]
                 own = layout.home_checks if spot.route == HOME else layout.routes[spot.route].checks

@@ -44,6 +44,9 @@ from holdstrue.typing import I32
 LISTED_MORE = 4
 """A cell of a grid lists so many times the limit, since it drops the pairs of rows of one block, about half of all."""
 
+LISTED_APART = 1 << 20
+"""Lists of more bytes have a file of their own, which goes with the next batch; others share that of the runs."""
+
 MOST = 2**31 - 1
 """What detectors list at most: slots are numbers of 32 bits."""
 
@@ -59,7 +62,7 @@ class Worker(Closing):
         self._joint: Joint | None = None
         self._plans: dict[int, Plan] = {HOME: job.layout.home_plan}
         if self._files is not None and job.version >= 0:
-            self._runs = self._files.manifest(job.version).get("shards", {})
+            self._runs = self._files.manifest(job.version, job.writer).get("shards", {})
 
     def close(self) -> None:
         """Make sure that what was written is on disk, and let go of the files."""
@@ -103,8 +106,7 @@ class Worker(Closing):
         }
         if self._files is not None:
             version = self.job.version + 1
-            if self._joint is None:
-                self._joint = self._files.joint(version)
+            self._joint = self._joint or self._files.joint(version)
             said["runs"] = shard.write(self._files, version, incoming, self._joint).to_dict()
             self._files.verified()
             POOL.put(self._files, number, shard)
@@ -144,8 +146,14 @@ class Worker(Closing):
         if self._files is None:
             for table in tables:
                 yield Message(0, SUMMARY, 0, "list", pack(table))
+            return
+        version = self.job.version + 1
+        if sum(table.nbytes for table in tables) > LISTED_APART:
+            file = self._files.write_tables("delta", version, tables)
         else:
-            yield say(SUMMARY, {"list": self._files.write_tables("delta", self.job.version + 1, tables).to_dict()})
+            self._joint = self._joint or self._files.joint(version)
+            file = self._joint.add(tables)
+        yield say(SUMMARY, {"list": file.to_dict()})
 
 
 @dataclass(frozen=True)

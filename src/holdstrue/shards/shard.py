@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -232,6 +233,8 @@ def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str
 
 def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
+    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
+    files.bring([*own, *runs.log])
     if "arrays" in runs.base:
         arrays = files.map_arrays(runs.base["arrays"])
         values = {table: files.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
@@ -315,16 +318,20 @@ class Pool:
     A shard in the pool is worth something only if its files are exactly those that the manifest names,
     or the first of them. Names are made afresh by every attempt, so a shard that took in a batch which
     was never committed fits no manifest and is dropped.
+
+    Threads may share a pool: who takes a shard has it alone.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._open: OrderedDict[tuple[str, int], tuple[Shard, int]] = OrderedDict()
         self._held = 0
 
     def take(self, files: StateFiles, number: int, plan: Plan, keys: Keys, runs: Runs) -> Shard:
         """The shard as these files have it, out of the pool if it is there. The caller owns it until `put`."""
-        shard, size = self._open.pop((files.url, number), (None, 0))
-        self._held -= size
+        with self._lock:
+            shard, size = self._open.pop((files.url, number), (None, 0))
+            self._held -= size
         if shard is not None and shard.catch_up(files, runs):
             return shard
         return Shard.open(files, plan, keys, runs)
@@ -334,15 +341,18 @@ class Pool:
         if not shard.runs.base:
             return
         size = shard.size_bytes()
-        self._open[files.url, number] = shard, size
-        self._held += size
-        while self._held > MOST_BYTES and len(self._open) > 1:
-            self._held -= self._open.popitem(last=False)[1][1]
+        with self._lock:
+            _, before = self._open.pop((files.url, number), (None, 0))
+            self._open[files.url, number] = shard, size
+            self._held += size - before
+            while self._held > MOST_BYTES and len(self._open) > 1:
+                self._held -= self._open.popitem(last=False)[1][1]
 
     def empty(self) -> None:
         """Forget all shards."""
-        self._open.clear()
-        self._held = 0
+        with self._lock:
+            self._open.clear()
+            self._held = 0
 
 
 POOL = Pool()

@@ -27,7 +27,7 @@ def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCoun
     facts = Facts.of(manifest)
     layout = Layout.restored(manifest["sharding"], facts.plan(), facts.keys)
     ledger = Ledger(layout, manifest["shards"])
-    job = Job(layout, 1, 0, path, manifest["version"], "error")
+    job = Job(layout, 1, 0, path, manifest["version"])
     distinct = told_apart(_counted_here, ledger, job)
     return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(facts.rules)}
 

@@ -20,12 +20,12 @@ from holdstrue.discovery.inclusions.value_stages import Census, CountRows, Shift
 from holdstrue.discovery.options import Proportion, most_of
 from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import Snapshot
-from holdstrue.location import local_path
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.state.journal import BATCHES, Journal, Runs, manifest_of
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.store import fixed_place
 from holdstrue.typing import I64, Mask
 
 SHARDS = 64
@@ -33,14 +33,14 @@ SHARDS = 64
 
 
 class Inclusions:
-    """The inclusions between the columns of some data frames, in a state directory that tasks and driver share.
+    """The inclusions between the columns of some data frames, in a state at a URL or where tasks and driver share it.
 
     Only net counts travel to the shards and only counters of pairs of columns to the driver, 24 bytes for each
     that changes; values may outgrow any one machine.
     """
 
     def __init__(self, spark: SparkSession, path: str | os.PathLike[str], *, tasks: int | None = None) -> None:
-        self.path = os.path.abspath(local_path(path, "state"))  # noqa: PTH100
+        self.path = fixed_place(path)
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
         self._options, self._schemas = told(manifest_of(self.path, "inclusions"))

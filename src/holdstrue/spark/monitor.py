@@ -42,8 +42,10 @@ class SparkMonitor(Sharded):
     spark
         The session; `holdstrue.spark.start` makes one that suits. Spark Connect will do.
     path
-        The state directory, on a file system that the driver and all workers share. It is opened
-        if it is there, also when one process made it, and made with these rules otherwise.
+        Where the state is: a URL such as `s3://bucket/state`, for which driver and workers have
+        credentials in their own environments and caches on their own disks, or a directory of a
+        file system that all of them share. It is opened if it is there, also when one process
+        made it, and made with these rules otherwise.
     rules, key
         As for `holdstrue.Monitor`; not needed for a state that is there.
     data
@@ -177,7 +179,8 @@ class SparkMonitor(Sharded):
             What is called with every applied batch (see `holdstrue.spark.sinks`).
         name, checkpoint
             Where the stream stands is kept under `checkpoint`, by default `streams/NAME` in the
-            state directory: the same place goes on where it stopped.
+            state directory: the same place goes on where it stopped. A stream into a state at a
+            URL must be given one: a folder of the driver's machine, or a URL that Spark writes to.
         trigger
             As for Spark's `trigger`: `{"processingTime": "5 seconds"}`, `{"availableNow": True}`.
         """

@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.location import local_path
+from holdstrue.location import is_elsewhere
 from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.monitor import SparkMonitor
 from holdstrue.spark.sinks import AppliedBatch, Sink
+from holdstrue.state.object_url import is_object_url
+from holdstrue.state.store import fixed_place
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+SPARK = "spark"
+"""The folder of Spark's own checkpoint."""
 MODIFIED = "modificationTime"
 """The column in which Spark's source of binary files says how old a file is."""
 
@@ -33,6 +37,7 @@ class Batches:
     place: str
     """Where the stream keeps how it stands."""
     stream: str
+    """The name of the stream, and of its checkpoint if that is on this machine."""
     table: str | None
     sinks: tuple[Sink, ...]
     options: Mapping[str, Any]
@@ -43,7 +48,7 @@ class Batches:
         Of files each is a batch of its own, so that a bad one does not hold back those before it.
         """
         monitor = SparkMonitor(changes.sparkSession, self.path)
-        name = f"{self.stream}-{number}"
+        name = f"{self.stream}{spark_id(changes.sparkSession, self.place)}-{number}"
         if self.options["feed"] != "files":
             self._applied(monitor, changes, name)
             return
@@ -55,15 +60,17 @@ class Batches:
                 raise in_file(error, path) from error
 
     def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
-        delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
-        if delta.duplicate:
-            # it was committed, but nobody can say whether the sinks had it
-            last = monitor.last(self.options["limit"])
-            if last is None or last.batch != name:
-                return
-            delta = last
-        for sink in self.sinks:
-            sink(AppliedBatch(monitor, delta, files))
+        # the sinks read what the last batch did, so no other thread may apply one before they are done
+        with monitor.alone():
+            delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
+            if delta.duplicate:
+                # it was committed, but nobody can say whether the sinks had it
+                last = monitor.last(self.options["limit"])
+                if last is None or last.batch != name:
+                    return
+                delta = last
+            for sink in self.sinks:
+                sink(AppliedBatch(monitor, delta, files))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""
@@ -102,24 +109,59 @@ def start_stream(
     """Start the query that feeds a monitor."""
     if not changes.isStreaming:
         raise HoldstrueError("the changes are not a stream", hint="read them with spark.readStream, or use apply")
-    # beside what Spark keeps there, files are written that say how the stream stands
-    own = None if checkpoint is None else Path(local_path(checkpoint, "state"))
-    place = own or Path(monitor.path) / "streams" / name
-    batches = Batches(monitor.path, str(place), stream_name(place, name), table, tuple(sinks), dict(options))
+    place = stream_place(monitor.path, name, checkpoint, files=options["feed"] == "files")
+    stream = name if is_elsewhere(place) else stream_name(Path(place), name)
+    batches = Batches(monitor.path, place, stream, table, tuple(sinks), dict(options))
 
     def each(frame: DataFrame, number: int) -> None:
         batches(frame, number)
 
-    writer = changes.writeStream.foreachBatch(each).option("checkpointLocation", str(place / "spark"))
+    # what is meant is this machine, whatever file system Spark takes a plain path for
+    own = place if is_elsewhere(place) else f"file:{place}"
+    writer = changes.writeStream.foreachBatch(each).option("checkpointLocation", f"{own}/{SPARK}")
     if trigger:
         writer = writer.trigger(**trigger)
     return writer.start()
+
+
+def stream_place(state: str, name: str, checkpoint: str | os.PathLike[str] | None, *, files: bool = False) -> str:
+    """Where a stream keeps how it stands: a folder of this machine, or a URL that Spark writes to.
+
+    Parameters
+    ----------
+    files
+        Whether the stream is one of change files, whose order is written beside Spark's checkpoint.
+    """
+    if checkpoint is None and is_object_url(state):
+        raise HoldstrueError(
+            f"a stream into {state} needs a place of its own for where it stands",
+            hint="give checkpoint=: a folder of the driver's machine that stays, or a URL that this Spark "
+            "has a connector for (s3a://, abfss://, gs://, hdfs://)",
+        )
+    if checkpoint is None:
+        return str(Path(state) / "streams" / name)
+    if not is_elsewhere(checkpoint):
+        return fixed_place(checkpoint)
+    if files:
+        raise HoldstrueError(
+            f"a stream of change files keeps their order beside its checkpoint, which cannot be at {checkpoint}",
+            hint="give a folder of the driver's machine, or read the changes with spark.readStream",
+        )
+    return os.fspath(checkpoint).rstrip("/")
+
+
+def spark_id(spark: SparkSession, place: str) -> str:
+    """What tells a checkpoint at a URL from one that was there before: Spark's own id of it; empty for a folder."""
+    if not is_elsewhere(place):
+        return ""
+    said = spark.read.text(f"{place}/{SPARK}/metadata").toArrow().column(0).to_pylist()
+    return "-" + str(json.loads("".join(said))["id"])[:8]
 
 
 def stream_name(place: Path, name: str) -> str:
     """The name of a stream and of its checkpoint: a checkpoint made anew counts its batches from 0 again."""
     place.mkdir(parents=True, exist_ok=True)
     token = place / "name"
-    if not token.exists() or not (place / "spark").exists():
+    if not token.exists() or not (place / SPARK).exists():
         token.write_text(f"{name}-{uuid.uuid4().hex[:8]}", encoding="utf-8")
     return token.read_text(encoding="utf-8")

@@ -72,8 +72,14 @@ class Cache:
         self._added: int | None = None  # nothing is known before the first look
         self._lock = threading.Lock()
 
-    def fetch(self, store: Origin, name: str, size: int) -> Path:
-        """The file of an object, brought here if it is missing; used now, so it stays for a while."""
+    def fetch(self, store: Origin, name: str, size: int | None) -> Path:
+        """The file of an object, brought here if it is missing; used now, so it stays for a while.
+
+        Parameters
+        ----------
+        size
+            Of the object; None where it is not known, so that a file of any size will do.
+        """
         path = self._path(store, name)
         if _use(path, size):
             return path
@@ -83,11 +89,17 @@ class Cache:
             part = _part(path)
             try:
                 store.fetch(name, part, size)
+                fetched = part.stat().st_size
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
-        self._account(size)
+        self._account(fetched)
         return path
+
+    def find(self, store: Origin, name: str) -> Path | None:
+        """The file of an object if it is here; used now, so it stays for a while."""
+        path = self._path(store, name)
+        return path if _use(path, None) else None
 
     def place(self, store: Origin, name: str) -> Path:
         """Where to write a file that will be an object of this name; `keep` puts it in its place."""
@@ -242,10 +254,10 @@ def limit_of(environment: Mapping[str, str]) -> int:
     return int(told)
 
 
-def _use(path: Path, size: int) -> bool:
+def _use(path: Path, size: int | None) -> bool:
     """Whether a file is here in its size; marks it as used now."""
     try:
-        if path.stat().st_size != size:
+        if path.stat().st_size != size and size is not None:
             return False
         os.utime(path)
     except OSError:  # missing, or nothing that can be used: fetching it says what is wrong

@@ -11,11 +11,11 @@ import datetime as dt
 import mmap
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,8 @@ from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
 from holdstrue.state.entry import BrokenError, Entry, decode, encode
 from holdstrue.state.manifest import FORMAT, RUN_NAME, Manifest, RunFile, checked, files_of, folded
-from holdstrue.state.store import LOG, RUNS, Missing, Taken, UnsureError, store_at
+from holdstrue.state.moment import At, told
+from holdstrue.state.store import LOG, RUNS, Listed, Missing, Taken, UnsureError, store_at
 
 JOINT = "joint"
 """Starts the names of files that several runs share."""
@@ -38,11 +39,16 @@ VERIFIERS = 4
 MOST_STEPS = 1 << 20
 """Steps from one whole entry to the next; far more than there ever are."""
 FETCHERS = 16
-"""Entries of an object store that are fetched at once."""
+"""Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
 
+_LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
+
 Arrays = dict[str, NDArray[np.generic]]
+
+_last_read: dict[str, tuple[tuple[str, int, str | None], Manifest]] = {}
+"""The manifest that this process read last, for the stages of one batch that follow each other."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +64,47 @@ class GoneError(StateError):
     """A version that was there is no longer kept."""
 
 
+class UncommittedError(StateError):
+    """A version that was not made: whatever it would have added is not in the state, and its message says so.
+
+    Parameters
+    ----------
+    why
+        What went wrong, without that.
+    """
+
+    def __init__(self, why: str, *, hint: str | None) -> None:
+        super().__init__(f"{why}; nothing was committed", hint=hint)
+        self.why = why
+
+
+class OvertakenError(UncommittedError):
+    """Another writer made the version first."""
+
+
 class Joint:
     """A file that several runs share, so that many small ones cost one file; none counts before it is closed."""
 
     def __init__(self, files: StateFiles, name: str) -> None:
         self._files = files
         self._name = name
-        self._sink = pa.OSFile(str(files.store.draft(RUNS + name)), "wb")
+        self._sink: pa.NativeFile | None = None
         self._end = 0
 
     def add(self, tables: Sequence[pa.Table]) -> RunFile:
         """Write tables one after the other as IPC streams."""
         part = streams(tables)
+        if self._sink is None:
+            self._sink = pa.OSFile(str(self._files.store.draft(RUNS + self._name)), "wb")
         self._sink.write(part)
         start, self._end = self._end, self._end + len(part)
         return RunFile(self._name, len(part), _checksum(bytearray(part)), start)
 
     def close(self) -> None:
-        """Make sure that it is kept."""
-        self._sink.close()
-        self._files.store.publish(RUNS + self._name)
+        """Make sure that it is kept; there is no file where nothing was added."""
+        if self._sink is not None:
+            self._sink.close()
+            self._files.store.publish(RUNS + self._name)
 
 
 class StateFiles(Closing):
@@ -122,9 +149,10 @@ class StateFiles(Closing):
         """Write tables one after the other as IPC streams in one file; `packed` ones are compressed, and not mapped."""
         name = _fresh(kind, version)
         options = pa.ipc.IpcWriteOptions(compression="zstd" if packed else None)
-        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink:
-            _write_streams(sink, tables, options)
-        return self._sealed(name)
+        with self._writing(name, version) as path:
+            with pa.OSFile(path, "wb") as sink:
+                _write_streams(sink, tables, options)
+            return self._sealed(name)
 
     def joint(self, version: int) -> Joint:
         """A new file for several runs."""
@@ -143,9 +171,18 @@ class StateFiles(Closing):
             shape = ",".join(str(size) for size in array.shape)
             fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": array.dtype.name}))
         schema = pa.schema(fields)
-        with pa.OSFile(str(self.store.draft(RUNS + name)), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-        return self._sealed(name)
+        with self._writing(name, version) as path:
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+            return self._sealed(name)
+
+    @contextmanager
+    def _writing(self, name: str, version: int) -> Iterator[str]:
+        """Where a run is written: what goes wrong there leaves the state as it is."""
+        try:
+            yield str(self.store.draft(RUNS + name))
+        except (OSError, StateError) as error:
+            raise _uncommitted(f"{self.url}/{RUNS}{name} could not be written", version, error) from error
 
     def _sealed(self, name: str) -> RunFile:
         with (
@@ -170,21 +207,23 @@ class StateFiles(Closing):
         try:
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
         except Taken as error:
-            raise StateError(
-                f"{self.url} already has version {version}",
-                hint="another writer committed first, and nothing of this batch was: open the state and apply it again",
+            first = "another state was made there first: open it, or choose another place"
+            raise OvertakenError(
+                f"{self.url} already has version {version}, of another writer",
+                hint=_again(version) if version else first,
             ) from error
-        except UnsureError:
-            raise
+        except UnsureError as error:
+            raise UnsureError(
+                f"{error.message}; whether version {version} of {self.url} was made is not known",
+                hint=f"{error.hint}; open the state again: its history says whether the batch is in, and a batch with"
+                " an id can be applied again in either case",
+            ) from error
         except (OSError, StateError) as error:
-            raise StateError(
-                f"{self.url} could not be written: {error}",
-                hint="nothing of the batch was committed: open the state and apply it again",
-            ) from error
+            raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
 
-    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
-        """Remove entries before a version and runs that are not needed; returns the names of what was removed.
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
+        """Remove entries before a version and runs that are not needed; returns what was removed.
 
         Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
         write such a version will be committed any more, while later ones may need other files.
@@ -198,19 +237,21 @@ class StateFiles(Closing):
         keep
             Seconds for which versions are kept with all they need.
         """
-        versions = self.versions()
+        entries = self.store.list(LOG)
+        versions = [v for listed in entries if (v := _number(listed)) <= version]
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        kept = [v for v in versions if v >= since]
-        gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
+        gone = [listed for listed in entries if _number(listed) < since and listed.name not in named]
         before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
-                gone.append(listed.name)
-        self.store.delete(gone)
-        return [*gone, *old_formats.collect(self.store, keep=not kept)]
+                gone.append(listed)
+        # entries first, and the oldest first, so that what an interruption leaves is told from damage
+        self.store.delete([listed.name for listed in gone if listed.name.startswith(LOG)])
+        self.store.delete([listed.name for listed in gone if not listed.name.startswith(LOG)])
+        return [*gone, *old_formats.collect(self.store, keep=not any(v >= since for v in versions))]
 
     def erase(self) -> None:
         """Remove every version and every run, where a state could not be made."""
@@ -219,24 +260,16 @@ class StateFiles(Closing):
     def _kept_for(self, versions: Sequence[int], since: int, keep: float) -> tuple[int, list[RunFile]]:
         """The first version to keep so that those of the last seconds can be read, and the files of all from there."""
         when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
-        try:
-            oldest = self.at(when)
-        except GoneError:
-            oldest = versions[0]
-        since = min(since, self.manifest(oldest).get("since", oldest))
-        found: dict[str, RunFile] = {}
-        for version in versions:
-            if version >= since:
-                header = self._entry(version).header
-                for file in [RunFile.of(header["run"])] if "since" in header else files_of(header):
-                    found[f"{file.name}:{file.start}"] = file
-        return since, list(found.values())
+        oldest = versions[max(0, self._made_by(versions, when) - 1)]
+        since = min(since, self._entry(oldest).header.get("since", oldest))
+        kept = [version for version in versions if version >= since]
+        return since, [file for entry in self._entries(kept) for file in named_by(entry.header)]
 
     # --- versions ------------------------------------------------------------------------------
 
     def versions(self) -> list[int]:
         """The versions that are kept, oldest first."""
-        return [int(listed.name.removeprefix(LOG)) for listed in self.store.list(LOG)]
+        return [_number(listed) for listed in self.store.list(LOG)]
 
     def any(self) -> bool:
         """Whether there is a state."""
@@ -256,9 +289,19 @@ class StateFiles(Closing):
             )
         return older
 
-    def manifest(self, version: int | None = None) -> Manifest:
-        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint)."""
+    def manifest(self, version: int | None = None, writer: str | None = None) -> Manifest:
+        """What a version says, the newest unless told. Complexity: O(its size, and the batches since a checkpoint).
+
+        Parameters
+        ----------
+        writer
+            The mark of a whole entry, where it is known: what this process read last is then not read again.
+        """
         wanted = self.newest() if version is None else version
+        key = self.url, wanted, writer
+        if writer is not None and (held := _last_read.get("manifest")) is not None and held[0] == key:
+            self._seen = wanted
+            return held[1]
         older = old_formats.manifest(self.store, wanted)
         if older is not None:
             return older
@@ -266,25 +309,32 @@ class StateFiles(Closing):
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
             raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
-        steps = self._entries(range(since, wanted))
-        manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
+        versions = range(since, wanted)
+        steps = list(self._entries(versions, wanted))
+        self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
+        manifest = checked(
+            folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
+        )
         self._seen = wanted
+        if writer is not None and writer == entry.header.get("writer") and since == wanted:
+            _last_read["manifest"] = key, manifest
         return manifest
 
-    def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
+    def _entries(self, versions: Sequence[int], wanted: int | None = None) -> Iterator[Entry]:
+        """Entries, read for themselves or for a version that builds on them."""
         if self.store.shared and len(versions) > 1:
             with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-                entries = list(pool.map(self._entry, versions))
+                yield from pool.map(lambda version: self._entry(version, wanted), versions)
         else:
-            entries = [self._entry(version) for version in versions]
-        self._payloads = {v: entry.payload for v, entry in zip(versions, entries, strict=True) if entry.payload}
-        return [entry.header for entry in entries]
+            for version in versions:
+                yield self._entry(version, wanted)
 
-    def _entry(self, version: int) -> Entry:
+    def _entry(self, version: int, wanted: int | None = None) -> Entry:
+        """The entry of a version, which is read for itself or for one that builds on it."""
         try:
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
-            raise self._lost(f"{LOG}{version:012d}", version) from error
+            raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
         except (BrokenError, ValueError) as error:
             raise self._broken(version, str(error)) from error
 
@@ -295,20 +345,59 @@ class StateFiles(Closing):
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(version, "it does not say when it was made") from error
 
-    def at(self, when: dt.datetime) -> int:
-        """The version that was the newest at a time, as far as it is still kept. Complexity: O(log versions) reads."""
+    def version_at(self, at: At | None) -> int:
+        """The version that is meant, the newest for None. Complexity: O(log versions) reads."""
+        newest = self.newest()
+        if at is None:
+            return newest
+        if isinstance(at, int):
+            if at > newest:
+                raise StateError(
+                    f"{self.url} has no version {at} yet: the newest is {newest}", hint="give one up to that, or a time"
+                )
+            return at
         versions = self.versions()
+        if not versions:
+            raise StateError(
+                f"the versions of {self.url} do not say when they were made: it is of an earlier format",
+                hint=f"give a version, of which the newest is {newest}",
+            )
+        before = self._made_by(versions, at)
+        if not before:
+            raise GoneError(
+                f"no version of {self.url} is kept that was there at {told(at)}: {self._kept_said()}", hint=_LONGER
+            )
+        return versions[before - 1]
+
+    def _made_by(self, versions: Sequence[int], when: dt.datetime) -> int:
+        """How many versions were made up to a time."""
         low, high = 0, len(versions)
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self.time(versions[middle]) <= when else (low, middle)
-        if not low:
-            first = f": the oldest is version {versions[0]} of {self.time(versions[0]).isoformat()}" if versions else ""
-            raise GoneError(
-                f"no version of {self.url} is kept that was there at {when.isoformat()}{first}",
-                hint="keep versions longer with: holdstrue vacuum STATE --keep 7d",
-            )
-        return versions[low - 1]
+        return low
+
+    def kept(self) -> list[int]:
+        """The versions that can be read, oldest first. Complexity: O(entries).
+
+        An entry may also be kept because a later version needs the rows of its batch.
+        """
+        versions = self.versions()
+        there = {listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)}
+        found: list[int] = []
+        for version, entry in zip(versions, self._entries(versions), strict=True):
+            since, header = entry.header.get("since", version), entry.header
+            needed = {file.name if file.name.startswith(LOG) else RUNS + file.name for file in named_by(header)}
+            if needed <= there and (since == version or (found[-1:] == [version - 1] and since <= version - 1)):
+                found.append(version)
+        return found
+
+    def _kept_said(self) -> str:
+        kept = self.kept()
+        if not kept:
+            return "none is"
+        since = f", from {told(self.time(kept[0]))} on"
+        return (f"versions {kept[0]} to {kept[-1]} are" if len(kept) > 1 else f"version {kept[0]} is") + since
 
     # --- reading runs --------------------------------------------------------------------------
 
@@ -318,7 +407,7 @@ class StateFiles(Closing):
             data = self._bytes(file)
             if len(data) == file.size and _checksum(bytearray(data)) == file.checksum:
                 return self._tables(file, pa.py_buffer(data))
-            if last or file.name.startswith((LOG, JOINT)) or not self.store.drop(RUNS + file.name):
+            if last or file.name.startswith(LOG) or not self.store.drop(RUNS + file.name):
                 break
         raise self.damaged(file, "its checksum does not match")
 
@@ -328,9 +417,35 @@ class StateFiles(Closing):
             known = self._payloads.pop(version, None)
             return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
-            return self._checked(file).read_bytes()
+            with self._opened(file) as handle:
+                return handle.read()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
+        except Missing as error:
+            raise self._lost(RUNS + file.name, self._seen) from error
+
+    def read_each(self, files: Sequence[RunFile]) -> list[list[pa.Table]]:
+        """The tables of each run, several read at a time where reading waits for a network."""
+        if not self.store.shared or len(files) < 2:
+            return [self.read_tables(file) for file in files]
+        with ThreadPoolExecutor(min(FETCHERS, len(files)), thread_name_prefix="holdstrue-fetch") as pool:
+            return list(pool.map(self.read_tables, files))
+
+    def bring(self, files: Iterable[RunFile]) -> None:
+        """Fetch what this machine does not have of the files of some runs, several at a time.
+
+        A file that several runs share comes whole: who reads one of a shard's runs reads those of the others too.
+        """
+        if not self.store.shared:
+            return
+        wanted = list({file.name: file for file in files if RUN_NAME.fullmatch(file.name)}.values())
+        if len(wanted) > 1:
+            with ThreadPoolExecutor(min(FETCHERS, len(wanted)), thread_name_prefix="holdstrue-fetch") as pool:
+                list(pool.map(self._brought, wanted))
+
+    def _brought(self, file: RunFile) -> None:
+        try:
+            self.store.file(RUNS + file.name, None if file.name.startswith(JOINT) else file.size)
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 
@@ -363,7 +478,7 @@ class StateFiles(Closing):
     def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
         self._verifying.pop(file.name).result()
-        with self._checked(file).open("rb") as handle:
+        with self._opened(file) as handle:
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def verify(self, *files: RunFile) -> None:
@@ -376,8 +491,7 @@ class StateFiles(Closing):
 
     def _verify(self, file: RunFile) -> None:
         for last in (False, True):
-            path = self._checked(file)
-            with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
                 if _checksum(mapped) == file.checksum:
                     return
             if last or not self.store.drop(RUNS + file.name):
@@ -389,15 +503,17 @@ class StateFiles(Closing):
         for future in pending.values():
             future.result()
 
-    def _checked(self, file: RunFile) -> Path:
+    def _opened(self, file: RunFile) -> BinaryIO:
+        """The file of a run, opened at once: it may be removed a moment later."""
         try:
-            path = self.store.file(RUNS + file.name, file.size)
-            size = path.stat().st_size
+            handle = self.store.file(RUNS + file.name, file.size).open("rb")
         except (Missing, FileNotFoundError) as error:
             raise self._lost(RUNS + file.name, self._seen) from error
+        size = os.fstat(handle.fileno()).st_size
         if size != file.size:
+            handle.close()
             raise self.damaged(file, f"it has {size} bytes instead of {file.size}")
-        return path
+        return handle
 
     # --- what to say ---------------------------------------------------------------------------
 
@@ -412,16 +528,25 @@ class StateFiles(Closing):
     def _lost(self, name: str, version: int) -> StateError:
         """What to say of an object that is not there: the state went on without it, or it was taken away."""
         versions = self.versions()
-        if versions and version < versions[-1] and (version < versions[0] or not self._names(version, name)):
+        if versions and version < versions[-1] and (version < versions[0] or not self._needs(version, name)):
             return GoneError(
-                f"version {version} of {self.url} is no longer kept: the state is at version {versions[-1]}",
-                hint="open it again; to keep versions longer: holdstrue vacuum STATE --keep 7d",
+                f"version {version} of {self.url} is no longer kept: {self._kept_said()}",
+                hint=f"open it again, or one of those; {_LONGER}",
             )
         return _damaged(f"{self.url}/{name}", "it is missing")
 
-    def _names(self, version: int, name: str) -> bool:
-        """Whether a version that is still kept needs an object."""
-        return name.startswith(LOG) or name.removeprefix(RUNS) in {f.name for f in files_of(self.manifest(version))}
+    def _needs(self, version: int, name: str) -> bool:
+        """Whether an object should be there for the sake of a version."""
+        if not name.startswith(LOG):
+            return name.removeprefix(RUNS) in {file.name for file in files_of(self.manifest(version))}
+        # entries are removed from the oldest on, those that the newest version builds on never
+        newest = self.newest()
+        return int(name.removeprefix(LOG)) >= self._entry(newest, newest).header.get("since", newest)
+
+
+def named_by(header: Mapping[str, Any]) -> list[RunFile]:
+    """The files that an entry itself names."""
+    return [RunFile.of(header["run"])] if "since" in header else files_of(header)
 
 
 def streams(tables: Sequence[pa.Table]) -> bytes:
@@ -455,6 +580,11 @@ def _fresh(kind: str, version: int) -> str:
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
 
 
+def _number(listed: Listed) -> int:
+    """The version of an entry."""
+    return int(listed.name.removeprefix(LOG))
+
+
 def _checksum(data: mmap.mmap | bytearray) -> str:
     whole = len(data) - len(data) % 8
     words = np.frombuffer(data, dtype=np.uint64, count=whole // 8)
@@ -463,6 +593,21 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:
+    """Whether bytes are those that were written."""
+    return len(data) == file.size and _checksum(data) == file.checksum
+
+
+def _uncommitted(what: str, version: int, error: OSError | StateError) -> UncommittedError:
+    why, hint = (error.message, error.hint) if isinstance(error, StateError) else (str(error), None)
+    return UncommittedError(f"{what}: {why}", hint="; then ".join(filter(None, (hint, _again(version)))))
+
+
+def _again(version: int) -> str:
+    """What to do when a version was not made."""
+    return "open the state again, and apply the batch again" if version else "make the state again"
 
 
 def _damaged(what: str, why: str) -> StateError:

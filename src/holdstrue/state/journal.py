@@ -32,6 +32,8 @@ from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
 from holdstrue.state.history import Lines, history_files, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
+from holdstrue.state.moment import At, Moment
+from holdstrue.state.store import Listed
 
 CHECKPOINT_SHARE = 16
 """Runs that hold this part of a state cause a checkpoint: a changed row is written some sixteen times in all."""
@@ -163,8 +165,12 @@ class Journal(Closing):
         """
         files = StateFiles(path)
         files.vacant()
-        files.lock()
-        return cls(files, kind, history, {"version": -1, "recent": [], "committed": 0, **Runs().to_dict()})
+        try:
+            files.lock()
+            return cls(files, kind, history, {"version": -1, "recent": [], "committed": 0, **Runs().to_dict()})
+        except BaseException:
+            files.close()
+            raise
 
     @classmethod
     def open(
@@ -179,13 +185,13 @@ class Journal(Closing):
         """An existing one, which must be of this kind; an earlier version (`at`) can only be read."""
         files = StateFiles(path)
         read_only = read_only or at is not None
-        if not read_only:
-            if not files.store.begun:
-                files.newest()  # says so; else the lock would be made where no state is
-            files.lock()
         try:
+            if not read_only:
+                if not files.store.shared and not files.store.begun:
+                    files.newest()  # says so; else the lock would be made where no state is
+                files.lock()
             # read when the lock is taken: another writer may have gone on before it was free
-            manifest = files.manifest(files.at(at) if isinstance(at, dt.datetime) else at)
+            manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
             return cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
@@ -205,6 +211,12 @@ class Journal(Closing):
         """The number of the version."""
         found: int = self.facts["version"]
         return found
+
+    @property
+    def moment(self) -> Moment:
+        """The version, and when it was made."""
+        time = self.facts.get("time")
+        return Moment(self.version, None if time is None else dt.datetime.fromisoformat(time))
 
     @property
     def committed(self) -> int:
@@ -288,9 +300,11 @@ class Journal(Closing):
         more = pa.concat_tables(
             [self._history.schema.empty_table(), *self._logged(), *([] if lines is None else [lines])]
         )
-        if lines is not None:
-            self._known().add(_names(lines))
-        return {**write_history(self.files, version, base, more, self._history), **self._known().write(version)}
+        batches = [] if lines is None else _names(lines)
+        return {
+            **write_history(self.files, version, base, more, self._history),
+            **self._known().write(version, batches),
+        }
 
     def mark(self) -> Mark:
         """How far the log goes now."""
@@ -353,8 +367,8 @@ class Journal(Closing):
         if before is not None:
             self._free(*before)
 
-    def vacuum(self, keep: float | None = None) -> list[str]:
-        """Remove what neither this version nor those of the last seconds need; returns the names of what was removed.
+    def vacuum(self, keep: float | None = None) -> list[Listed]:
+        """Remove what neither this version nor those of the last seconds need; returns what was removed.
 
         Parameters
         ----------
@@ -366,7 +380,13 @@ class Journal(Closing):
         if self._collecting is not None:
             self._collecting.join()
         since = self.version if self._since is None else self._since
-        return self.files.collect(self._needed(), since, self.version, self.facts.get("keep", 0))
+        try:
+            return self.files.collect(self._needed(), since, self.version, self.facts.get("keep", 0))
+        except OSError as error:
+            raise StateError(
+                f"{self.files.url} could not be cleared up: {error}",
+                hint="nothing that is needed was removed; try again when that is mended",
+            ) from error
 
     def _needed(self) -> list[RunFile]:
         return files_of({**self.facts, **self.runs.to_dict()})
@@ -377,8 +397,13 @@ class Journal(Closing):
             self._collecting.join()
         first = self.version if since is None else since
         asked = [*needed, *self._needed()], first, self.version, self.facts.get("keep", 0)
-        self._collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
-        self._collecting.start()
+        collecting = threading.Thread(target=self._collect, args=asked, name="holdstrue-collect", daemon=True)
+        try:
+            collecting.start()
+        except RuntimeError as error:  # the version is made, with or without a thread
+            self.trouble.append(f"files that are no longer needed were not removed: {error}")
+        else:
+            self._collecting = collecting
 
     def _collect(self, needed: list[RunFile], since: int, version: int, keep: float) -> None:
         try:
@@ -386,10 +411,6 @@ class Journal(Closing):
                 files.collect(needed, since, version, keep)
         except (OSError, StateError) as error:
             self.trouble.append(f"files that are no longer needed could not be removed: {error}")
-
-
-At: TypeAlias = int | dt.datetime
-"""A version, or a time at which it was the newest."""
 
 
 def manifest_of(path: str | os.PathLike[str], kind: Kind, version: int | None = None) -> Manifest:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
@@ -65,16 +67,28 @@ class WriterLock:
     def note(self, version: int) -> None:
         """Remember that a version is on disk."""
         if self._handle is not None:
-            os.lseek(self._handle, 0, os.SEEK_SET)
-            os.write(self._handle, b"%012d\n" % version)
+            with suppress(OSError):  # the version is made: the note may be behind
+                os.lseek(self._handle, 0, os.SEEK_SET)
+                os.write(self._handle, _note(version))
 
     def noted(self) -> int:
-        """The last version that was noted; -1 where none is."""
+        """The last version that was noted; -1 where none is, or one that is just being written."""
         try:
-            text = self._path.read_bytes()[:13]
+            text = self._path.read_bytes()
         except OSError:
             return -1
-        return int(text) if len(text) == 13 and text[:12].isdigit() else -1
+        version = int(text[:12]) if text[:12].isdigit() else -1
+        return version if text == _note(version) else -1
+
+
+def _note(version: int) -> bytes:
+    """A version with a checksum, since what is half written may look like another.
+
+    >>> _note(12)
+    b'000000000012 73dc10d8\\n'
+    """
+    text = b"%012d" % version
+    return b"%s %08x\n" % (text, zlib.crc32(text))
 
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)

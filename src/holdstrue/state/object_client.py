@@ -7,6 +7,7 @@ therefore loads a copy of the library, which has a runtime of its own (11 ms).
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -14,7 +15,9 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -131,6 +134,20 @@ class Clients:
         self._made: dict[Purpose, Any] = {}
         LIBRARY.clients.add(self)
 
+    @staticmethod
+    def at(place: ObjectUrl) -> Clients:
+        """Those that this process has for a place, so that who opens a state again finds its connections open."""
+        now = time.monotonic()
+        key = place, _settings(os.environ)
+        with _KEPT_LOCK:
+            clients, made = _KEPT.pop(key, (None, now))
+            if clients is None or now - made > KEPT_SECONDS:
+                clients, made = Clients(place), now
+            _KEPT[key] = clients, made
+            while len(_KEPT) > MOST_KEPT:
+                _KEPT.popitem(last=False)
+        return clients
+
     def get(self, purpose: Purpose) -> Any:
         """The client of obstore for a purpose; takes credentials and address from the environment as it is now."""
         client = self._made.get(purpose)
@@ -142,6 +159,33 @@ class Clients:
         """Give up the clients, which are returned, so that the next request makes new ones."""
         made, self._made = self._made, {}
         return list(made.values())
+
+
+KEPT_SECONDS = 900.0
+"""After so long connections are made anew, so that credentials are seen that were changed in files meanwhile."""
+MOST_KEPT = 16
+"""Places to which connections are kept. Chosen, not tuned."""
+_KEPT: OrderedDict[tuple[ObjectUrl, bytes], tuple[Clients, float]] = OrderedDict()
+_KEPT_LOCK = threading.Lock()
+
+
+def _unlock() -> None:
+    """In a forked child: a thread of the parent may have held the lock. The clients forget what they had themselves."""
+    global _KEPT_LOCK  # noqa: PLW0603
+    _KEPT_LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "HOME", "USERPROFILE", "HTTP", "ALL_PROXY", "NO_PROXY", "SSL_")
+
+
+def _settings(environment: Mapping[str, str]) -> bytes:
+    """A digest of everything in the environment that says where stores are and who asks."""
+    told = sorted(item for item in environment.items() if item[0].upper().startswith(_SETTINGS))
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
 
 
 def _connect(place: ObjectUrl, patience: Patience) -> Any:

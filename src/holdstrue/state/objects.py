@@ -65,7 +65,7 @@ class ObjectStore:
         self._place = ObjectUrl.of(url)
         require_obstore()
         self.url = self._place.url
-        self._clients = Clients(self._place)
+        self._clients = Clients.at(self._place)
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.url!r})"
@@ -275,7 +275,10 @@ class ObjectStore:
         folder = prefix.rpartition("/")[0]
         with self._requests("read", f"list {prefix or 'the objects'} of") as (obstore, client):
             found = obstore.list(client, prefix=folder or None, offset=after).collect()
-        listed = [Listed(str(one["path"]), int(one["size"]), one["last_modified"].timestamp()) for one in found]
+        listed = [
+            Listed(str(one["path"]), int(one["size"]), one["last_modified"].timestamp(), str(one["e_tag"] or ""))
+            for one in found
+        ]
         return sorted((one for one in listed if one.name.startswith(prefix)), key=lambda one: one.name)
 
     def delete(self, names: Sequence[str]) -> None:
@@ -324,8 +327,12 @@ class ObjectStore:
                 raise
             if name is not None and isinstance(error, FileNotFoundError) and not Trouble.of(error).no_bucket:
                 raise Missing(name) from None
+            trouble = Trouble.of(error)
+            if trouble.status in (400, 401, 403) or trouble.credentials:
+                # the next request looks for credentials again
+                self._clients.forget()
             # without the cause: its text holds whole addresses and what the server sent
-            raise Trouble.of(error).explain(self._place, doing) from None
+            raise trouble.explain(self._place, doing) from None
 
 
 def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
@@ -344,9 +351,7 @@ def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
 
 
 def _uncertain(error: StateError) -> UnsureError:
-    return UnsureError(
-        f"{error.message}; it may have been created nevertheless", hint="open the state again to see whether it was"
-    )
+    return UnsureError(f"{error.message}; it may have been created nevertheless", hint=error.hint)
 
 
 def _buffers(data: Buffer | Sequence[Buffer]) -> Body:

@@ -5,15 +5,18 @@ There is no lock. Whoever creates the entry of the next version first is the one
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdstrue.errors import StateError
 from holdstrue.state.cache import Cache
 from holdstrue.state.objects import ObjectStore
-from holdstrue.state.store import LOG, Listed
+from holdstrue.state.store import LOG, Listed, Survey
 
 _OWN = re.compile(r"log/\d{12}|runs/[a-z]+-\d{12}-[0-9a-f]{12}\.arrow")
 
@@ -23,8 +26,9 @@ class RemoteStore:
 
     def __init__(self, url: str) -> None:
         self._objects = ObjectStore(url)
-        self._cache = Cache()
+        self._cache = _cache()
         self._entries = _Entries(self._objects, {})
+        self._joints = _Joints(self._objects)
         self._drafts: dict[str, Path] = {}
         self.url = self._objects.url
         self.shared = True
@@ -67,8 +71,13 @@ class RemoteStore:
         return self._cache.fetch(self._entries, _stamped(known), known.size).read_bytes()
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
-        """A part of an object."""
-        return self._objects.read_range(name, start, size)
+        """A part of an object, out of its copy if there is one."""
+        copy = self._cache.find(self._objects, name)
+        if copy is None:
+            return self._objects.read_range(name, start, size)
+        with copy.open("rb") as file:
+            file.seek(start)
+            return file.read(size)
 
     def list(self, prefix: str) -> list[Listed]:
         """The objects whose names start so."""
@@ -99,21 +108,46 @@ class RemoteStore:
         self._cache.keep(self._objects, name, path)
         del self._drafts[name]
 
-    def file(self, name: str, size: int) -> Path:
+    def file(self, name: str, size: int | None) -> Path:
         """The copy of an object, fetched where it is missing."""
-        return self._cache.fetch(self._objects, name, size)
+        return self._cache.fetch(self._objects if size is not None else self._joints, name, size)
 
     def drop(self, name: str) -> bool:
         """Forget a copy, which may be damaged where the object is not."""
         self._cache.drop(self._objects, name)
         return True
 
+    # --- looking at everything -----------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """All objects below the URL."""
+        there = self._objects.list("")
+        own = [listed for listed in there if _OWN.fullmatch(listed.name)]
+        entries = [listed for listed in own if listed.name.startswith(LOG)]
+        others = [listed.name for listed in there if not _OWN.fullmatch(listed.name)]
+        return Survey(entries, [listed for listed in own if not listed.name.startswith(LOG)], [], others)
+
+    def reread(self, name: str) -> bytes:
+        """The object itself."""
+        return self._objects.read(name)
+
+    @contextmanager
+    def examine(self, name: str) -> Iterator[Path]:
+        """The object itself, fetched for as long as the block runs."""
+        path = self._cache.place(self._objects, name)
+        try:
+            self._objects.fetch(name, path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
 
 @dataclass(frozen=True)
 class _Entries:
     """Where copies of entries come from.
 
-    A state that is made anew at the same place has entries of the same names: a copy goes by when it was written, too.
+    A state that is made anew at the same place has entries of the same names: a copy goes by the object's tag, too, and
+    where there is none by when it was written.
     """
 
     objects: ObjectStore
@@ -127,5 +161,32 @@ class _Entries:
         self.objects.fetch(name.rpartition("-")[0], path, size)
 
 
+@dataclass(frozen=True)
+class _Joints:
+    """Where copies of files come from of which only the sizes of parts are known."""
+
+    objects: ObjectStore
+
+    @property
+    def identity(self) -> str:
+        return self.objects.identity
+
+    def fetch(self, name: str, path: Path, size: int | None = None) -> None:
+        path.write_bytes(self.objects.read(name))
+
+
 def _stamped(entry: Listed) -> str:
-    return f"{entry.name}-{int(entry.modified * 1000):x}"
+    digest = hashlib.blake2b(f"{entry.tag} {entry.modified}".encode(), digest_size=8)
+    return f"{entry.name}-{digest.hexdigest()}"
+
+
+_caches: dict[tuple[Path, int], Cache] = {}
+"""The caches of this process, which count what they add."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_caches.clear)
+
+
+def _cache() -> Cache:
+    """The cache that the environment names."""
+    found = Cache()
+    return _caches.setdefault((found.folder, found.limit), found)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from holdstrue.errors import StateError
 from holdstrue.location import local_path
-from holdstrue.state.object_url import is_object_url
+from holdstrue.state.object_url import ObjectUrl, is_object_url
 
 LOG = "log/"
 RUNS = "runs/"
@@ -41,6 +42,28 @@ class Listed:
     size: int
     modified: float
     """Seconds since 1970."""
+    tag: str = ""
+    """What tells it from an earlier object of its name, where the store says such a thing."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an object or a file."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Everything that is at a place, as far as it can be read."""
+
+    entries: list[Listed]
+    runs: list[Listed]
+    problems: list[Problem]
+    """Files of the log that are damaged."""
+    others: list[str]
+    """What is no part of a state, and remains of entries that a crash cut short."""
 
 
 class Store(Protocol):
@@ -92,11 +115,31 @@ class Store(Protocol):
     def publish(self, name: str) -> None:
         """Make a written file an object, durably."""
 
-    def file(self, name: str, size: int) -> Path:
-        """A file of this machine that holds an object of so many bytes; raises `Missing`."""
+    def file(self, name: str, size: int | None) -> Path:
+        """A file of this machine that holds an object of so many bytes, None for any; raises `Missing`."""
 
     def drop(self, name: str) -> bool:
         """Forget a copy that turned out to be damaged; whether there is an original to look at."""
+
+    def survey(self) -> Survey:
+        """Look through all there is, whether or not some of it is damaged. Complexity: O(log)."""
+
+    def reread(self, name: str) -> bytes:
+        """The whole of an object itself, past any copy of it; raises `Missing`."""
+
+    def examine(self, name: str) -> AbstractContextManager[Path]:
+        """The object itself as a file, past any copy of it, while the block runs; raises `Missing`."""
+
+
+def fixed_place(place: str | os.PathLike[str]) -> str:
+    """A path or URL of a state in a form that means the same in any directory, for processes that run elsewhere.
+
+    >>> fixed_place("s3a://bucket/state/"), fixed_place("/data/../state")
+    ('s3a://bucket/state', '/state')
+    """
+    if is_object_url(place):
+        return ObjectUrl.of(place).url
+    return os.path.abspath(local_path(place, "state"))  # noqa: PTH100  # Path keeps ..
 
 
 def store_at(place: str | os.PathLike[str]) -> Store:

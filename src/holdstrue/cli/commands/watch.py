@@ -26,6 +26,8 @@ from holdstrue.cli.output import Output
 from holdstrue.cli.watching import Folder, Stop, Teller, follow, source_of
 from holdstrue.errors import HoldstrueError
 from holdstrue.location import local_path
+from holdstrue.state.object_url import is_object_url
+from holdstrue.state.store import fixed_place
 
 
 @guarded
@@ -49,6 +51,12 @@ def watch(
     on_conflict: OnConflict = "error",
     since: Annotated[
         str | None, typer.Option(metavar="VERSION", help="The first version of table:NAME whose changes are applied.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Where it is kept what was taken; needed for a STATE at a URL, else streams/ in STATE."
+        ),
     ] = None,
     format: AsLine = "text",  # noqa: A002
     master: Master = None,
@@ -77,8 +85,13 @@ def watch(
     require_tables([] if table is None else [table], known.keys)
     if isinstance(origin, Folder):
         require_columns_known(known, [table or known.main])
-    place = Path(local_path(state, "state")).resolve()
     name = origin.name if table is None else f"{origin.name}-{table}"
+    if checkpoint is None and is_object_url(state):
+        raise HoldstrueError(
+            f"what was taken for {state} is not kept there",
+            hint="give --checkpoint a directory of this machine, and the same one at every start",
+        )
+    kept = Path(fixed_place(state)) / "streams" / name if checkpoint is None else Path(local_path(checkpoint, "output"))
     stop = Stop()
     with stop.on_signals():
         spark = cluster.session()
@@ -89,11 +102,12 @@ def watch(
         # Spark asks again at once while there is more, and after this time when there was nothing
         spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(1, round(wait * 1000))}ms")
         if not stop:
-            query = Monitor(spark, place).stream(
+            query = Monitor(spark, state).stream(
                 origin.frame(spark),
-                [Teller(Output(None, format), format, place / "streams" / name / "told", stop)],
+                [Teller(Output(None, format), format, kept / "told", stop)],
                 table=table,
                 name=name,
+                checkpoint=checkpoint,
                 trigger={"availableNow": True} if once else None,
                 limit=0,
                 on_conflict=on_conflict,

@@ -19,6 +19,7 @@ from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
+from holdstrue.errors import ChangeError, StateError
 from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
@@ -30,13 +31,18 @@ class DurableInclusions(Closing):
 
     def __init__(self, journal: Journal, core: UnaryInclusions) -> None:
         self._journal = journal
+        self._broken = False
         self.core = core
 
     @staticmethod
     def create(path: str | os.PathLike[str], core: UnaryInclusions) -> DurableInclusions:
         """Make a state directory that holds what the core holds. Complexity: O(values)."""
         kept = DurableInclusions(Journal.create(path, "inclusions"), core)
-        kept._write(BATCHES.schema.empty_table(), about(core.layout, core.schemas))
+        try:
+            kept._write(BATCHES.schema.empty_table(), about(core.layout, core.schemas))
+        except BaseException:
+            kept.close()
+            raise
         return kept
 
     @staticmethod
@@ -56,14 +62,25 @@ class DurableInclusions(Closing):
 
     def apply(self, changes: Changes) -> RuleTurnover:
         """Apply a batch and make it durable. Complexity: O(cells of the batch), amortised."""
+        if self._broken:
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="open the state again: its history says whether that batch is in",
+            )
         counted = self.core.tally(changes)
-        turnover = self.core.apply_tally(counted)
+        self._broken = True
+        try:
+            turnover = self.core.apply_tally(counted)
+        except ChangeError:
+            self._broken = False
+            raise
         journal = self._journal
         line = journal.line(f"#{journal.version + 1}")
         if journal.runs.due(counted.changes, self.core.structure.distinct_values()):
             self._write(line, {})
         else:
             journal.commit(journal.write_batch([counted.to_table()], counted.changes, line, {}))
+        self._broken = False
         return turnover
 
     def checkpoint(self) -> None:

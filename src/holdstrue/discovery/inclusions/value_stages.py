@@ -7,7 +7,7 @@ fewer values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,11 +120,11 @@ class ShiftCounts:
 
     def _shifted(self, files: StateFiles, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
         census, manifest = self.census, files.manifest(self.census.version)
-        log, touched = [], []
+        log, touched, logged = [], [], Logged(files, Runs.of(manifest).log, census.options.shards)
         for number, part in enumerate(_net(rows, census).split(census.options.shards)):
             if number % census.tasks not in owned or not (part.changes or census.checkpoint):
                 continue
-            values, names = _taken(files, manifest, number, census)
+            values, names = _taken(files, manifest, logged, number, census)
             try:
                 left, right, by = shifted(values, part, census.attributes)
             except LackingError as error:
@@ -167,11 +167,31 @@ def _net(rows: list[pa.Table], census: Census) -> NetChanges:
     return net(hi, lo, np.ones(hi.size, dtype=np.bool_), owner, steps, census.attributes)
 
 
+class Logged:
+    """The runs since the checkpoint, each read once for all shards of a task."""
+
+    def __init__(self, files: StateFiles, runs: Sequence[RunFile], shards: int) -> None:
+        self.runs = runs
+        self._files = files
+        self._shards = shards
+        self._read: dict[str, list[list[NetChanges]]] = {}
+
+    def parts(self, number: int, held: Collection[str]) -> Iterator[NetChanges]:
+        """What the runs that a shard does not hold yet change in it, oldest first."""
+        new = [file for file in self.runs if file.name not in held]
+        self._files.bring(file for file in new if file.name not in self._read)
+        for file in new:
+            if file.name not in self._read:
+                counted = tallies_in(self._files, file)
+                self._read[file.name] = [one.split(self._shards) for one in counted]
+            yield from (parts[number] for parts in self._read[file.name])
+
+
 def _taken(
-    files: StateFiles, manifest: Mapping[str, Any], number: int, census: Census
+    files: StateFiles, manifest: Mapping[str, Any], logged: Logged, number: int, census: Census
 ) -> tuple[Values, tuple[str, ...]]:
     """A shard as the manifest has it, out of the pool if it is there."""
-    known, log = manifest["shards"].get(str(number)), Runs.of(manifest).log
+    known, log = manifest["shards"].get(str(number)), logged.runs
     base = [known["base"]["values"]["name"]] if known else []
     names = (*base, *(file.name for file in log))
     held, values = _open.pop((census.path, number), ((), None))
@@ -181,9 +201,6 @@ def _taken(
         if known:
             values.restore(dict(files.map_arrays(RunFile.of(known["base"]["values"]))))
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
-    for file in log:
-        if file.name not in held:
-            for counted in tallies_in(files, file):
-                part = counted.split(census.options.shards)[number]
-                values.shift(values.number(part), part, change)
+    for part in logged.parts(number, held):
+        values.shift(values.number(part), part, change)
     return values, names
