@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdstrue.detect.delta import RuleCounts, RuleResult
-from holdstrue.monitor.report import status_of
+from holdstrue.monitor.views import status_of
 from holdstrue.report.answers import Status
 from holdstrue.shards.facts import HISTORY, Facts, history_of
 from holdstrue.state.journal import Journal

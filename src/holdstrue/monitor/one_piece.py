@@ -18,7 +18,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -66,6 +66,7 @@ class OnePiece:
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self._broken = False
+        self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
@@ -112,12 +113,12 @@ class OnePiece:
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
-        self.guard.__enter__()
+        self.guard.lock.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Let others at it; it stays open from batch to batch."""
-        self.guard.__exit__()
+        self.guard.lock.release()
 
     def _attach(self, journal: Journal) -> None:
         self.journal = journal
@@ -129,6 +130,7 @@ class OnePiece:
             try:
                 self._beside.discard() if self._broken else self._beside.finish()
             finally:
+                self._closed = True
                 self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
@@ -139,6 +141,8 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",

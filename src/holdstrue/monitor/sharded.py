@@ -49,7 +49,6 @@ class Sharded(Monitor):
         at: Given | None = None,
     ) -> None:
         self._piece = None
-        self._closed = False
         self._runner = runner
         self._lock = RLock()
         self.notes = ()
