@@ -19,7 +19,7 @@ from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, hi
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import Job, Layout
-from holdstrue.shards.ledger import Ledger, Settled
+from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import delta_lists, kept_references
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
@@ -56,7 +56,7 @@ class InShards:
         self._journal = journal
         self._sizing = sizing
         self._path = path
-        self.facts = Facts.of(journal.facts)
+        self.facts = journal.read(Facts.of)
         """What there is to know of the monitor beside its rows."""
 
     def now(self) -> Facts:
@@ -204,7 +204,7 @@ class InShards:
         return self._new_layout(plan, facts, rows, samples)
 
     def _known_layout(self, facts: Facts) -> Layout:
-        return Layout.restored(self._sharding, facts.plan(), facts.keys)
+        return self._journal.read(lambda data: layout_of(data, facts))
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
         tasks = self._tasks()
