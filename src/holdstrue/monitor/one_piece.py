@@ -16,6 +16,7 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
+from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.views import Views
@@ -90,7 +91,10 @@ class OnePiece:
             files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
             piece._attach(journal)
-            if "sharding" in journal.facts:
+            if is_format_1(journal.facts):
+                piece.shard = loaded(journal, facts) if facts.schemas else None
+                piece._stale = True
+            elif "sharding" in journal.facts:
                 piece.shard = _gathered(journal, facts)
                 piece._stale = True
             elif facts.schemas:

@@ -141,6 +141,8 @@ class Journal(Closing):
         self.files = files
         self.kind: Kind = kind
         self.read_only = read_only
+        self.past = False
+        """Whether a version was asked for, which need not be the newest."""
         self.facts = manifest
         """The manifest: what the state says of itself, beside its runs."""
         self.runs = Runs.of(manifest)
@@ -195,10 +197,12 @@ class Journal(Closing):
             # read when the lock is taken: another writer may have gone on before it was free
             manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
-            return cls(files, kind, history, manifest, read_only=read_only)
+            journal = cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
             files.close()
             raise
+        journal.past = at is not None
+        return journal
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
