@@ -27,6 +27,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "CHECKPOINT_FROM", 40)
     monkeypatch.setattr(local, "SEGMENT_ENTRIES", 25)
     monkeypatch.setattr(state_files, "GRACE", -5.0)
+    monkeypatch.setattr(state_files, "ENTRY_GRACE", -5.0)
 
 
 def batch(number: int) -> pa.Table:

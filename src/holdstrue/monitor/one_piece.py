@@ -64,7 +64,8 @@ class OnePiece:
         self._beside: Checkpointer | None = None
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
-        self._broken = False
+        self.stopped = False
+        """A batch stopped half-way, so that nothing here can be relied on."""
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
@@ -112,6 +113,14 @@ class OnePiece:
 
     def __enter__(self) -> Self:
         self.guard.__enter__()
+        if self.stopped:
+            self.guard.__exit__()
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +135,7 @@ class OnePiece:
         """Let go of the state directory, when a checkpoint that is being written is done."""
         if self.journal is not None and self._beside is not None:
             try:
-                self._beside.discard() if self._broken else self._beside.finish()
+                self._beside.discard() if self.stopped else self._beside.finish()
             finally:
                 self.journal.close()
 
@@ -138,13 +147,6 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
-        if self._broken:
-            raise StateError(
-                "an earlier batch stopped half-way in memory",
-                hint="make the monitor anew from its data"
-                if self.journal is None
-                else "open the state again: its history says whether that batch is in",
-            )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
 
@@ -152,7 +154,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
-        self._broken = True  # by whatever may stop this half-way
+        self.stopped = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -162,7 +164,7 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
-            self._broken = False
+            self.stopped = False
             raise
         self.guard.change()
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
@@ -172,7 +174,7 @@ class OnePiece:
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
-        self._broken = False
+        self.stopped = False
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
             self.journal.trouble.clear()
@@ -254,7 +256,7 @@ class OnePiece:
         else:
             written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
-        self._broken = False
+        self.stopped = False
         if self._beside is not None:
             self._beside.tend(rows)
 

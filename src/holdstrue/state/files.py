@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import mmap
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,6 +43,13 @@ FETCHERS = 16
 """Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+ENTRY_GRACE = 1800.0
+"""Seconds for which entries stay in an object store, needed or not. Were they gone sooner, a writer that does not know
+of them could create one of the same name, which nobody would ever look at."""
+TRUST = 600.0
+"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest of
+`ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse those signed 900 seconds ago."""
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -117,6 +125,8 @@ class StateFiles(Closing):
         """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
+        self._looked = _clocks()
+        """When it was last certain which version is the newest."""
 
     @property
     def url(self) -> str:
@@ -127,11 +137,17 @@ class StateFiles(Closing):
 
     def vacant(self) -> None:
         """Refuse a place where something is."""
+        self._looked = _clocks()
         self.store.vacant()
 
     def lock(self) -> None:
         """Become the one writer."""
-        self.store.lock()
+        try:
+            self.store.lock()
+        except OSError as error:
+            raise UncommittedError(
+                f"{self.url} cannot be written: {error}", hint="see that you may write there, and that there is room"
+            ) from error
 
     def close(self) -> None:
         """Let go of the lock and wait for pending checks of files."""
@@ -203,7 +219,10 @@ class StateFiles(Closing):
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
         try:
+            self._look_again(version)
+            started = _clocks()
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
+            self._looked = started
         except Taken as error:
             first = "another state was made there first: open it, or choose another place"
             raise OvertakenError(
@@ -218,6 +237,13 @@ class StateFiles(Closing):
         except (OSError, StateError) as error:
             raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
+
+    def _look_again(self, version: int) -> None:
+        """Where no lock keeps others away, make sure after some time that a version is still the next one."""
+        if not self.store.shared or all(abs(now - then) < TRUST for now, then in zip(_clocks(), self._looked, strict=True)):
+            return
+        if self.versions()[-1:] != ([version - 1] if version else []):
+            raise Taken(f"{LOG}{version:012d}")
 
     def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
         """Remove entries before a version and runs that are not needed; returns the names of what was removed.
@@ -234,13 +260,19 @@ class StateFiles(Closing):
         keep
             Seconds for which versions are kept with all they need.
         """
-        versions = self.versions()
+        entries = {int(listed.name.removeprefix(LOG)): listed for listed in self.store.list(LOG)}
+        versions = list(entries)
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
         kept = [v for v in versions if v >= since]
-        gone = [name for v in versions if v < since and (name := f"{LOG}{v:012d}") not in named]
-        before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
+        now = dt.datetime.now(dt.UTC).timestamp()
+        before, entries_before = (now - GRACE, now - ENTRY_GRACE) if self.store.shared else (now, float("inf"))
+        gone = [
+            listed.name
+            for v, listed in entries.items()
+            if v < since and listed.name not in named and listed.modified <= entries_before
+        ]
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
@@ -280,6 +312,7 @@ class StateFiles(Closing):
 
     def newest(self) -> int:
         """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
+        self._looked = _clocks()
         versions = self.versions()
         if versions:
             return versions[-1]
@@ -485,16 +518,17 @@ class StateFiles(Closing):
     def _lost(self, name: str, version: int) -> StateError:
         """What to say of an object that is not there: the state went on without it, or it was taken away."""
         versions = self.versions()
-        if versions and version < versions[-1] and (version < versions[0] or not self._names(version, name)):
+        if versions and version < versions[-1] and (version < versions[0] or not self._current(version)):
             return GoneError(
                 f"version {version} of {self.url} is no longer kept: the state is at version {versions[-1]}",
                 hint="open it again; to keep versions longer: holdstrue vacuum STATE --keep 7d",
             )
         return _damaged(f"{self.url}/{name}", "it is missing")
 
-    def _names(self, version: int, name: str) -> bool:
-        """Whether a version that is still kept needs an object."""
-        return name.startswith(LOG) or name.removeprefix(RUNS) in {f.name for f in files_of(self.manifest(version))}
+    def _current(self, version: int) -> bool:
+        """Whether the newest version builds on a version, so that nothing of it can have been removed."""
+        newest = self.newest()
+        return bool(version >= self._entry(newest).header.get("since", newest))
 
 
 def streams(tables: Sequence[pa.Table]) -> bytes:
@@ -536,6 +570,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds by two clocks: one stops while the machine sleeps, the other may be set."""
+    return time.monotonic(), time.time()
 
 
 def _uncommitted(what: str, version: int, error: OSError | StateError) -> UncommittedError:
