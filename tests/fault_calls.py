@@ -150,7 +150,9 @@ class FaultCalls:
             inside = self._handles.get(handle)
             if inside is None:
                 return real(handle, *args)
-            short = (lambda: real(handle, memoryview(args[0])[: max(1, len(args[0]) // 2)])) if name == "write" else None
+            short = (
+                (lambda: real(handle, memoryview(args[0])[: max(1, len(args[0]) // 2)])) if name == "write" else None
+            )
             return self._harmed(f"{name} {inside}", lambda: real(handle, *args), short)
 
         return call

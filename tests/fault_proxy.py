@@ -97,6 +97,10 @@ class FaultProxy:
     target: int
     requests: list[Request] = field(default_factory=list)
     """Every request since the last plan, counted or not."""
+    connections: int = 0
+    """How many were made since the last plan."""
+    host: str = "127.0.0.1"
+    """The address on which it listens."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -107,6 +111,11 @@ class FaultProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                with proxy._lock:
+                    proxy.connections += 1
 
             def handle_one_request(self) -> None:
                 try:
@@ -132,7 +141,7 @@ class FaultProxy:
             def log_message(self, *_: object) -> None:
                 """Nothing: `requests` tells."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((self.host, 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
@@ -144,7 +153,7 @@ class FaultProxy:
     @property
     def url(self) -> str:
         """Its address, for AWS_ENDPOINT_URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def seen(self) -> int:
@@ -159,6 +168,7 @@ class FaultProxy:
             self._counting = re.compile(counting) if counting else None
             self._seen = 0
             self.requests = []
+            self.connections = 0
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -503,7 +503,9 @@ def assert_settled(work: Work, places: Places, place: str, done: int) -> int:
     assert at >= done, f"{done} batches were applied, the state has {at}"
     there = work.plain().run(place, [], lambda: None)
     if work.kind != "site":  # of which one may have a batch and the other not
-        assert there == [number < at for number in range(len(there))], "a batch is in and not known, or known and not in"
+        assert there == [number < at for number in range(len(there))], (
+            "a batch is in and not known, or known and not in"
+        )
     assert work.look(place) == stages[-1]
     work.more(place)
     assert work.look(place) == work.last

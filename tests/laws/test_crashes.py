@@ -118,9 +118,9 @@ def assert_honest(work: Work, place: str, error: BaseException | None, done: int
             said = claim(error)
             if done == len(stages) - 1:
                 assert said == "in", f"all batches are in, and it says {said!r}: {error}"
-            assert {"out": at == done and not partly, "in": at == len(stages) - 1, "ask": at in (done, done + 1)}[said], (
-                f"said {said!r} at stage {at} after {done}: {error}"
-            )
+            assert {"out": at == done and not partly, "in": at == len(stages) - 1, "ask": at in (done, done + 1)}[
+                said
+            ], f"said {said!r} at stage {at} after {done}: {error}"
     if held and done < len(stages) - 1:
         try:
             work.again(held[0], done)

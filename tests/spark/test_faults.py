@@ -75,7 +75,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Scenario]]:
 def collected(path: Path) -> list[str]:
     """Clear the state of what no manifest names; returns what that was."""
     with Journal.open(path, "monitor") as journal:
-        return [name.removeprefix("runs/") for name in journal.vacuum()]
+        return [gone.name.removeprefix("runs/") for gone in journal.vacuum()]
 
 
 def assert_only_named_files(path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The command line: `holdstrue check`, `init`, `apply`, `watch`, `violations`, `status`, `explain` and `rules`."""
+"""The command line: what is imported here is quick to import; each command fetches the rest when it runs."""

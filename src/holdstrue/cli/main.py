@@ -16,6 +16,8 @@ from holdstrue.cli.commands.fragments import fragments
 from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.status import status
+from holdstrue.cli.commands.vacuum import vacuum
+from holdstrue.cli.commands.verify import verify
 from holdstrue.cli.commands.violations import violations
 from holdstrue.cli.commands.watch import watch
 from holdstrue.cli.failures import explained
@@ -27,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 clean, 1 violations, 2 bad usage or bad input, 3 internal failure.",
 )
-for _command in (check, discover, init, apply, watch, violations, status, explain, rules):
+for _command in (check, discover, init, apply, watch, violations, status, explain, rules, vacuum, verify):
     app.command()(_command)
 app.add_typer(fragments)
 

@@ -12,6 +12,7 @@ import typer
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.report.forms import formats_of
+from holdstrue.state.moment import At, at_of, seconds
 
 if TYPE_CHECKING:
     from holdstrue.rules import RuleSet
@@ -38,6 +39,8 @@ AsList = Annotated[str, FormatOf("OpenViolations")]
 AsStatus = Annotated[str, FormatOf("Status")]
 AsLine = Annotated[str, FormatOf("BatchLine", "One line a batch: for people, or JSON.")]
 AsReview = Annotated[str, FormatOf("RulesReview")]
+AsVacuumed = Annotated[str, FormatOf("Vacuumed")]
+AsVerified = Annotated[str, FormatOf("Verified")]
 AsFound = Annotated[str, FormatOf("Discovery")]
 
 _reading = partial(typer.Option, rich_help_panel="Reading files")
@@ -48,8 +51,21 @@ LOCAL = "local[*]"
 
 LONGEST = 30 * 24 * 3600
 """Seconds between two looks at most: more is a slip of the keyboard."""
+LONGEST_KEPT = 100 * 365 * 24 * 3600
+"""Seconds for which versions are kept at most."""
 
-State = Annotated[str, typer.Argument(metavar="STATE", help="The state directory.")]
+State = Annotated[
+    str, typer.Argument(metavar="STATE", help="The state: a directory, or a URL such as s3://BUCKET/FOLDER.")
+]
+AtVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="VERSION|TIME",
+        help="As it was: a version that is still kept, or a time: 12, 2026-03-01, 2026-03-01T14:30 (here, unless it "
+        "says its zone: ...Z, +01:00), '2h ago'.",
+    ),
+]
 Rules = Annotated[
     str | None,
     typer.Option("--rules", "-r", metavar="FILE", help="A rule file: YAML, or one rule a line; - for standard input."),
@@ -276,8 +292,31 @@ def duration(text: str, option: str = "--every") -> float:
     >>> duration("500ms"), duration("5s"), duration("1.5m")
     (0.5, 5.0, 90.0)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text.strip())
-    seconds = float(found[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    if not 0 < seconds <= LONGEST:
+    found = seconds(text) or 0.0
+    if not 0 < found <= LONGEST:
         raise HoldstrueError(f"{option} {text!r} is not a time", hint=f"for example {option} 5s, 500ms, 1m or 2h")
-    return seconds
+    return found
+
+
+def at_option(text: str | None) -> At | None:
+    """The version or the time of --at.
+
+    >>> at_option("12"), at_option(None)
+    (12, None)
+    """
+    return None if text is None else at_of(text, "--at")
+
+
+def keep_seconds(text: str) -> float:
+    """The seconds of --keep, where 0 is a time too.
+
+    >>> keep_seconds("7d"), keep_seconds("0")
+    (604800.0, 0.0)
+    """
+    found = 0.0 if text.strip() == "0" else seconds(text)
+    if found is None or found > LONGEST_KEPT:
+        raise HoldstrueError(
+            f"--keep {text!r} is not a time for which versions could be kept",
+            hint="for example --keep 90s, 15m, 12h, 7d or 2w; 0 keeps them no longer than needed",
+        )
+    return found

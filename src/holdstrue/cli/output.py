@@ -18,6 +18,8 @@ from holdstrue.location import local_path
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from holdstrue.state.moment import Moment
+
 
 class Output:
     """The target of an answer, opened before the work starts so that a bad place is known early.
@@ -124,6 +126,12 @@ def tell_notes(notes: Iterable[str]) -> None:
     """Say on standard error what there is to know about an answer."""
     for note in notes:
         tell(f"note: {note}")
+
+
+def tell_moment(moment: Moment | None, format: str) -> None:  # noqa: A002
+    """Say on standard error which earlier version an answer is of, where its form has no room for that."""
+    if moment is not None and format not in ("text", "json"):
+        tell(f"note: {moment}")
 
 
 PATIENCE = 1.0

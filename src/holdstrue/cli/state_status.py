@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from holdstrue.detect.delta import RuleCounts, RuleResult
-from holdstrue.monitor.report import status_of
+from holdstrue.monitor.views import status_of
 from holdstrue.report.answers import Status
 from holdstrue.shards.facts import HISTORY, Facts, history_of
 from holdstrue.state.journal import Journal
+from holdstrue.state.moment import At
 
 
-def read_status(path: str, *, history: bool = False) -> Status:
-    """Rules with their counts, tables and batches.
+def read_status(path: str, *, history: bool = False, at: At | None = None) -> Status:
+    """Rules with their counts, tables and batches, of the newest version or of an earlier one.
 
     Complexity: O(rules), with the history O(batches); in a sharded state O(violating rows) for rules
     whose rows may be in several shards.
     """
-    with Journal.open(path, "monitor", HISTORY, read_only=True) as journal:
-        manifest = journal.facts
+    with Journal.open(path, "monitor", HISTORY, read_only=True, at=at) as journal:
+        manifest, moment = journal.facts, journal.moment
         lines = tuple(history_of(journal.history())) if history else None
     state = Facts.of(manifest)
     known = state.counts
@@ -39,4 +40,5 @@ def read_status(path: str, *, history: bool = False) -> Status:
         keys=state.keys,
         results=tuple(results),
         history=lines,
+        moment=None if at is None else moment,
     )

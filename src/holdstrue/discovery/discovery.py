@@ -25,6 +25,7 @@ from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
+from holdstrue.state.moment import Given, Moment, at_of
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -72,6 +73,9 @@ class Discovery(Closing):
         self._broken = False
         self.types: Types = ()
         """The declared types of columns, which batches are read with too."""
+        self.moment: Moment | None = None
+        """Which earlier version of its state was asked for, and of when it is."""
+        self._read_only = False
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
@@ -167,6 +171,7 @@ class Discovery(Closing):
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As plain JSON data."""
         return {
+            **({} if self.moment is None else self.moment.to_dict()),
             "rows": self._held.counts(),
             "complete": self.complete,
             "rules": [found.to_dict() for found in self.rules[:top]],
@@ -199,6 +204,10 @@ class Discovery(Closing):
         types
             How this batch writes columns whose types are known.
         """
+        if self._read_only:
+            raise StateError(
+                "the discovery was opened read-only", hint="open it without read_only=True and at= to apply changes"
+            )
         if self._broken:
             raise StateError(
                 "an earlier batch stopped half-way in memory",
@@ -278,9 +287,16 @@ class Discovery(Closing):
         self._journal = journal
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Discovery:
-        """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint)."""
-        journal = Journal.open(path, "discovery", HISTORY, read_only=read_only)
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Discovery:
+        """Go on with a discovery that was kept. Complexity: O(batches since the last checkpoint).
+
+        Parameters
+        ----------
+        at
+            An earlier version, as far as it is kept, which can only be read: as for `Monitor.open`.
+        """
+        read_only = read_only or at is not None
+        journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
             about = journal.facts["discovery"]
             schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
@@ -292,6 +308,8 @@ class Discovery(Closing):
             for incoming in batches_of(journal):
                 found._follow(held.again(incoming))
             found._batches = journal.committed
+            found.moment = None if at is None else journal.moment
+            found._read_only = read_only
             found._journal = None if read_only else journal
         except BaseException:
             journal.close()

@@ -70,6 +70,9 @@ class InShards:
 
     # --- changing ------------------------------------------------------------------------------
 
+    def usable(self) -> None:
+        """It is opened anew for every batch, so nothing stands in the way of this one."""
+
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was applied."""
         return self._journal.seen(batch)

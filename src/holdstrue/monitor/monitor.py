@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,17 +13,19 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.report import Group, Report, Views, known_rule, numbers_of
+from holdstrue.monitor.report import Report, known_rule, numbers_of
+from holdstrue.monitor.views import Group, Views
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
+from holdstrue.state.moment import Given, Moment, at_of
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
@@ -78,7 +80,6 @@ class Monitor(Closing):
         read: Mapping[str, Any] | None = None,
     ) -> None:
         self._piece = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
-        self._closed = False
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the first rows were read."""
         if data is not None:
@@ -106,11 +107,17 @@ class Monitor(Closing):
         return monitor
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
-        """The monitor of a state directory. Complexity: O(batches since the last checkpoint), not O(table)."""
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Self:
+        """The monitor of a state directory. Complexity: O(batches since the last checkpoint), not O(table).
+
+        Parameters
+        ----------
+        at
+            An earlier version, as far as it is kept, which can only be read: its number, a time at which it was the
+            newest, or either as text (`"2026-03-01T14:30"`; local time unless it says its zone).
+        """
         monitor = cls.__new__(cls)
-        monitor._piece = OnePiece.opened(path, read_only=read_only)
-        monitor._closed = False
+        monitor._piece = OnePiece.opened(path, read_only=read_only, at=None if at is None else at_of(at))
         monitor.notes = ()
         return monitor
 
@@ -118,21 +125,11 @@ class Monitor(Closing):
         """Let go of the state directory; the monitor can still be read, but no longer be changed."""
         piece = self._here()
         with piece.guard:
-            if piece.journal is not None:
-                piece.close()
-                self._closed = True
+            piece.close()
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:
         """The rows as they are now, which no other thread changes meanwhile."""
-        return self._here() if read_only else self._changing()
-
-    @contextmanager
-    def _changing(self) -> Iterator[OnePiece]:
-        with self._here() as piece:
-            if self._closed:
-                raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
-            piece.usable()
-            yield piece
+        return self._here()
 
     def _here(self) -> OnePiece:
         if self._piece is None:
@@ -191,6 +188,7 @@ class Monitor(Closing):
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         with self._kept(read_only=False) as kept:
+            kept.usable()
             facts = kept.facts
             batch = batch_name(batch_id, kept.batches)
             if batch_id is not None and kept.seen(batch):
@@ -219,6 +217,12 @@ class Monitor(Closing):
         """What the monitor says of itself: rules, keys, types of the tables, rows, counts and batches."""
         with self._kept(read_only=True) as kept:
             return kept.now()
+
+    @property
+    def moment(self) -> Moment | None:
+        """Which version of its state a monitor shows that was opened to be read, and of when; None without a state."""
+        journal = self._here().journal
+        return None if journal is None else journal.moment
 
     @property
     def batches(self) -> int:
@@ -261,7 +265,8 @@ class Monitor(Closing):
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side.
 
-        As `violations`, the list stays as it is while batches are applied; of groups a million rows are kept.
+        As that of `violations` the list stays as it is while batches are applied, of which each keeps some twenty
+        thousand groups that are still to be read.
         """
         with self._here() as piece:
             rules, views = piece.facts.rules, piece.views

@@ -18,7 +18,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -38,7 +38,8 @@ from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.files import GoneError
-from holdstrue.state.journal import At, Journal, Runs
+from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.moment import At
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
@@ -66,6 +67,7 @@ class OnePiece:
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
         self.stopped = False
         """A batch stopped half-way, so that nothing here can be relied on."""
+        self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
@@ -112,9 +114,9 @@ class OnePiece:
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
-        self.guard.__enter__()
+        self.guard.lock.acquire()
         if self.stopped:
-            self.guard.__exit__()
+            self.guard.lock.release()
             raise StateError(
                 "an earlier batch stopped half-way in memory",
                 hint="make the monitor anew from its data"
@@ -125,7 +127,7 @@ class OnePiece:
 
     def __exit__(self, *_: object) -> None:
         """Let others at it; it stays open from batch to batch."""
-        self.guard.__exit__()
+        self.guard.lock.release()
 
     def _attach(self, journal: Journal) -> None:
         self.journal = journal
@@ -137,6 +139,7 @@ class OnePiece:
             try:
                 self._beside.discard() if self.stopped else self._beside.finish()
             finally:
+                self._closed = True
                 self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
@@ -147,6 +150,8 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
 

@@ -46,7 +46,6 @@ class Sharded(Monitor):
         sizing: Sizing | None = None,
     ) -> None:
         self._piece = None
-        self._closed = False
         self._runner = runner
         self._lock = RLock()
         self.notes = ()

@@ -11,6 +11,7 @@ from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status
 from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
 from holdstrue.rules.model import DC
+from holdstrue.state.moment import Moment
 
 NAME_WIDTH = 72
 """Terminal cells of a rule's name in a table: a rule without a name is called by its text."""
@@ -82,6 +83,7 @@ def mark_of(result: RuleResult) -> tuple[str, Tone, str]:
 
 def open_text(listing: OpenViolations, style: Style) -> Iterator[str]:
     """The violations that are open now."""
+    yield from moment_line(listing.moment)
     if listing.report is None:
         yield "no data yet, no violations\n"
     else:
@@ -90,6 +92,7 @@ def open_text(listing: OpenViolations, style: Style) -> Iterator[str]:
 
 def groups_text(groups: Groups, style: Style) -> Iterator[str]:
     """Violating groups, rule by rule."""
+    yield from moment_line(groups.moment)
     ink = style.ink
     rule, shown = None, 0
     for group in groups:
@@ -105,6 +108,7 @@ def groups_text(groups: Groups, style: Style) -> Iterator[str]:
 
 def worst_text(worst: Worst, style: Style) -> Iterator[str]:
     """The rows in most violations, with the rules they break."""
+    yield from moment_line(worst.moment)
     if not worst.offenders:
         yield "no row is in a violation\n"
         return
@@ -121,7 +125,7 @@ def status_text(status: Status, style: Style) -> Iterator[str]:
     last = f", the last is {printable(status.last_batch)}" if status.last_batch and status.batches else ""
     yield (
         f"{printable(status.path)}: {plural(status.batches, 'batch')}{last}; "
-        f"version {status.version}, index {status.index}\n"
+        f"{status.moment or f'version {status.version}'}, index {status.index}\n"
     )
     yield summary_line(status.results, status.rows)
     yield "\n"
@@ -129,6 +133,12 @@ def status_text(status: Status, style: Style) -> Iterator[str]:
     if status.history is not None:
         yield "\n"
         yield from history_lines(status.history, ink)
+
+
+def moment_line(moment: Moment | None) -> Iterator[str]:
+    """Which earlier version an answer is of, where one was asked for."""
+    if moment is not None:
+        yield f"{moment}\n"
 
 
 def explanation_text(explanation: Explanation, _: Style) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from holdstrue.detect.delta import Batched, Delta, Offender, RuleResult, Violation, plain
 from holdstrue.monitor.report import Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
+from holdstrue.state.moment import Moment
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class OpenViolations:
     open: Mapping[str, int]
     rule: str | None = None
     limit: int | None = 1000
+    moment: Moment | None = None
+    """Which earlier version of the state they are of, where one was asked for."""
 
     def __iter__(self) -> Iterator[Violation]:
         return iter(()) if self.report is None else self.report.violations(self.rule, limit=self.limit)
@@ -28,7 +31,11 @@ class OpenViolations:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `open` is exact, `violations` stops at the limit."""
         listed = [violation.to_dict() for violation in self]
-        return {"violations": listed, "truncated": len(listed) < sum(self.open.values()), "open": dict(self.open)}
+        return _when(self.moment) | {
+            "violations": listed,
+            "truncated": len(listed) < sum(self.open.values()),
+            "open": dict(self.open),
+        }
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Groups:
     report: Report | None
     rule: str | None = None
     limit: int | None = 1000
+    moment: Moment | None = None
 
     @property
     def total(self) -> int:
@@ -61,7 +69,7 @@ class Groups:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         listed = [group.to_dict() for group in self]
-        return {"groups": listed, "truncated": len(listed) < self.total}
+        return _when(self.moment) | {"groups": listed, "truncated": len(listed) < self.total}
 
 
 @dataclass(frozen=True)
@@ -69,13 +77,14 @@ class Worst:
     """The rows that are in most violations, worst first."""
 
     offenders: tuple[Offender, ...]
+    moment: Moment | None = None
 
     def __iter__(self) -> Iterator[Offender]:
         return iter(self.offenders)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {"worst": [offender_dict(offender) for offender in self.offenders]}
+        return _when(self.moment) | {"worst": [offender_dict(offender) for offender in self.offenders]}
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ class Status:
     history: tuple[Batched, ...] | None = None
     notes: tuple[str, ...] = ()
     """What there is to know about how the first rows were read, when the state was made just now."""
+    moment: Moment | None = None
+    """Which earlier version it is of, where one was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `history` is there only when it was asked for."""
@@ -100,6 +111,7 @@ class Status:
         return {
             "path": self.path,
             "version": self.version,
+            **_when(self.moment),
             "index": self.index,
             "batches": self.batches,
             "last_batch": self.last_batch,
@@ -139,6 +151,10 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         return {"plan": self.text.splitlines()}
+
+
+def _when(moment: Moment | None) -> dict[str, Any]:
+    return {} if moment is None else moment.to_dict()
 
 
 def offender_dict(offender: Offender) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Died, FoundRule, NearMiss, RuleChanges
+from holdstrue.report.answer_text import moment_line
 from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads, key_word, plural, printable, shorten, word
 from holdstrue.rules.file import dump_rules
 from holdstrue.rules.model import Inclusion
@@ -42,6 +43,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     implied = len(found.rules) - len(rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else f" ({STOPPED})"
+    yield from moment_line(found.moment)
     yield f"{counts}: {kinds}{partly}\n"
     most = TOP if style.limit is None else style.limit
     if rules:

@@ -51,6 +51,8 @@ ANSWERS: Mapping[str, Writers] = {
     "Groups": Writers("answer_text.groups_text", "records.group_records"),
     "Worst": Writers("answer_text.worst_text", "records.worst_records"),
     "Status": Writers("answer_text.status_text", "records.status_records"),
+    "Vacuumed": Writers("upkeep_text.vacuumed_text"),
+    "Verified": Writers("upkeep_text.verified_text"),
     "Explanation": Writers("answer_text.explanation_text"),
     "RulesReview": Writers("ruleset_text.review_text"),
     "Discovery": Writers(

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,8 @@ from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
 from holdstrue.state.entry import BrokenError, Entry, decode, encode
 from holdstrue.state.manifest import FORMAT, RUN_NAME, Manifest, RunFile, checked, files_of, folded
-from holdstrue.state.store import LOG, RUNS, Missing, Taken, UnsureError, store_at
+from holdstrue.state.moment import At, told
+from holdstrue.state.store import LOG, RUNS, Listed, Missing, Taken, UnsureError, store_at
 
 JOINT = "joint"
 """Starts the names of files that several runs share."""
@@ -50,6 +50,8 @@ of them could create one of the same name, which nobody would ever look at."""
 TRUST = 600.0
 """Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest of
 `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse those signed 900 seconds ago."""
+
+_LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -125,8 +127,8 @@ class StateFiles(Closing):
         """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
-        self._looked = _clocks()
-        """When it was last certain which version is the newest."""
+        self._looked = _clocks(), -2
+        """When it was last certain which version is the newest, and which one it was."""
 
     @property
     def url(self) -> str:
@@ -137,8 +139,9 @@ class StateFiles(Closing):
 
     def vacant(self) -> None:
         """Refuse a place where something is."""
-        self._looked = _clocks()
+        started = _clocks()
         self.store.vacant()
+        self._looked = started, -1
 
     def lock(self) -> None:
         """Become the one writer."""
@@ -222,11 +225,12 @@ class StateFiles(Closing):
             self._look_again(version)
             started = _clocks()
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
-            self._looked = started
+            self._looked = started, version
         except Taken as error:
             first = "another state was made there first: open it, or choose another place"
             raise OvertakenError(
-                f"{self.url} already has version {version}, of another writer", hint=_again(version) if version else first
+                f"{self.url} already has version {version}, of another writer",
+                hint=_again(version) if version else first,
             ) from error
         except UnsureError as error:
             raise UnsureError(
@@ -240,13 +244,15 @@ class StateFiles(Closing):
 
     def _look_again(self, version: int) -> None:
         """Where no lock keeps others away, make sure after some time that a version is still the next one."""
-        if not self.store.shared or all(abs(now - then) < TRUST for now, then in zip(_clocks(), self._looked, strict=True)):
+        looked, newest = self._looked
+        fresh = all(abs(now - then) < TRUST for now, then in zip(_clocks(), looked, strict=True))
+        if not self.store.shared or (fresh and newest == version - 1):
             return
         if self.versions()[-1:] != ([version - 1] if version else []):
             raise Taken(f"{LOG}{version:012d}")
 
-    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[str]:
-        """Remove entries before a version and runs that are not needed; returns the names of what was removed.
+    def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
+        """Remove entries before a version and runs that are not needed; returns what was removed.
 
         Only runs that were written for the version that needs these, or for one before it, can go: no attempt to
         write such a version will be committed any more, while later ones may need other files.
@@ -260,25 +266,26 @@ class StateFiles(Closing):
         keep
             Seconds for which versions are kept with all they need.
         """
-        entries = {int(listed.name.removeprefix(LOG)): listed for listed in self.store.list(LOG)}
-        versions = list(entries)
+        entries = self.store.list(LOG)
+        versions = [v for listed in entries if (v := _number(listed)) <= version]
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        kept = [v for v in versions if v >= since]
         now = dt.datetime.now(dt.UTC).timestamp()
         before, entries_before = (now - GRACE, now - ENTRY_GRACE) if self.store.shared else (now, float("inf"))
         gone = [
-            listed.name
-            for v, listed in entries.items()
-            if v < since and listed.name not in named and listed.modified <= entries_before
+            listed
+            for listed in entries
+            if _number(listed) < since and listed.name not in named and listed.modified <= entries_before
         ]
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
-                gone.append(listed.name)
-        self.store.delete(gone)
-        return [*gone, *old_formats.collect(self.store, keep=not kept)]
+                gone.append(listed)
+        # entries first, and the oldest first, so that what an interruption leaves is told from damage
+        self.store.delete([listed.name for listed in gone if listed.name.startswith(LOG)])
+        self.store.delete([listed.name for listed in gone if not listed.name.startswith(LOG)])
+        return [*gone, *old_formats.collect(self.store, keep=not any(v >= since for v in versions))]
 
     def erase(self) -> None:
         """Remove every version and every run, where a state could not be made."""
@@ -287,24 +294,16 @@ class StateFiles(Closing):
     def _kept_for(self, versions: Sequence[int], since: int, keep: float) -> tuple[int, list[RunFile]]:
         """The first version to keep so that those of the last seconds can be read, and the files of all from there."""
         when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
-        try:
-            oldest = self.at(when)
-        except GoneError:
-            oldest = versions[0]
-        since = min(since, self.manifest(oldest).get("since", oldest))
-        found: dict[str, RunFile] = {}
-        for version in versions:
-            if version >= since:
-                header = self._entry(version).header
-                for file in [RunFile.of(header["run"])] if "since" in header else files_of(header):
-                    found[f"{file.name}:{file.start}"] = file
-        return since, list(found.values())
+        oldest = versions[max(0, self._made_by(versions, when) - 1)]
+        since = min(since, self._entry(oldest).header.get("since", oldest))
+        kept = [version for version in versions if version >= since]
+        return since, [file for entry in self._entries(kept) for file in named_by(entry.header)]
 
     # --- versions ------------------------------------------------------------------------------
 
     def versions(self) -> list[int]:
         """The versions that are kept, oldest first."""
-        return [int(listed.name.removeprefix(LOG)) for listed in self.store.list(LOG)]
+        return [_number(listed) for listed in self.store.list(LOG)]
 
     def any(self) -> bool:
         """Whether there is a state."""
@@ -312,9 +311,10 @@ class StateFiles(Closing):
 
     def newest(self) -> int:
         """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
-        self._looked = _clocks()
+        started = _clocks()
         versions = self.versions()
         if versions:
+            self._looked = started, versions[-1]
             return versions[-1]
         older = old_formats.newest(self.store)
         if older is None:
@@ -345,27 +345,32 @@ class StateFiles(Closing):
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
             raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
-        steps = self._entries(range(since, wanted))
-        manifest = checked(folded([*steps, entry.header]), f"{self.url}: the entry of version {wanted}")
+        versions = range(since, wanted)
+        steps = list(self._entries(versions, wanted))
+        self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
+        manifest = checked(
+            folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
+        )
         self._seen = wanted
         if writer is not None and writer == entry.header.get("writer") and since == wanted:
             _last_read["manifest"] = key, manifest
         return manifest
 
-    def _entries(self, versions: Sequence[int]) -> list[dict[str, Any]]:
+    def _entries(self, versions: Sequence[int], wanted: int | None = None) -> Iterator[Entry]:
+        """Entries, read for themselves or for a version that builds on them."""
         if self.store.shared and len(versions) > 1:
             with ThreadPoolExecutor(max_workers=FETCHERS, thread_name_prefix="holdstrue-fetch") as pool:
-                entries = list(pool.map(self._entry, versions))
+                yield from pool.map(lambda version: self._entry(version, wanted), versions)
         else:
-            entries = [self._entry(version) for version in versions]
-        self._payloads = {v: entry.payload for v, entry in zip(versions, entries, strict=True) if entry.payload}
-        return [entry.header for entry in entries]
+            for version in versions:
+                yield self._entry(version, wanted)
 
-    def _entry(self, version: int) -> Entry:
+    def _entry(self, version: int, wanted: int | None = None) -> Entry:
+        """The entry of a version, which is read for itself or for one that builds on it."""
         try:
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
-            raise self._lost(f"{LOG}{version:012d}", version) from error
+            raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
         except (BrokenError, ValueError) as error:
             raise self._broken(version, str(error)) from error
 
@@ -376,20 +381,59 @@ class StateFiles(Closing):
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(version, "it does not say when it was made") from error
 
-    def at(self, when: dt.datetime) -> int:
-        """The version that was the newest at a time, as far as it is still kept. Complexity: O(log versions) reads."""
+    def version_at(self, at: At | None) -> int:
+        """The version that is meant, the newest for None. Complexity: O(log versions) reads."""
+        newest = self.newest()
+        if at is None:
+            return newest
+        if isinstance(at, int):
+            if at > newest:
+                raise StateError(
+                    f"{self.url} has no version {at} yet: the newest is {newest}", hint="give one up to that, or a time"
+                )
+            return at
         versions = self.versions()
+        if not versions:
+            raise StateError(
+                f"the versions of {self.url} do not say when they were made: it is of an earlier format",
+                hint=f"give a version, of which the newest is {newest}",
+            )
+        before = self._made_by(versions, at)
+        if not before:
+            raise GoneError(
+                f"no version of {self.url} is kept that was there at {told(at)}: {self._kept_said()}", hint=_LONGER
+            )
+        return versions[before - 1]
+
+    def _made_by(self, versions: Sequence[int], when: dt.datetime) -> int:
+        """How many versions were made up to a time."""
         low, high = 0, len(versions)
         while low < high:
             middle = (low + high) // 2
             low, high = (middle + 1, high) if self.time(versions[middle]) <= when else (low, middle)
-        if not low:
-            first = f": the oldest is version {versions[0]} of {self.time(versions[0]).isoformat()}" if versions else ""
-            raise GoneError(
-                f"no version of {self.url} is kept that was there at {when.isoformat()}{first}",
-                hint="keep versions longer with: holdstrue vacuum STATE --keep 7d",
-            )
-        return versions[low - 1]
+        return low
+
+    def kept(self) -> list[int]:
+        """The versions that can be read, oldest first. Complexity: O(entries).
+
+        An entry may also be kept because a later version needs the rows of its batch.
+        """
+        versions = self.versions()
+        there = {listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)}
+        found: list[int] = []
+        for version, entry in zip(versions, self._entries(versions), strict=True):
+            since, header = entry.header.get("since", version), entry.header
+            needed = {file.name if file.name.startswith(LOG) else RUNS + file.name for file in named_by(header)}
+            if needed <= there and (since == version or (found[-1:] == [version - 1] and since <= version - 1)):
+                found.append(version)
+        return found
+
+    def _kept_said(self) -> str:
+        kept = self.kept()
+        if not kept:
+            return "none is"
+        since = f", from {told(self.time(kept[0]))} on"
+        return (f"versions {kept[0]} to {kept[-1]} are" if len(kept) > 1 else f"version {kept[0]} is") + since
 
     # --- reading runs --------------------------------------------------------------------------
 
@@ -409,7 +453,8 @@ class StateFiles(Closing):
             known = self._payloads.pop(version, None)
             return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
-            return self._checked(file).read_bytes()
+            with self._opened(file) as handle:
+                return handle.read()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
         except Missing as error:
@@ -469,7 +514,7 @@ class StateFiles(Closing):
     def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
         self._verifying.pop(file.name).result()
-        with self._checked(file).open("rb") as handle:
+        with self._opened(file) as handle:
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def verify(self, *files: RunFile) -> None:
@@ -482,8 +527,7 @@ class StateFiles(Closing):
 
     def _verify(self, file: RunFile) -> None:
         for last in (False, True):
-            path = self._checked(file)
-            with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
                 if _checksum(mapped) == file.checksum:
                     return
             if last or not self.store.drop(RUNS + file.name):
@@ -495,15 +539,17 @@ class StateFiles(Closing):
         for future in pending.values():
             future.result()
 
-    def _checked(self, file: RunFile) -> Path:
+    def _opened(self, file: RunFile) -> BinaryIO:
+        """The file of a run, opened at once: it may be removed a moment later."""
         try:
-            path = self.store.file(RUNS + file.name, file.size)
-            size = path.stat().st_size
+            handle = self.store.file(RUNS + file.name, file.size).open("rb")
         except (Missing, FileNotFoundError) as error:
             raise self._lost(RUNS + file.name, self._seen) from error
+        size = os.fstat(handle.fileno()).st_size
         if size != file.size:
+            handle.close()
             raise self.damaged(file, f"it has {size} bytes instead of {file.size}")
-        return path
+        return handle
 
     # --- what to say ---------------------------------------------------------------------------
 
@@ -518,17 +564,23 @@ class StateFiles(Closing):
     def _lost(self, name: str, version: int) -> StateError:
         """What to say of an object that is not there: the state went on without it, or it was taken away."""
         versions = self.versions()
-        if versions and version < versions[-1] and (version < versions[0] or not self._current(version)):
+        if versions and version < versions[-1] and (version < versions[0] or not self._needs(version, name)):
             return GoneError(
-                f"version {version} of {self.url} is no longer kept: the state is at version {versions[-1]}",
-                hint="open it again; to keep versions longer: holdstrue vacuum STATE --keep 7d",
+                f"version {version} of {self.url} is no longer kept: {self._kept_said()}",
+                hint=f"open it again, or one of those; {_LONGER}",
             )
         return _damaged(f"{self.url}/{name}", "it is missing")
 
-    def _current(self, version: int) -> bool:
-        """Whether the newest version builds on a version, so that nothing of it can have been removed."""
+    def _needs(self, version: int, name: str) -> bool:
+        """Whether an object should be there for the sake of a version: those that the newest one builds on stay."""
         newest = self.newest()
-        return bool(version >= self._entry(newest).header.get("since", newest))
+        since = self._entry(newest, newest).header.get("since", newest)
+        return bool((int(name.removeprefix(LOG)) if name.startswith(LOG) else version) >= since)
+
+
+def named_by(header: Mapping[str, Any]) -> list[RunFile]:
+    """The files that an entry itself names."""
+    return [RunFile.of(header["run"])] if "since" in header else files_of(header)
 
 
 def streams(tables: Sequence[pa.Table]) -> bytes:
@@ -562,6 +614,11 @@ def _fresh(kind: str, version: int) -> str:
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
 
 
+def _number(listed: Listed) -> int:
+    """The version of an entry."""
+    return int(listed.name.removeprefix(LOG))
+
+
 def _checksum(data: mmap.mmap | bytearray) -> str:
     whole = len(data) - len(data) % 8
     words = np.frombuffer(data, dtype=np.uint64, count=whole // 8)
@@ -575,6 +632,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
 def _clocks() -> tuple[float, float]:
     """Seconds by two clocks: one stops while the machine sleeps, the other may be set."""
     return time.monotonic(), time.time()
+
+
+def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:
+    """Whether bytes are those that were written."""
+    return len(data) == file.size and _checksum(data) == file.checksum
 
 
 def _uncommitted(what: str, version: int, error: OSError | StateError) -> UncommittedError:

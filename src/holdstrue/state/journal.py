@@ -32,6 +32,8 @@ from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
 from holdstrue.state.history import Lines, history_files, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
+from holdstrue.state.moment import At, Moment
+from holdstrue.state.store import Listed
 
 CHECKPOINT_SHARE = 16
 """Runs that hold this part of a state cause a checkpoint: a changed row is written some sixteen times in all."""
@@ -189,7 +191,7 @@ class Journal(Closing):
                     files.newest()  # says so; else the lock would be made where no state is
                 files.lock()
             # read when the lock is taken: another writer may have gone on before it was free
-            manifest = files.manifest(files.at(at) if isinstance(at, dt.datetime) else at)
+            manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
             return cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
@@ -209,6 +211,12 @@ class Journal(Closing):
         """The number of the version."""
         found: int = self.facts["version"]
         return found
+
+    @property
+    def moment(self) -> Moment:
+        """The version, and when it was made."""
+        time = self.facts.get("time")
+        return Moment(self.version, None if time is None else dt.datetime.fromisoformat(time))
 
     @property
     def committed(self) -> int:
@@ -359,8 +367,8 @@ class Journal(Closing):
         if before is not None:
             self._free(*before)
 
-    def vacuum(self, keep: float | None = None) -> list[str]:
-        """Remove what neither this version nor those of the last seconds need; returns the names of what was removed.
+    def vacuum(self, keep: float | None = None) -> list[Listed]:
+        """Remove what neither this version nor those of the last seconds need; returns what was removed.
 
         Parameters
         ----------
@@ -403,10 +411,6 @@ class Journal(Closing):
                 files.collect(needed, since, version, keep)
         except (OSError, StateError) as error:
             self.trouble.append(f"files that are no longer needed could not be removed: {error}")
-
-
-At: TypeAlias = int | dt.datetime
-"""A version, or a time at which it was the newest."""
 
 
 def manifest_of(path: str | os.PathLike[str], kind: Kind, version: int | None = None) -> Manifest:

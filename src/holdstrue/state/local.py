@@ -14,12 +14,13 @@ import stat
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
 from holdstrue.state.lock import NOFOLLOW, WriterLock
-from holdstrue.state.store import LOG, RUNS, Listed, Missing, Taken, UnsureError
+from holdstrue.state.store import LOG, RUNS, Listed, Missing, Problem, Survey, Taken, UnsureError
 
 SEGMENT_BYTES = 8 << 20
 SEGMENT_ENTRIES = 1024
@@ -216,14 +217,14 @@ class LocalStore:
         found = []
         for entry in os.scandir(folder):
             if _RUN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                about = entry.stat(follow_symlinks=False)
-                found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
+                with suppress(FileNotFoundError):  # removed just now
+                    about = entry.stat(follow_symlinks=False)
+                    found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
         return sorted(found, key=lambda listed: listed.name)
 
     def _listed(self, segment: Segment) -> Iterable[Listed]:
         segment.scan()
-        for version in segment.living:
-            yield Listed(f"{LOG}{version:012d}", segment.places[version - segment.first][1], segment.modified)
+        return segment.listed()
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove entries, and log files that have none left, and then files of runs."""
@@ -278,6 +279,59 @@ class LocalStore:
         """Nothing is a copy here."""
         return False
 
+    # --- looking at everything -----------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """Look through all files of the log, and everything else there is."""
+        survey = Survey([], [], [], [])
+        try:
+            found = [Segment(known.path, known.first) for known in self._found()]
+            self._segments = {segment.first: segment for segment in found}
+            survey.runs.extend(self.list(RUNS))
+        except StateError as error:  # a folder that is a link
+            survey.problems.append(Problem(str(self.root), error.message))
+            return survey
+        for segment in found:
+            self._survey(segment, survey, last=segment is found[-1])
+        known = {listed.name for listed in survey.runs} | {LOG + segment.path.name for segment in found}
+        for folder, names in ((self.root, self._names()), (self.root / "runs", None), (self.root / "log", None)):
+            for entry in os.scandir(folder) if folder.is_dir() else ():
+                name = entry.name if names is not None else f"{folder.name}/{entry.name}"
+                if name not in (names or known):
+                    survey.others.append(name)
+        survey.others.sort()
+        return survey
+
+    def _survey(self, segment: Segment, survey: Survey, *, last: bool) -> None:
+        name = LOG + segment.path.name
+        try:
+            segment.scan()
+        except (StateError, OSError) as error:
+            why = error.message.partition("damaged: ")[2] if isinstance(error, StateError) else str(error)
+            survey.problems.append(Problem(name, why))
+        else:
+            rest = segment.rest()
+            if last and segment.newest < self._lock.noted():
+                survey.problems.append(Problem(name, f"version {self._lock.noted()} was written and cannot be read"))
+            elif last and rest:
+                survey.others.append(f"{name}: its last {rest} bytes are of an entry that was cut short")
+            elif rest:
+                survey.problems.append(Problem(name, f"its last {rest} bytes are no entries"))
+        survey.entries.extend(segment.listed())
+
+    def _names(self) -> set[str]:
+        """What belongs into the directory itself."""
+        return {"lock", "log", "runs", "streams"} | {path.name for path in self.root.glob("manifest-*.json")}
+
+    def reread(self, name: str) -> bytes:
+        """Nothing is a copy here."""
+        return self.read(name)
+
+    @contextmanager
+    def examine(self, name: str) -> Iterator[Path]:
+        """The file of a run."""
+        yield self.file(name, 0)
+
 
 class Segment:
     """A file of the log: entries from one version on, one after the other."""
@@ -310,6 +364,15 @@ class Segment:
     def living(self) -> list[int]:
         """The versions of its entries that were not removed."""
         return [version for version in range(self.first, self.newest + 1) if version not in self._dead]
+
+    def listed(self) -> list[Listed]:
+        """The entries that were found and not removed."""
+        sizes = [size for _, size in self.places]
+        return [Listed(f"{LOG}{v:012d}", sizes[v - self.first], self.modified) for v in self.living]
+
+    def rest(self) -> int:
+        """How many bytes follow what could be read."""
+        return max(0, self.path.stat().st_size - self._end)
 
     @property
     def full(self) -> bool:
@@ -363,7 +426,7 @@ class Segment:
 
     def forget(self, versions: Iterable[int]) -> None:
         """Mark entries as removed."""
-        for version in versions:
+        for version in sorted(versions):
             os.lseek(self._opened(), self.places[version - self.first][0] - _FRAME.size, os.SEEK_SET)
             os.write(self._opened(), _DEAD[:1])
             self._dead.add(version)

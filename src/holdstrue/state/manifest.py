@@ -79,6 +79,18 @@ def checked(manifest: Mapping[str, Any], where: str) -> Manifest:
     return dict(manifest)
 
 
+def step_problems(step: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the shape of a step."""
+    if not _is_count(step.get("since")) or not _is_count(step.get("rows")):
+        yield f"it builds on version {step.get('since')!r} and adds {step.get('rows')!r} rows"
+    if not isinstance(step.get("facts"), dict):
+        yield "facts is no object"
+    batches = step.get("batches")
+    if not (isinstance(batches, list) and all(isinstance(batch, str) for batch in batches)):
+        yield "batches is no list of batches"
+    yield from _list_problems([step.get("run")], "run")
+
+
 def _problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest.get("kind") not in KINDS:
         yield f"its kind is {manifest.get('kind')!r}, not one of {', '.join(KINDS)}"

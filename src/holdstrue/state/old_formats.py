@@ -14,7 +14,7 @@ from typing import Any
 from holdstrue.errors import StateError
 from holdstrue.state.local import LocalStore
 from holdstrue.state.manifest import FORMAT, Manifest, checked
-from holdstrue.state.store import Store
+from holdstrue.state.store import Listed, Store
 
 READ = (1, 2, 3)
 _NAME = "manifest-{:012d}.json"
@@ -50,14 +50,16 @@ def manifest(store: Store, version: int) -> Manifest | None:
     return {**checked(shape, str(path)), "format": said}
 
 
-def collect(store: Store, *, keep: bool) -> list[str]:
-    """Remove manifests of earlier formats unless they are to be kept; returns their names."""
+def collect(store: Store, *, keep: bool) -> list[Listed]:
+    """Remove manifests of earlier formats unless they are to be kept; returns those."""
     if keep or not isinstance(store, LocalStore):
         return []
-    names = [_NAME.format(version) for version in _found(store)]
-    for name in names:
-        (store.root / name).unlink(missing_ok=True)
-    return names
+    gone = []
+    for name in (_NAME.format(version) for version in _found(store)):
+        about = (store.root / name).lstat()
+        (store.root / name).unlink()
+        gone.append(Listed(name, about.st_size, about.st_mtime))
+    return gone
 
 
 def _found(store: Store) -> list[int]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdstrue.errors import StateError
 from holdstrue.state.cache import Cache
 from holdstrue.state.objects import ObjectStore
-from holdstrue.state.store import LOG, Listed
+from holdstrue.state.store import LOG, Listed, Survey
 
 _OWN = re.compile(r"log/\d{12}|runs/[a-z]+-\d{12}-[0-9a-f]{12}\.arrow")
 
@@ -115,6 +116,30 @@ class RemoteStore:
         """Forget a copy, which may be damaged where the object is not."""
         self._cache.drop(self._objects, name)
         return True
+
+    # --- looking at everything -----------------------------------------------------------------
+
+    def survey(self) -> Survey:
+        """All objects below the URL."""
+        there = self._objects.list("")
+        own = [listed for listed in there if _OWN.fullmatch(listed.name)]
+        entries = [listed for listed in own if listed.name.startswith(LOG)]
+        others = [listed.name for listed in there if not _OWN.fullmatch(listed.name)]
+        return Survey(entries, [listed for listed in own if not listed.name.startswith(LOG)], [], others)
+
+    def reread(self, name: str) -> bytes:
+        """The object itself."""
+        return self._objects.read(name)
+
+    @contextmanager
+    def examine(self, name: str) -> Iterator[Path]:
+        """The object itself, fetched for as long as the block runs."""
+        path = self._cache.place(self._objects, name)
+        try:
+            self._objects.fetch(name, path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +44,26 @@ class Listed:
     """Seconds since 1970."""
     tag: str = ""
     """What tells it from an earlier object of its name, where the store says such a thing."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an object or a file."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Everything that is at a place, as far as it can be read."""
+
+    entries: list[Listed]
+    runs: list[Listed]
+    problems: list[Problem]
+    """Files of the log that are damaged."""
+    others: list[str]
+    """What is no part of a state, and remains of entries that a crash cut short."""
 
 
 class Store(Protocol):
@@ -99,6 +120,15 @@ class Store(Protocol):
 
     def drop(self, name: str) -> bool:
         """Forget a copy that turned out to be damaged; whether there is an original to look at."""
+
+    def survey(self) -> Survey:
+        """Look through all there is, whether or not some of it is damaged. Complexity: O(log)."""
+
+    def reread(self, name: str) -> bytes:
+        """The whole of an object itself, past any copy of it; raises `Missing`."""
+
+    def examine(self, name: str) -> AbstractContextManager[Path]:
+        """The object itself as a file, past any copy of it, while the block runs; raises `Missing`."""
 
 
 def fixed_place(place: str | os.PathLike[str]) -> str:

@@ -13,16 +13,18 @@ from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, guarded, with_option
 from holdstrue.cli.options import (
     AsFound,
+    AtVersion,
     FeedKind,
     OnConflict,
     OpColumn,
     OutputFile,
     TypedFileOptions,
+    at_option,
     column_names,
     duration,
     named_paths,
 )
-from holdstrue.cli.output import Output, Working, tell_notes
+from holdstrue.cli.output import Output, Working, tell_moment, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.location import local_path
 from holdstrue.report.forms import formats_of, parts
@@ -77,8 +79,10 @@ def discover(
     top: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only the N best rules (text: 20).")] = None,
     search: SearchOptions = SearchOptions(),
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="Keep the discovery in this directory, or go on with it.")
+        str | None,
+        typer.Option(metavar="STATE", help="Keep the discovery in this directory or at this URL, or go on with it."),
     ] = None,
+    at: AtVersion = None,
     apply: Annotated[
         list[str] | None,
         typer.Option("--apply", metavar="CHANGES", help="Changes, or TABLE=CHANGES, to follow; needs --state."),
@@ -100,6 +104,10 @@ def discover(
     """
     read, types = reading.options(), reading.types()
     cluster = place.cluster()
+    if at is not None and (state is None or data or apply):
+        raise HoldstrueError(
+            "--at shows an earlier version of a discovery that is kept", hint="holdstrue discover --state STATE --at 12"
+        )
     if apply:
         if state is None or data:
             raise HoldstrueError(
@@ -135,11 +143,12 @@ def discover(
             elif state is not None:
                 from holdstrue.discovery.discovery import Discovery
 
-                found = Discovery.open(state, read_only=True)
+                found = Discovery.open(state, read_only=True, at=at_option(at))
             else:
                 raise HoldstrueError("no data is given", hint="holdstrue discover DATA")
             told = list(parts(found, format, limit=top, color=out.color))
         tell_notes(found.notes)
+        tell_moment(found.moment, format)
         out.write(told)
         found.close()
     return CLEAN

@@ -19,6 +19,7 @@ from holdstrue.cli.options import (
     Tables,
     TypedFileOptions,
     column_names,
+    keep_seconds,
     named_paths,
 )
 from holdstrue.cli.output import Output, Working, tell_notes
@@ -48,6 +49,10 @@ def init(
         typer.Option(metavar="NAME=COLS", help="The key of a further table; else the columns that refer to it."),
     ] = None,
     index: Index = "blocks",
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Keep versions so long (7d), to be read with --at; see vacuum."),
+    ] = None,
     format: AsStatus = "text",  # noqa: A002
     output: OutputFile = None,
     place: SparkOptions = SparkOptions(),
@@ -60,11 +65,13 @@ def init(
     read = reading.options()
     tables = named_paths(table)
     cluster = place.cluster()
+    seconds = None if keep is None else keep_seconds(keep)
     keys = {
         name: column_names(texts[-1], "--table-key") for name, texts in named_paths(table_key, "--table-key").items()
     }
     with Output(output, format) as out:
         with Working(f"making {state}"):
+            from holdstrue.cli.any_state import vacuum
             from holdstrue.cli.ruleset import require_tables
             from holdstrue.cli.state_status import read_status
             from holdstrue.monitor.monitor import Monitor
@@ -91,6 +98,8 @@ def init(
                     notes = cluster.create(state, ruleset, keys, rows, index, read)
             except ChangeError as error:
                 raise _unique(error) from error
+            if seconds:
+                vacuum(state, seconds)
         tell_notes(notes)
         out.write(parts(replace(read_status(state), notes=notes), format, color=out.color))
     return CLEAN

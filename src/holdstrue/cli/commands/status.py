@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import AsStatus, OutputFile, State
-from holdstrue.cli.output import Output, Working
+from holdstrue.cli.options import AsStatus, AtVersion, OutputFile, State, at_option
+from holdstrue.cli.output import Output, Working, tell_moment
 
 
 @guarded
 def status(
     state: State,
     history: Annotated[bool, typer.Option("--history", help="With a line for each batch and rule.")] = False,
+    at: AtVersion = None,
     format: AsStatus = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
@@ -27,6 +28,7 @@ def status(
             from holdstrue.cli.state_status import read_status
             from holdstrue.report.forms import parts
 
-            answer = read_status(state, history=history)
+            answer = read_status(state, history=history, at=at_option(at))
+        tell_moment(answer.moment, format)
         out.write(parts(answer, format, color=out.color))
     return CLEAN

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import DEFAULT_LIMIT, AsList, Limit, OutputFile, State
-from holdstrue.cli.output import Output, Working, left_out
+from holdstrue.cli.options import DEFAULT_LIMIT, AsList, AtVersion, Limit, OutputFile, State, at_option
+from holdstrue.cli.output import Output, Working, left_out, tell_moment
 from holdstrue.errors import HoldstrueError
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ def violations(
     worst: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The N rows in most violations instead.")
     ] = None,
+    at: AtVersion = None,
     limit: Limit = None,
     format: AsList = "text",  # noqa: A002
     output: OutputFile = None,
 ) -> int:
-    """List the violations there are now.
+    """List the violations there are now, or those of an earlier version.
 
     Exit code 0, whether or not there are any.
     """
@@ -39,11 +41,14 @@ def violations(
             from holdstrue.monitor.monitor import Monitor
             from holdstrue.report.forms import parts
 
-            monitor = Monitor.open(state, read_only=True)
+            monitor = Monitor.open(state, read_only=True, at=at_option(at))
             # Closing waits until every file was compared with its checksum, so nothing is said of a damaged one;
             # what was read stays in memory.
             monitor.close()
+            moment = None if at is None else monitor.moment
             answer = _answer(monitor, rule, groups, worst, DEFAULT_LIMIT if limit is None else limit)
+            answer = replace(answer, moment=moment)
+        tell_moment(moment, format)
         out.write(parts(answer, format, limit=limit, color=out.color))
     if format in ("jsonl", "csv") and worst is None:
         known = monitor.counts().items()

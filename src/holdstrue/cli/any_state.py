@@ -1,0 +1,48 @@
+"""A state of any kind: monitors, discoveries, inclusions and sites keep the same journal."""
+
+from __future__ import annotations
+
+from holdstrue.discovery.state import HISTORY as DISCOVERED
+from holdstrue.report.upkeep import Vacuumed
+from holdstrue.shards.facts import HISTORY as MONITORED
+from holdstrue.state.files import StateFiles
+from holdstrue.state.history import Lines
+from holdstrue.state.journal import BATCHES, Journal, Kind
+from holdstrue.state.store import LOG
+
+HISTORIES: dict[Kind, Lines] = {
+    "monitor": MONITORED,
+    "discovery": DISCOVERED,
+    "inclusions": BATCHES,
+    "site": BATCHES,
+}
+"""What each kind remembers of its batches."""
+
+
+def open_journal(path: str, *, read_only: bool = False) -> Journal:
+    """The journal of a state, whatever it is of."""
+    with StateFiles(path) as files:
+        kind: Kind = files.manifest()["kind"]
+    return Journal.open(path, kind, HISTORIES[kind], read_only=read_only)
+
+
+def vacuum(path: str, keep: float | None = None) -> Vacuumed:
+    """Remove what no version needs that is kept, and from now on keep versions so many seconds, where that is given."""
+    with open_journal(path) as journal:
+        removed = journal.vacuum(keep)
+        files = journal.files
+        readable = files.kept()
+        old = not readable  # only an earlier format has no entries
+        # a file of the log shrinks when all its entries are gone
+        counted = [gone for gone in removed if files.store.shared or not gone.name.startswith(LOG)]
+        return Vacuumed(
+            path=path,
+            kind=journal.kind,
+            files=sum(not gone.name.startswith(LOG) for gone in removed),
+            versions=sum(gone.name.startswith(LOG) for gone in removed),
+            bytes=sum(gone.size for gone in counted),
+            keep=journal.facts.get("keep", 0),
+            first=journal.version if old else readable[0],
+            last=journal.version,
+            since=None if old else files.time(readable[0]),
+        )
