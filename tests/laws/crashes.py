@@ -1,8 +1,8 @@
 """Work on a state that something stops at any moment, and what must hold of the state then.
 
 A `Work` changes a state by a few batches (or makes it, or clears it up). `stages` are all the answers that the state
-may give: before it, after each of its batches. Whatever happened, a state is at one of them; doing the work again brings
-it to the last one, since batches have ids; then it goes on as any other.
+may give: before it, after each of its batches. Whatever happened, a state is at one of them; doing the work again
+brings it to the last one, since batches have ids; then it goes on as any other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Laws of crashes and faults: nothing is lost, nothing is doubled, and what an error says of a batch is true.
 
-Every work is stopped at every call to the file system, and at every request to an object store: killed before and after
-it, told that it failed, interrupted, answered late, twice or not at all. The suite takes a sample of these cases, always
+Every work is stopped at every call to the file system, and at every request to an object store: killed before and
+after it, told that it failed, interrupted, done twice or not answered. The suite takes a sample of these cases, always
 the same; HOLDSTRUE_CRASHES=all takes all of them (scripts/faults does).
 """
 

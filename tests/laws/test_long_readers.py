@@ -1,4 +1,4 @@
-"""Laws of readers that stay open while a state goes on: what they say is of their version, or that it is no longer kept."""
+"""Laws of readers that stay open while a state goes on: they tell of their version, or that it is no longer kept."""
 
 from __future__ import annotations
 

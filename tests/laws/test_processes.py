@@ -35,9 +35,7 @@ def started(cache: Path, *args: Any) -> subprocess.Popen[str]:
 CROWDS = [("local", 1, 1, 10_000), ("local", 3, 2, 20), ("s3", 2, 1, 10_000), ("s3", 5, 1, 20)]
 
 
-@pytest.mark.parametrize(
-    ("places", "writers", "readers", "checkpoint_from"), CROWDS, indirect=["places"], ids=lambda one: str(one)
-)
+@pytest.mark.parametrize(("places", "writers", "readers", "checkpoint_from"), CROWDS, indirect=["places"], ids=str)
 def test_every_reader_sees_versions(
     places: Places, tmp_path: Path, writers: int, readers: int, checkpoint_from: int
 ) -> None:

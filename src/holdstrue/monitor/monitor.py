@@ -124,7 +124,7 @@ class Monitor(Closing):
     def close(self) -> None:
         """Let go of the state directory; the monitor can still be read, but no longer be changed."""
         piece = self._here()
-        with piece.guard:
+        with piece.guard.lock:
             piece.close()
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:

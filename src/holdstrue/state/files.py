@@ -48,8 +48,8 @@ ENTRY_GRACE = 1800.0
 """Seconds for which entries stay in an object store, needed or not. Were they gone sooner, a writer that does not know
 of them could create one of the same name, which nobody would ever look at."""
 TRUST = 600.0
-"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest of
-`ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse those signed 900 seconds ago."""
+"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest
+of `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse those signed 900 seconds ago."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
