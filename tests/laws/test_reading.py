@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.monitor import reading
+from holdstrue.monitor import reading, views
 from holdstrue.monitor import report as reports
 from holdstrue.report import Groups
 from holdstrue.rules import RuleSet
@@ -25,10 +25,10 @@ from laws.test_detection import INDEXES, draw_rules
 @pytest.fixture(autouse=True, scope="module")
 def _small_parts() -> Iterator[None]:
     """Lists are made two violations at a time, and removed versions are soon dropped."""
-    before = reports.NAMED_AT_ONCE, shard.COMPACT_FROM
-    reports.NAMED_AT_ONCE, shard.COMPACT_FROM = 2, 3
+    before = views.NAMED_AT_ONCE, shard.COMPACT_FROM
+    views.NAMED_AT_ONCE, shard.COMPACT_FROM = 2, 3
     yield
-    reports.NAMED_AT_ONCE, shard.COMPACT_FROM = before
+    views.NAMED_AT_ONCE, shard.COMPACT_FROM = before
 
 
 def lists_of(monitor: Monitor, rules: RuleSet, limit: int | None) -> list[Iterator[Any]]:

@@ -20,7 +20,7 @@ import pytest
 
 import holdstrue
 from holdstrue import HoldstrueError, Monitor, Report
-from holdstrue.monitor import report as reports
+from holdstrue.monitor import views
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards.runner import Sizing
 from laws import crowd
@@ -37,7 +37,7 @@ T = TypeVar("T")
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are made a few violations at a time, so that batches come in between."""
-    monkeypatch.setattr(reports, "NAMED_AT_ONCE", 16)
+    monkeypatch.setattr(views, "NAMED_AT_ONCE", 16)
 
 
 def monitor_of(kind: str, folder: Path) -> Monitor:

@@ -162,7 +162,7 @@ def test_further_tables(tmp_path: Path) -> None:
 # --- init and apply ------------------------------------------------------------------------------
 
 
-def standing(state: Path) -> Any:
+def standing(state: Path | str) -> Any:
     """What `status` says of a state, without where it is."""
     said = json.loads(run("status", state, "--history", "--format", "json").stdout)
     for line in said["history"]:
@@ -322,8 +322,27 @@ def test_a_table_of_delta_lake_is_refused_by_name_where_spark_cannot_read_it(tmp
         assert "a table of Delta Lake" in result.stderr, (args, result.stderr)
 
 
-def test_a_state_is_no_url(tmp_path: Path) -> None:
-    people = write(tmp_path / "people.csv", PEOPLE)
-    result = run("init", "s3://bucket/state", "--rule", "key(zip)", "--key", "id", "--data", people, *SPARK)
+def test_a_state_at_a_url(bucket: str, tmp_path: Path, people: Path, rules: Path) -> None:
+    """The same state from Spark and from one process, kept for a while."""
+    assert run("init", bucket, "--rules", rules, "--data", people, "--keep", "1h", *SPARK).exit_code == 0
+    before, version = standing(bucket), answer("status", bucket)[1]["version"]
+    change = write(tmp_path / "c.csv", f"{HEAD}insert,5,60601,Chikago,IL,4500,2\n")
+    assert run("apply", bucket, change, "--batch-id", "b1", *SPARK).exit_code == 1
+    assert run("apply", bucket, change, "--batch-id", "b1").exit_code == 0
+    after = standing(bucket)
+    assert (after["batches"], after["last_batch"]) == (2, "b1")
+    past = answer("status", bucket, "--at", version)[1]
+    assert (past["rules"], past["batches"]) == (before["rules"], 1)
+    code, checked, _ = answer("verify", bucket)
+    assert (code, checked["problems"]) == (0, [])
+    more = write(tmp_path / "d.csv", f"{HEAD}delete,5,,,,,\n")
+    assert run("apply", bucket, more).exit_code == 0
+    assert standing(bucket)["rules"] == before["rules"]
+    again = run("init", bucket, "--rules", rules, *SPARK)
+    assert (again.exit_code, "it holds a state" in again.stderr) == (2, True)
+
+
+def test_a_state_at_a_url_that_is_none(people: Path) -> None:
+    result = run("init", "hdfs://node/state", "--rule", "key(zip)", "--key", "id", "--data", people, *SPARK)
     assert result.exit_code == 2
-    assert "a state cannot be kept at s3://" in result.stderr
+    assert "a state cannot be kept at hdfs://" in result.stderr

@@ -56,6 +56,21 @@ def lines_of(*args: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def test_a_state_at_a_url_is_watched(bucket: str, folder: Path, tmp_path: Path, people: Path, rules: Path) -> None:
+    assert run("init", bucket, "--rules", rules, "--data", people).exit_code == 0
+    put(folder, "a.csv", "insert,8,60601,Chikago,IL,1,1", age=50)
+    nowhere = run("watch", bucket, folder, "--once", *MASTER)
+    assert (nowhere.exit_code, "hint: give --checkpoint a directory" in nowhere.stderr) == (2, True)
+    where = ("--checkpoint", tmp_path / "where")
+    [line] = lines_of(bucket, folder, "--once", *where)
+    assert line["counts"]["zips"] == {"added": 1, "removed": 0, "open": 3}
+    put(folder, "b.csv", "delete,8,,,,,", age=40)
+    [line] = lines_of(bucket, folder, "--once", *where)
+    assert line["files"] == ["b.csv"]
+    assert lines_of(bucket, folder, "--once", *where) == []
+    assert standing(bucket)["batches"] == 3
+
+
 def test_each_file_is_one_batch_and_taken_once(state: Path, folder: Path) -> None:
     put(folder, "b.csv", "insert,7,60601,Chicago,IL,1,1", age=50)
     put(folder, "a.csv", "insert,8,60601,Chikago,IL,1,1", age=50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import holdstrue
 from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
 from holdstrue.location import What, local_path
 from holdstrue.state.files import StateFiles
+from objects import environment
 from unit.cli.runs import run, write
 
 REMOTE = (
@@ -62,17 +64,18 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.M
     data = write(tmp_path / "t.csv", "id,zip\n1,10\n")
     site = write(tmp_path / "sites.yaml", "key: id\nrules: [id -> zip]\nsites: [{name: S, source: 's3://b/x.csv'}]\n")
     kept = write(
-        tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: s3://b\nsites: [{name: S, source: t.csv}]\n"
+        tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: hdfs://b\nsites: [{name: S, source: t.csv}]\n"
     )
     rule = ("--rule", "key(zip)")
     for args in (
         ("check", "s3://b/x.csv", *rule), ("check", data, "--rules", "https://h/r.yaml"),
         ("check", data, "--rule", "a in b.c", "--table", "b=gs://b/x"), ("check", data, *rule, "-o", "s3://b/out"),
-        ("init", "s3://b/state", *rule, "--key", "id"), ("init", "state", *rule, "--key", "id", "--data", "https://h/t"),
-        ("init", "s3://b/state", *rule, "--key", "id", "--engine", "spark"),
-        ("apply", "s3://b/state", data), ("status", "gs://b/state"), ("violations", "hdfs://b/state"),
-        ("explain", "s3://b/x.csv", *rule), ("discover", "https://h/t?a=b"), ("discover", data, "--state", "s3://b"),
-        ("discover", "a=s3://b/x.csv", "--kind", "ind"), ("watch", "s3://b/state", tmp_path),
+        ("init", "hdfs://b/state", *rule, "--key", "id"), ("init", "state", *rule, "--key", "id", "--data", "https://h/t"),
+        ("init", "hdfs://b/state", *rule, "--key", "id", "--engine", "spark"),
+        ("apply", "hdfs://b/state", data), ("status", "dbfs:/b/state"), ("violations", "hdfs://b/state"),
+        ("explain", "s3://b/x.csv", *rule), ("discover", "https://h/t?a=b"), ("discover", data, "--state", "sftp://b/x"),
+        ("discover", "a=s3://b/x.csv", "--kind", "ind"), ("watch", "hdfs://b/state", tmp_path),
+        ("vacuum", "hdfs://b/state"), ("verify", "https://b/state"), ("status", "unheard-of://b/state"),
         ("fragments", "plan", site), ("fragments", "init", kept), ("fragments", "plan", "https://h/f.yaml"),
     ):  # fmt: skip
         result = run(*args)
@@ -80,6 +83,56 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.M
         assert "is not on this machine" in result.stderr, (args, result.stderr)
         assert "hint: " in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.yaml", "sites.yaml", "t.csv"]
+
+
+STATES = (
+    ("init", "{}", "--rule", "key(zip)", "--key", "id"), ("apply", "{}", "t.csv"), ("status", "{}"),
+    ("violations", "{}"), ("discover", "t.csv", "--state", "{}"), ("discover", "--state", "{}"), ("watch", "{}", "."),
+    ("vacuum", "{}"), ("verify", "{}"), ("fragments", "init", "kept.yaml"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data, on a machine without credentials and without a network."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write(tmp_path / "t.csv", "id,zip\n1,10\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", STATES, ids=lambda words: " ".join(words[:2]))
+def test_a_state_at_a_url_that_cannot_be_reached(
+    outside: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "s3://bucket/state"
+    write(outside / "kept.yaml", f"key: id\nrules: [id -> zip]\nstate: {url}\nsites: [{{name: S, source: t.csv}}]\n")
+    for name, value in environment("http://127.0.0.1:9").items():
+        monkeypatch.setenv(name, value)
+    result = run(*(word.replace("{}", url) for word in command))
+    assert result.exit_code == 2, result.output
+    assert "the store at http://127.0.0.1:9 cannot be reached" in result.stderr
+    assert "hint: check the network, and AWS_ENDPOINT_URL" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("az://container/state", "no account of Azure is named"),
+        ("s3://key:secret@bucket/state", "holds credentials"),
+        ("s3://bucket/state?X-Amz-Signature=secret", "holds a query"),
+        ("gs://bucket/a%20b", "has a part"),
+    ],
+)
+def test_a_state_at_a_url_that_cannot_be_right(outside: Path, url: str, said: str) -> None:
+    for command in STATES[:-1]:
+        result = run(*(word.replace("{}", url) for word in command))
+        assert result.exit_code == 2, result.output
+        assert said in result.stderr
+        assert "secret" not in result.output
 
 
 def test_a_name_with_a_typo(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 ```yaml
 key: id
-state: state            # sites without a state of their own get state/NAME
+state: state            # sites without a state of their own get state/NAME; may be s3://bucket/folder
 rules: rules.yaml       # or a list of rules
 sites:
   - name: S2
@@ -30,6 +30,7 @@ from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.yaml_text import read_yaml
+from holdstrue.state.object_url import ObjectUrl, is_object_url
 
 _TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "recall")
 _SITE = ("name", "columns", "where", "source", "state", "encoding", "format", "delimiter", "null_values")
@@ -117,16 +118,25 @@ def _site(item: Any, place: str, folder: Path, content: Mapping[str, Any]) -> Si
         raise HoldstrueError(f"state {brief(base)} is not a directory's name", hint="state: state")
     read = {name: item[name] for name in _READ if name in item}
     try:
-        kept = base if own is None else own
-        state = None if kept is None else folder / local_path(kept, "state")
-        if state is not None and own is None:
-            state /= item["name"]
+        state = _state(own, base, item["name"], folder)
         source = None if texts["source"] is None else str(folder / local_path(texts["source"]))
         site = Site(item["name"], columns, texts["where"], source, state, read)
         _ = site.condition
     except HoldstrueError as error:
         raise HoldstrueError(f"{place}: {error.message}", hint=error.hint) from None
     return site
+
+
+def _state(own: str | None, base: str | None, site: str, folder: Path) -> str | Path | None:
+    """Where a site keeps its state: a place of its own, or one below that of the relation."""
+    kept = base if own is None else own
+    if kept is None:
+        return None
+    if is_object_url(kept):
+        place = ObjectUrl.of(kept)
+        return place.url if own is not None else ObjectUrl.of(f"{place.url}/{site}").url
+    path = folder / local_path(kept, "state")
+    return path if own is not None else path / site
 
 
 def _names(value: Any, place: str) -> tuple[str, ...]:

@@ -49,6 +49,9 @@ class Keeper(Protocol):
     def batches(self) -> int:
         """How many batches were applied."""
 
+    def usable(self) -> None:
+        """Raise where no batch can be applied."""
+
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was applied."""
 

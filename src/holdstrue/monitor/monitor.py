@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.report import Group, Report, Views, known_rule, numbers_of
+from holdstrue.monitor.report import Report, known_rule, numbers_of
+from holdstrue.monitor.views import Group, Views
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import with_types
@@ -79,7 +80,6 @@ class Monitor(Closing):
         read: Mapping[str, Any] | None = None,
     ) -> None:
         self._piece = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
-        self._closed = False
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the first rows were read."""
         if data is not None:
@@ -118,28 +118,18 @@ class Monitor(Closing):
         """
         monitor = cls.__new__(cls)
         monitor._piece = OnePiece.opened(path, read_only=read_only, at=None if at is None else at_of(at))
-        monitor._closed = False
         monitor.notes = ()
         return monitor
 
     def close(self) -> None:
         """Let go of the state directory; the monitor can still be read, but no longer be changed."""
-        with self._here() as piece:
-            if piece.journal is not None:
-                piece.close()
-                self._closed = True
+        piece = self._here()
+        with piece.guard.lock:
+            piece.close()
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:
         """The rows as they are now, which no other thread changes meanwhile."""
-        return self._here() if read_only else self._changing()
-
-    @contextmanager
-    def _changing(self) -> Iterator[OnePiece]:
-        with self._here() as piece:
-            if self._closed:
-                raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
-            piece.usable()
-            yield piece
+        return self._here()
 
     def _here(self) -> OnePiece:
         if self._piece is None:
@@ -198,6 +188,7 @@ class Monitor(Closing):
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         with self._kept(read_only=False) as kept:
+            kept.usable()
             facts = kept.facts
             batch = batch_name(batch_id, kept.batches)
             if batch_id is not None and kept.seen(batch):
@@ -274,7 +265,8 @@ class Monitor(Closing):
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side.
 
-        As `violations`, the list stays as it is while batches are applied; of groups a million rows are kept.
+        As that of `violations` the list stays as it is while batches are applied, of which each keeps some twenty
+        thousand groups that are still to be read.
         """
         with self._here() as piece:
             rules, views = piece.facts.rules, piece.views
@@ -325,6 +317,8 @@ class Monitor(Closing):
         return shard
 
     def __repr__(self) -> str:
+        if self._piece is not None and self._piece.stopped:
+            return "Monitor(a batch stopped half-way)"
         with self._kept(read_only=True) as kept:
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())

@@ -16,9 +16,10 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
+from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
@@ -65,7 +66,9 @@ class OnePiece:
         self._beside: Checkpointer | None = None
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
-        self._broken = False
+        self.stopped = False
+        """A batch stopped half-way, so that nothing here can be relied on."""
+        self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
@@ -85,16 +88,24 @@ class OnePiece:
     def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None) -> OnePiece:
         journal = Journal.open(path, "monitor", HISTORY, read_only=read_only, at=at)
         try:
-            facts, files = Facts.of(journal.facts), journal.files
+            facts, files = journal.read(Facts.of), journal.files
             files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
             piece._attach(journal)
-            if "sharding" in journal.facts:
+            if is_format_1(journal.facts):
+                piece.shard = loaded(journal, facts) if facts.schemas else None
+                piece._stale = True
+            elif "sharding" in journal.facts:
                 piece.shard = _gathered(journal, facts)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(files, facts.plan(), facts.keys, journal.runs)
+                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs)
             files.verified()
+            if facts.schemas:
+                _require_same(journal, "rows", facts.rows, piece.rows())
+            if facts.schemas and not piece._stale:
+                # in shards a row that is in several of them may be counted more than once
+                _require_same(journal, "violations", facts.counts, piece.counts())
         except BaseException:
             journal.close()
             raise
@@ -112,12 +123,20 @@ class OnePiece:
         self._lines, self._ids = [], set()
 
     def __enter__(self) -> Self:
-        self.guard.__enter__()
+        self.guard.lock.acquire()
+        if self.stopped:
+            self.guard.lock.release()
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
         """Let others at it; it stays open from batch to batch."""
-        self.guard.__exit__()
+        self.guard.lock.release()
 
     def _attach(self, journal: Journal) -> None:
         self.journal = journal
@@ -127,8 +146,9 @@ class OnePiece:
         """Let go of the state directory, when a checkpoint that is being written is done."""
         if self.journal is not None and self._beside is not None:
             try:
-                self._beside.discard() if self._broken else self._beside.finish()
+                self._beside.discard() if self.stopped else self._beside.finish()
             finally:
+                self._closed = True
                 self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
@@ -139,13 +159,8 @@ class OnePiece:
 
     def usable(self) -> None:
         """Raise where no batch can be applied."""
-        if self._broken:
-            raise StateError(
-                "an earlier batch stopped half-way in memory",
-                hint="make the monitor anew from its data"
-                if self.journal is None
-                else "open the state again: its history says whether that batch is in",
-            )
+        if self._closed:
+            raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
 
@@ -153,7 +168,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
-        self._broken = True  # by whatever may stop this half-way
+        self.stopped = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -163,7 +178,7 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
-            self._broken = False
+            self.stopped = False
             raise
         self.guard.change()
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
@@ -173,7 +188,7 @@ class OnePiece:
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
-        self._broken = False
+        self.stopped = False
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
             self.journal.trouble.clear()
@@ -255,7 +270,7 @@ class OnePiece:
         else:
             written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
-        self._broken = False
+        self.stopped = False
         if self._beside is not None:
             self._beside.tend(rows)
 
@@ -310,13 +325,19 @@ class OnePiece:
         return self.shard
 
 
+def _require_same(journal: Journal, what: str, told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The manifest and the files must be of the same rows."""
+    if dict(told) != dict(found):
+        raise journal.files.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
+
+
 def _gathered(journal: Journal, facts: Facts) -> Shard:
     """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
-    plan = facts.plan()
-    layout = Layout.of(plan, facts.keys, journal.facts["sharding"]["shards"], 1)
+    plan = journal.read(lambda _: facts.plan())
+    layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.keys))
     found: dict[str, list[pa.Table]] = {name: [] for name in plan.schemas}
     for number in range(layout.shards):
-        if str(number) in journal.facts["shards"]:
+        if str(number) in journal.facts.get("shards", {}):
             runs = Runs.of(journal.facts["shards"][str(number)])
             home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
             for name, table in home.engine.tables.items():

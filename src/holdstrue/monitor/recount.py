@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.reading import Guard
-from holdstrue.monitor.report import Views
+from holdstrue.monitor.views import Views
 
 
 def recounted(monitor: Monitor) -> dict[str, RuleCounts]:

@@ -17,7 +17,7 @@ from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.protocol import IndexKind
-from holdstrue.monitor.report import status_of
+from holdstrue.monitor.views import status_of
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import Plan, compile_rules, needed_columns
 from holdstrue.rules.model import RuleSet

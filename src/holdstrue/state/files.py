@@ -10,19 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import mmap
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.closing import Closing
+from holdstrue.data.validity import same_columns, validate_table
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
@@ -43,6 +44,13 @@ FETCHERS = 16
 """Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+ENTRY_GRACE = 1800.0
+"""Seconds for which entries stay in an object store, needed or not. Were they gone sooner, a writer that does not know
+of them could create one of the same name, which nobody would ever look at."""
+TRUST = 600.0
+"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest
+of `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse those signed 900 seconds ago."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
@@ -120,6 +128,8 @@ class StateFiles(Closing):
         """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
+        self._looked = _clocks(), -2
+        """When it was last certain which version is the newest, and which one it was."""
 
     @property
     def url(self) -> str:
@@ -130,11 +140,18 @@ class StateFiles(Closing):
 
     def vacant(self) -> None:
         """Refuse a place where something is."""
+        started = _clocks()
         self.store.vacant()
+        self._looked = started, -1
 
     def lock(self) -> None:
         """Become the one writer."""
-        self.store.lock()
+        try:
+            self.store.lock()
+        except OSError as error:
+            raise UncommittedError(
+                f"{self.url} cannot be written: {error}", hint="see that you may write there, and that there is room"
+            ) from error
 
     def close(self) -> None:
         """Let go of the lock and wait for pending checks of files."""
@@ -206,7 +223,10 @@ class StateFiles(Closing):
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
         try:
+            self._look_again(version)
+            started = _clocks()
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
+            self._looked = started, version
         except Taken as error:
             first = "another state was made there first: open it, or choose another place"
             raise OvertakenError(
@@ -222,6 +242,15 @@ class StateFiles(Closing):
         except (OSError, StateError) as error:
             raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
+
+    def _look_again(self, version: int) -> None:
+        """Where no lock keeps others away, make sure after some time that a version is still the next one."""
+        looked, newest = self._looked
+        fresh = all(abs(now - then) < TRUST for now, then in zip(_clocks(), looked, strict=True))
+        if not self.store.shared or (fresh and newest == version - 1):
+            return
+        if self.versions()[-1:] != ([version - 1] if version else []):
+            raise Taken(f"{LOG}{version:012d}")
 
     def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
         """Remove entries before a version and runs that are not needed; returns what was removed.
@@ -243,8 +272,13 @@ class StateFiles(Closing):
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        gone = [listed for listed in entries if _number(listed) < since and listed.name not in named]
-        before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
+        now = dt.datetime.now(dt.UTC).timestamp()
+        before, entries_before = (now - GRACE, now - ENTRY_GRACE) if self.store.shared else (now, float("inf"))
+        gone = [
+            listed
+            for listed in entries
+            if _number(listed) < since and listed.name not in named and listed.modified <= entries_before
+        ]
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
@@ -278,8 +312,10 @@ class StateFiles(Closing):
 
     def newest(self) -> int:
         """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
+        started = _clocks()
         versions = self.versions()
         if versions:
+            self._looked = started, versions[-1]
             return versions[-1]
         older = old_formats.newest(self.store)
         if older is None:
@@ -309,13 +345,17 @@ class StateFiles(Closing):
         entry = self._entry(wanted)
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
-            raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
+            raise self.broken(wanted, f"it builds on version {since!r}, which cannot be")
         versions = range(since, wanted)
         steps = list(self._entries(versions, wanted))
         self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
-        manifest = checked(
-            folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
-        )
+        try:
+            manifest = folded([*(step.header for step in steps), entry.header])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self.broken(wanted, f"it cannot be read ({type(error).__name__}: {error})") from error
+        manifest = checked(manifest, f"{self.url}: the entry of version {wanted}")
+        if manifest["version"] != wanted:
+            raise self.broken(wanted, f"it says that it is version {manifest['version']}")
         self._seen = wanted
         if writer is not None and writer == entry.header.get("writer") and since == wanted:
             _last_read["manifest"] = key, manifest
@@ -336,15 +376,15 @@ class StateFiles(Closing):
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
             raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
-        except (BrokenError, ValueError) as error:
-            raise self._broken(version, str(error)) from error
+        except (BrokenError, ValueError, RecursionError) as error:
+            raise self.broken(version, str(error)) from error
 
     def time(self, version: int) -> dt.datetime:
         """When a version was made."""
         try:
             return dt.datetime.fromisoformat(self._entry(version).header["time"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(version, "it does not say when it was made") from error
+            raise self.broken(version, "it does not say when it was made") from error
 
     def version_at(self, at: At | None) -> int:
         """The version that is meant, the newest for None. Complexity: O(log versions) reads."""
@@ -418,7 +458,8 @@ class StateFiles(Closing):
             known = self._payloads.pop(version, None)
             return self._entry(version).payload if known is None else known
         if not file.name.startswith(JOINT):
-            return self._checked(file).read_bytes()
+            with self._opened(file) as handle:
+                return handle.read()
         try:
             return self.store.read_range(RUNS + file.name, file.start, file.size)
         except Missing as error:
@@ -449,16 +490,20 @@ class StateFiles(Closing):
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 
-    def map_tables(self, file: RunFile) -> list[pa.Table]:
-        """The tables of a run, mapped into memory."""
-        return self._tables(file, pa.py_buffer(self._map(file)))
+    def map_table(self, file: RunFile, schema: pa.Schema) -> pa.Table:
+        """The one table of a run, of these columns, mapped into memory."""
+        tables = self._tables(file, pa.py_buffer(self._map(file)))
+        if len(tables) != 1 or not same_columns(tables[0].schema, schema):
+            raise self.damaged(file, f"it does not hold the columns {', '.join(schema.names)}")
+        return tables[0]
 
     def _tables(self, file: RunFile, data: pa.Buffer) -> list[pa.Table]:
         source, tables = pa.BufferReader(data), []
         try:
             while source.tell() < data.size:
                 tables.append(pa.ipc.open_stream(source).read_all())
-        except (pa.ArrowException, OSError) as error:
+                validate_table(tables[-1])  # Arrow's readers look at no buffer
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self.damaged(file, str(error)) from error
         return tables
 
@@ -472,13 +517,13 @@ class StateFiles(Closing):
             return {
                 field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
             }
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
             raise self.damaged(file, str(error)) from error
 
     def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
         self._verifying.pop(file.name).result()
-        with self._checked(file).open("rb") as handle:
+        with self._opened(file) as handle:
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def verify(self, *files: RunFile) -> None:
@@ -491,8 +536,7 @@ class StateFiles(Closing):
 
     def _verify(self, file: RunFile) -> None:
         for last in (False, True):
-            path = self._checked(file)
-            with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
                 if _checksum(mapped) == file.checksum:
                     return
             if last or not self.store.drop(RUNS + file.name):
@@ -504,15 +548,17 @@ class StateFiles(Closing):
         for future in pending.values():
             future.result()
 
-    def _checked(self, file: RunFile) -> Path:
+    def _opened(self, file: RunFile) -> BinaryIO:
+        """The file of a run, opened at once: it may be removed a moment later."""
         try:
-            path = self.store.file(RUNS + file.name, file.size)
-            size = path.stat().st_size
+            handle = self.store.file(RUNS + file.name, file.size).open("rb")
         except (Missing, FileNotFoundError) as error:
             raise self._lost(RUNS + file.name, self._seen) from error
+        size = os.fstat(handle.fileno()).st_size
         if size != file.size:
+            handle.close()
             raise self.damaged(file, f"it has {size} bytes instead of {file.size}")
-        return path
+        return handle
 
     # --- what to say ---------------------------------------------------------------------------
 
@@ -521,7 +567,8 @@ class StateFiles(Closing):
         name = file.name if file.name.startswith(LOG) else RUNS + file.name
         return _damaged(f"{self.url}/{name}", why)
 
-    def _broken(self, version: int, why: str) -> StateError:
+    def broken(self, version: int, why: str) -> StateError:
+        """What to say of a version whose entry cannot be what was written."""
         return _damaged(f"{self.url}: the entry of version {version}", why)
 
     def _lost(self, name: str, version: int) -> StateError:
@@ -535,12 +582,10 @@ class StateFiles(Closing):
         return _damaged(f"{self.url}/{name}", "it is missing")
 
     def _needs(self, version: int, name: str) -> bool:
-        """Whether an object should be there for the sake of a version."""
-        if not name.startswith(LOG):
-            return name.removeprefix(RUNS) in {file.name for file in files_of(self.manifest(version))}
-        # entries are removed from the oldest on, those that the newest version builds on never
+        """Whether an object should be there for the sake of a version: those that the newest one builds on stay."""
         newest = self.newest()
-        return int(name.removeprefix(LOG)) >= self._entry(newest, newest).header.get("since", newest)
+        since = self._entry(newest, newest).header.get("since", newest)
+        return bool((int(name.removeprefix(LOG)) if name.startswith(LOG) else version) >= since)
 
 
 def named_by(header: Mapping[str, Any]) -> list[RunFile]:
@@ -565,9 +610,11 @@ def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Arr
     values = column.values
     shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
     dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
-    if dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
+    if not pa.types.is_primitive(values.type) or dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
         raise ValueError(f"array {field.name!r} is said to hold {dtype} and holds {values.type}")
     if len(values) == 0:
+        if 0 not in shape:
+            raise ValueError(f"array {field.name!r} is said to have the shape {shape} and is empty")
         return np.empty(shape, dtype=dtype)
     offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
     if offset < 0:
@@ -592,6 +639,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds by two clocks: one stops while the machine sleeps, the other may be set."""
+    return time.monotonic(), time.time()
 
 
 def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:

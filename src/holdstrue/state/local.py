@@ -15,7 +15,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
@@ -27,8 +27,8 @@ SEGMENT_ENTRIES = 1024
 """A log file that holds so much is followed by another, so that old entries can be removed. Chosen, not tuned."""
 
 _MARK = b"hrec"
-_DEAD = b"dead"
-"""Takes the place of the mark of an entry that was removed while its file is still needed."""
+_DEAD = b"drec"
+"""Takes the place of the mark of an entry that was removed while its file is still needed: one byte, written or not."""
 _FRAME = struct.Struct("<4sIQQII")
 """Mark, checksum of the rest of the frame, version, bytes, checksum of the bytes, 0."""
 _ENTRY = re.compile(re.escape(LOG) + r"(\d{12})")
@@ -217,8 +217,9 @@ class LocalStore:
         found = []
         for entry in os.scandir(folder):
             if _RUN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                about = entry.stat(follow_symlinks=False)
-                found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
+                with suppress(FileNotFoundError):  # removed just now
+                    about = entry.stat(follow_symlinks=False)
+                    found.append(Listed(prefix + entry.name, about.st_size, about.st_mtime))
         return sorted(found, key=lambda listed: listed.name)
 
     def _listed(self, segment: Segment) -> Iterable[Listed]:
@@ -427,7 +428,7 @@ class Segment:
         """Mark entries as removed."""
         for version in sorted(versions):
             os.lseek(self._opened(), self.places[version - self.first][0] - _FRAME.size, os.SEEK_SET)
-            os.write(self._opened(), _DEAD)
+            os.write(self._opened(), _DEAD[:1])
             self._dead.add(version)
 
     def repair(self) -> None:
