@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Layout
-from holdstrue.shards.shard import Shard, parts_of
+from holdstrue.shards.shard import Shard, parts_in
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Runs
 from holdstrue.typing import Mask
@@ -62,9 +62,11 @@ def living_rows(files: StateFiles, runs: Runs, tables: Iterable[str]) -> dict[st
                 raise files.damaged(file, f"it does not say which rows of table {name!r} live")
             values[name], alive[name] = kept, [living[: kept[0].num_rows] != 0]
     for run in runs.log:
-        for name, part in parts_of(files, run):
+        for name, part in parts_in(files, run):
+            if name not in tables:
+                raise files.damaged(run, "it holds rows of another table")
             known = np.concatenate(alive.get(name, [np.empty(0, dtype=np.bool_)]))
-            if part.old.size and not (0 <= part.old.min() and part.old.max() < known.size):
+            if part.old.size and not (part.old.min() >= 0 and part.old.max() < known.size):
                 raise files.damaged(run, f"it removes rows that table {name!r} does not have")
             known[part.old] = False
             alive[name] = [known, np.ones(part.values.num_rows, dtype=np.bool_)]
