@@ -17,7 +17,7 @@ def read_status(path: str, *, history: bool = False, at: At | None = None) -> St
     whose rows may be in several shards.
     """
     with Journal.open(path, "monitor", HISTORY, read_only=True, at=at) as journal:
-        manifest, moment, state = journal.facts, journal.moment, journal.read(Facts.of)
+        manifest, state, moment = journal.facts, journal.read(Facts.of), journal.moment
         lines = tuple(history_of(journal.history())) if history else None
         known = state.counts
         if manifest.get("sharding") is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -33,12 +34,12 @@ def restore_rows(journal: Journal, held: Held) -> None:
 
 def cores_of(journal: Journal, names: Iterable[str]) -> dict[str, Checked]:
     """The arrays of some kinds at the checkpoint."""
-    found = {}
+    files, found = journal.files, {}
     for name in names:
         file = journal.runs.base.get(_CORE + name)
         if file is None:
-            raise journal.files.broken(journal.version, f"it names no file of {name}")
-        found[name] = journal.files.checked_arrays(file)
+            raise files.broken(journal.version, f"it names no file of {name}")
+        found[name] = Checked(files.map_arrays(file), partial(files.damaged, file))
     return found
 
 

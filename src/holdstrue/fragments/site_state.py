@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
 from holdstrue.state.journal import (
     BATCHES,
@@ -74,9 +76,9 @@ class SiteState:
         if runs.base:
             arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
             if arrays is None or values is None or kept is None:
-                raise files.broken(self._journal.version, "it does not name all files of a checkpoint")
-            checked = files.checked_arrays(arrays)
-            indexed.restore(checked, files.map_table(values, indexed.spec.schema, beside=True))
+                raise files.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
+            checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
+            indexed.restore(checked, files.map_table(values, indexed.spec.schema))
             files.verified()
             last = self._record(kept)
         for file in runs.log:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Violation
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
@@ -254,6 +254,11 @@ class InShards:
         """The state for a stage that reads it, laid out first where it was in one piece; None before any data."""
         if not self.facts.schemas:
             return None
+        if not self._sharding and self._journal.past:
+            raise StateError(
+                f"version {self._journal.version} of {self._path} was written by one process, not in shards",
+                hint=f"read it in one process: holdstrue.Monitor.open({self._path!r}, at={self._journal.version})",
+            )
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
             with writer_lock(self._path), Journal.open(self._path, "monitor", HISTORY) as journal:

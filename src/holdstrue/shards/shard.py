@@ -25,7 +25,7 @@ from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve, unfit
 from holdstrue.errors import DataError
-from holdstrue.index.checked import Refuse
+from holdstrue.index.checked import Checked, Refuse
 from holdstrue.kernels import bounds
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
@@ -243,26 +243,24 @@ def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
     files.bring([*own, *runs.log])
     if runs.base.keys() & {"arrays", "values.0", "labels"}:
-        arrays = files.checked_arrays(_base(files, runs, "arrays"))
+        arrays = Checked(files.map_arrays(_base(files, runs, "arrays")), partial(files.damaged, runs.base["arrays"]))
         values = {
-            name: files.map_table(_base(files, runs, f"values.{i}"), table.rows.schema, beside=True)
+            name: files.map_table(_base(files, runs, f"values.{i}"), table.rows.schema)
             for i, (name, table) in enumerate(engine.tables.items())
         }
         if "labels" in runs.base:
             _restore_labels(files, runs.base["labels"], engine)
         for i, (name, held) in enumerate(values.items()):
             if any(held.column(column).null_count for column in keys[name]):
-                raise files.refused(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
+                raise files.damaged(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
         engine.restore(arrays, values)
-        # all of it was compared with its checksums meanwhile
-        files.verified()
     replay(files, runs, engine, keys)
 
 
 def _base(files: StateFiles, runs: Runs, name: str) -> RunFile:
     """A file of the checkpoint."""
     if name not in runs.base:
-        raise files.refused(next(iter(runs.base.values())), f"it comes without a file of {name}")
+        raise files.damaged(next(iter(runs.base.values())), f"it comes without a file of {name}")
     return runs.base[name]
 
 
@@ -320,15 +318,20 @@ _SLOTS = tuple(pa.schema({name: pa.int32()}) for name in ("old", "updates"))
 
 
 def parts_of(files: StateFiles, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
+    """The parts of a batch, table by table, for an engine of these tables (see `parts_in`)."""
+    for name, part in parts_in(files, file):
+        if name not in engine.tables or not same_columns(part.values.schema, engine.tables[name].rows.schema):
+            raise files.damaged(file, "it holds rows of another table")
+        yield name, part
+
+
+def parts_in(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
     tables = files.read_tables(file)
     # the lines of history come first, where the run is a batch of its own
     tables = tables[len(tables) % 3 :]
-    names = {name.encode(): name for name in engine.tables}
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
-        name = names.get((values.schema.metadata or {}).get(b"table", b""))
-        if name is None or not same_columns(values.schema, engine.tables[name].rows.schema):
-            raise files.damaged(file, "it holds rows of another table")
+        name = (values.schema.metadata or {}).get(b"table", b"").decode(errors="replace")
         slots = [
             _int32(table.column(0)) if same_columns(table.schema, wanted) and not table.column(0).null_count else None
             for table, wanted in zip((old, updates), _SLOTS, strict=True)

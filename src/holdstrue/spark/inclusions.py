@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import columns_of, comparisons, inclusion
-from holdstrue.discovery.inclusions.durable import about, told
+from holdstrue.discovery.inclusions.durable import about, checked_arrays, told
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
 from holdstrue.discovery.options import Proportion, most_of
@@ -159,7 +159,7 @@ def _summary(shared: I64) -> Snapshot:
 
 def _shared(journal: Journal, attributes: int) -> I64:
     base = journal.runs.base
-    arrays = journal.files.checked_arrays(base.get("now", base["summary"]))
+    arrays = checked_arrays(journal.files, base.get("now", base["summary"]))
     shared: I64 = arrays.array("shared", np.int64, (attributes, attributes)).copy()
     journal.files.verified()
     return shared

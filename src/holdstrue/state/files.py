@@ -10,12 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import mmap
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from holdstrue.closing import Closing
 from holdstrue.data.validity import same_columns, validate_table
 from holdstrue.errors import StateError
-from holdstrue.index.checked import Checked
 from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
 from holdstrue.state.entry import BrokenError, Entry, decode, encode
@@ -45,6 +44,13 @@ FETCHERS = 16
 """Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+ENTRY_GRACE = 1800.0
+"""Seconds for which entries stay in an object store, needed or not. Were they gone sooner, a writer that does not know
+of them could create one of the same name, which nobody would ever look at."""
+TRUST = 600.0
+"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest
+of `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse what was signed 900 s ago."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
@@ -85,14 +91,6 @@ class OvertakenError(UncommittedError):
     """Another writer made the version first."""
 
 
-@dataclass
-class _Comparison:
-    """A file that is being compared with its checksum, and its bytes where nobody has taken them yet."""
-
-    done: Future[None]
-    mapped: mmap.mmap | None
-
-
 class Joint:
     """A file that several runs share, so that many small ones cost one file; none counts before it is closed."""
 
@@ -124,12 +122,14 @@ class StateFiles(Closing):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.place = path
         self.store = store_at(path)
-        self._verifying: dict[str, _Comparison] = {}
+        self._verifying: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._payloads: dict[int, memoryview] = {}
         """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
+        self._looked = _clocks(), -2
+        """When it was last certain which version is the newest, and which one it was."""
 
     @property
     def url(self) -> str:
@@ -140,11 +140,18 @@ class StateFiles(Closing):
 
     def vacant(self) -> None:
         """Refuse a place where something is."""
+        started = _clocks()
         self.store.vacant()
+        self._looked = started, -1
 
     def lock(self) -> None:
         """Become the one writer."""
-        self.store.lock()
+        try:
+            self.store.lock()
+        except OSError as error:
+            raise UncommittedError(
+                f"{self.url} cannot be written: {error}", hint="see that you may write there, and that there is room"
+            ) from error
 
     def close(self) -> None:
         """Let go of the lock and wait for pending checks of files."""
@@ -216,7 +223,10 @@ class StateFiles(Closing):
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
         try:
+            self._look_again(version)
+            started = _clocks()
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
+            self._looked = started, version
         except Taken as error:
             first = "another state was made there first: open it, or choose another place"
             raise OvertakenError(
@@ -232,6 +242,15 @@ class StateFiles(Closing):
         except (OSError, StateError) as error:
             raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
+
+    def _look_again(self, version: int) -> None:
+        """Where no lock keeps others away, make sure after some time that a version is still the next one."""
+        looked, newest = self._looked
+        fresh = all(abs(now - then) < TRUST for now, then in zip(_clocks(), looked, strict=True))
+        if not self.store.shared or (fresh and newest == version - 1):
+            return
+        if self.versions()[-1:] != ([version - 1] if version else []):
+            raise Taken(f"{LOG}{version:012d}")
 
     def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
         """Remove entries before a version and runs that are not needed; returns what was removed.
@@ -253,8 +272,13 @@ class StateFiles(Closing):
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        gone = [listed for listed in entries if _number(listed) < since and listed.name not in named]
-        before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
+        now = dt.datetime.now(dt.UTC).timestamp()
+        before, entries_before = (now - GRACE, now - ENTRY_GRACE) if self.store.shared else (now, float("inf"))
+        gone = [
+            listed
+            for listed in entries
+            if _number(listed) < since and listed.name not in named and listed.modified <= entries_before
+        ]
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
@@ -288,8 +312,10 @@ class StateFiles(Closing):
 
     def newest(self) -> int:
         """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
+        started = _clocks()
         versions = self.versions()
         if versions:
+            self._looked = started, versions[-1]
             return versions[-1]
         older = old_formats.newest(self.store)
         if older is None:
@@ -324,10 +350,10 @@ class StateFiles(Closing):
         steps = list(self._entries(versions, wanted))
         self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
         try:
-            whole = folded([*(step.header for step in steps), entry.header])
-        except (ValueError, KeyError, TypeError) as error:
-            raise self.broken(wanted, f"it does not go with those before it: {error}") from error
-        manifest = checked(whole, f"{self.url}: the entry of version {wanted}")
+            manifest = folded([*(step.header for step in steps), entry.header])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self.broken(wanted, f"it cannot be read ({type(error).__name__}: {error})") from error
+        manifest = checked(manifest, f"{self.url}: the entry of version {wanted}")
         if manifest["version"] != wanted:
             raise self.broken(wanted, f"it says that it is version {manifest['version']}")
         self._seen = wanted
@@ -464,38 +490,26 @@ class StateFiles(Closing):
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 
-    def map_table(self, file: RunFile, schema: pa.Schema, *, beside: bool = False) -> pa.Table:
-        """The one table of a run, of these columns, mapped into memory; about `beside` see `map_arrays`."""
-        tables = self._tables(file, pa.py_buffer(self._map(file, beside=beside)))
+    def map_table(self, file: RunFile, schema: pa.Schema) -> pa.Table:
+        """The one table of a run, of these columns, mapped into memory."""
+        tables = self._tables(file, pa.py_buffer(self._map(file)))
         if len(tables) != 1 or not same_columns(tables[0].schema, schema):
-            raise self.refused(file, f"it does not hold the columns {', '.join(schema.names)}")
+            raise self.damaged(file, f"it does not hold the columns {', '.join(schema.names)}")
         return tables[0]
 
     def _tables(self, file: RunFile, data: pa.Buffer) -> list[pa.Table]:
-        """Tables of which every buffer was looked at: Arrow's readers look at none."""
         source, tables = pa.BufferReader(data), []
         try:
             while source.tell() < data.size:
                 tables.append(pa.ipc.open_stream(source).read_all())
-                validate_table(tables[-1])
+                validate_table(tables[-1])  # Arrow's readers look at no buffer
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            raise self.refused(file, str(error)) from error
+            raise self.damaged(file, str(error)) from error
         return tables
 
-    def checked_arrays(self, file: RunFile) -> Checked:
-        """The arrays of a run for a structure that is restored: `verified` comes before it is used."""
-        return Checked(self.map_arrays(file, beside=True), partial(self.refused, file))
-
-    def map_arrays(self, file: RunFile, *, beside: bool = False) -> Arrays:
-        """The arrays of a run, mapped copy-on-write: writing to them changes memory, never the file.
-
-        Parameters
-        ----------
-        beside
-            Compare the file with its checksum beside other work: what is mapped may be looked at, and is neither
-            used nor written to before `verified`.
-        """
-        mapped = self._map(file, beside=beside)
+    def map_arrays(self, file: RunFile) -> Arrays:
+        """The arrays of a run, mapped copy-on-write: writing to them changes memory, never the file."""
+        mapped = self._map(file)
         buffer = pa.py_buffer(mapped)
         try:
             batch = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
@@ -504,18 +518,11 @@ class StateFiles(Closing):
                 field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
             }
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
-            raise self.refused(file, str(error)) from error
+            raise self.damaged(file, str(error)) from error
 
-    def _map(self, file: RunFile, *, beside: bool) -> mmap.mmap:
+    def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
-        comparison = self._verifying[file.name]
-        if not beside or comparison.mapped is None:
-            comparison.done.result()
-            del self._verifying[file.name]
-        mapped, comparison.mapped = comparison.mapped, None
-        return self._mapped(file) if mapped is None else mapped
-
-    def _mapped(self, file: RunFile) -> mmap.mmap:
+        self._verifying.pop(file.name).result()
         with self._opened(file) as handle:
             return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
 
@@ -525,22 +532,21 @@ class StateFiles(Closing):
             self._pool = ThreadPoolExecutor(max_workers=VERIFIERS, thread_name_prefix="holdstrue-verify")
         for file in files:
             if file.name not in self._verifying and RUN_NAME.fullmatch(file.name):
-                # a copy from an object store may be fetched again, so that it is mapped when it is known to be right
-                mapped = None if self.store.shared else self._mapped(file)
-                self._verifying[file.name] = _Comparison(self._pool.submit(self._verify, file, mapped), mapped)
+                self._verifying[file.name] = self._pool.submit(self._verify, file)
 
-    def _verify(self, file: RunFile, mapped: mmap.mmap | None) -> None:
+    def _verify(self, file: RunFile) -> None:
         for last in (False, True):
-            if _checksum(self._mapped(file) if mapped is None else mapped) == file.checksum:
-                return
+            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+                if _checksum(mapped) == file.checksum:
+                    return
             if last or not self.store.drop(RUNS + file.name):
                 raise self.damaged(file, "its checksum does not match")
 
     def verified(self) -> None:
         """Wait until every file under way has been read and compared with its checksum; raises for a damaged one."""
         pending, self._verifying = self._verifying, {}
-        for comparison in pending.values():
-            comparison.done.result()
+        for future in pending.values():
+            future.result()
 
     def _opened(self, file: RunFile) -> BinaryIO:
         """The file of a run, opened at once: it may be removed a moment later."""
@@ -561,13 +567,8 @@ class StateFiles(Closing):
         name = file.name if file.name.startswith(LOG) else RUNS + file.name
         return _damaged(f"{self.url}/{name}", why)
 
-    def refused(self, file: RunFile, why: str) -> StateError:
-        """The same of a file that may still be under comparison; raises where its checksum does not match."""
-        self.verified()
-        return self.damaged(file, why)
-
     def broken(self, version: int, why: str) -> StateError:
-        """What to say of a version that cannot be what was written."""
+        """What to say of a version whose entry cannot be what was written."""
         return _damaged(f"{self.url}: the entry of version {version}", why)
 
     def _lost(self, name: str, version: int) -> StateError:
@@ -581,12 +582,10 @@ class StateFiles(Closing):
         return _damaged(f"{self.url}/{name}", "it is missing")
 
     def _needs(self, version: int, name: str) -> bool:
-        """Whether an object should be there for the sake of a version."""
-        if not name.startswith(LOG):
-            return name.removeprefix(RUNS) in {file.name for file in files_of(self.manifest(version))}
-        # entries are removed from the oldest on, those that the newest version builds on never
+        """Whether an object should be there for the sake of a version: those that the newest one builds on stay."""
         newest = self.newest()
-        return int(name.removeprefix(LOG)) >= self._entry(newest, newest).header.get("since", newest)
+        since = self._entry(newest, newest).header.get("since", newest)
+        return bool((int(name.removeprefix(LOG)) if name.startswith(LOG) else version) >= since)
 
 
 def named_by(header: Mapping[str, Any]) -> list[RunFile]:
@@ -608,7 +607,6 @@ def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table], options: pa.
 
 
 def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Array) -> NDArray[np.generic]:
-    """An array of a run: a list of one line, whose shape and type its field tells."""
     values = column.values
     shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
     dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
@@ -641,6 +639,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds by two clocks: one stops while the machine sleeps, the other may be set."""
+    return time.monotonic(), time.time()
 
 
 def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:

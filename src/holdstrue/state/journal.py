@@ -27,10 +27,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from holdstrue.closing import Closing
-from holdstrue.data.validity import same_columns
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
-from holdstrue.state.history import Lines, history_files, write_history
+from holdstrue.state.history import Lines, history_files, read_lines, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
 from holdstrue.state.moment import At, Moment
@@ -142,6 +141,8 @@ class Journal(Closing):
         self.files = files
         self.kind: Kind = kind
         self.read_only = read_only
+        self.past = False
+        """Whether a version was asked for, which need not be the newest."""
         self.facts = manifest
         """The manifest: what the state says of itself, beside its runs."""
         self.runs = Runs.of(manifest)
@@ -196,10 +197,12 @@ class Journal(Closing):
             # read when the lock is taken: another writer may have gone on before it was free
             manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
-            return cls(files, kind, history, manifest, read_only=read_only)
+            journal = cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
             files.close()
             raise
+        journal.past = at is not None
+        return journal
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -233,20 +236,14 @@ class Journal(Closing):
 
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
-        older = [self._lines_in(file) for file in history_files(self.runs.base)]
+        older = [read_lines(self.files, file, self._history) for file in history_files(self.runs.base)]
         return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
 
     def _logged(self) -> list[pa.Table]:
         """The lines of history of the log."""
         if self._lines is None:
-            self._lines = [self._lines_in(file) for file in self.runs.log]
+            self._lines = [read_lines(self.files, file, self._history) for file in self.runs.log]
         return self._lines
-
-    def _lines_in(self, file: RunFile) -> pa.Table:
-        tables, schema = self.files.read_tables(file), self._history.schema
-        if not tables or not same_columns(tables[0].schema, schema) or any(c.null_count for c in tables[0].columns):
-            raise self.files.damaged(file, f"it has no history of {', '.join(schema.names)}")
-        return tables[0]
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was committed, of the last million batches. Complexity: O(log batches)."""
@@ -434,8 +431,14 @@ def manifest_of(path: str | os.PathLike[str], kind: Kind, version: int | None = 
         return manifest
 
 
+def has_state(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a state that something was committed to."""
+    with StateFiles(path) as files:
+        return files.any()
+
+
 def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifest], Read]) -> Read:
-    """What a reader makes of the newest version of a state, which must be of this kind."""
+    """What a reader makes of the newest manifest of a state, which must be of this kind."""
     with StateFiles(path) as files:
         manifest = files.manifest()
         _require_kind(files, kind, manifest)
@@ -450,12 +453,6 @@ def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]
             raise
         why = error.message if isinstance(error, HoldstrueError) else f"{type(error).__name__} {error}"
         raise files.broken(facts["version"], f"what it says cannot be: {why}") from error
-
-
-def has_state(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a state that something was committed to."""
-    with StateFiles(path) as files:
-        return files.any()
 
 
 def _names(lines: pa.Table) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class DurableInclusions(Closing):
         counted = {"shards": shards, "values": structure.distinct_values()}
         journal.commit(journal.write_checkpoint(base, lines, {**facts, **counted}))
         structure.restore(*_arrays(journal, len(structure.shards)))
-        journal.files.verified()
+        files.verified()
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -155,10 +156,17 @@ def tallies_in(files: StateFiles, file: RunFile, attributes: int) -> list[NetCha
         raise files.damaged(file, str(error)) from error
 
 
+def checked_arrays(files: StateFiles, file: RunFile) -> Checked:
+    """The arrays of a run, for a structure that is restored."""
+    return Checked(files.map_arrays(file), partial(files.damaged, file))
+
+
 def _arrays(journal: Journal, shards: int) -> tuple[Checked, list[Checked]]:
     """What there is beside the values, and the values of every shard."""
     files, named = journal.files, journal.facts["shards"]
     if "summary" not in journal.runs.base or named.keys() != {str(number) for number in range(shards)}:
         raise files.broken(journal.version, f"it does not name the counters, and the values of {shards} shards")
-    summary = files.checked_arrays(journal.runs.base["summary"])
-    return summary, [files.checked_arrays(RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)]
+    summary = checked_arrays(files, journal.runs.base["summary"])
+    return summary, [
+        checked_arrays(files, RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)
+    ]

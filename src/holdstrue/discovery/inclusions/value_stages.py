@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, fitting
 from holdstrue.discovery.inclusions.counted_values import LackingError, Values
 from holdstrue.discovery.inclusions.counters import shifted
-from holdstrue.discovery.inclusions.durable import tallies_in
+from holdstrue.discovery.inclusions.durable import checked_arrays, tallies_in
 from holdstrue.discovery.inclusions.net_changes import NetChanges, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import ValueLayout
 from holdstrue.errors import ChangeError, HoldstrueError
@@ -199,8 +199,7 @@ def _taken(
     if values is None or not set(base) <= set(held) <= set(names):
         held, values = (), Values(census.attributes)
         if known:
-            values.restore(files.checked_arrays(RunFile.of(known["base"]["values"])))
-            files.verified()
+            values.restore(checked_arrays(files, RunFile.of(known["base"]["values"])))
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for part in logged.parts(number, held):
         values.shift(values.number(part), part, change)
