@@ -97,7 +97,8 @@ class KeptState:
 
 def one_piece(index: Any) -> KeptState:
     """A monitor in one piece: a checkpoint and two batches."""
-    rules = [*RULES, REFERENCE] if index == "blocks" else RULES[:8]
+    # the papers' indexes are built anew from rows: there is less to damage
+    rules = [*RULES, REFERENCE] if index == "blocks" else [RULES[1], RULES[5], RULES[6]]
 
     def make(path: Path) -> None:
         data = {"data": table(0, MANY), "zips": ZIPS} if index == "blocks" else table(0, MANY)

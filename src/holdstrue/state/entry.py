@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 MARK = b"holdstr4"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _PREFIX = struct.Struct("<8s16sQ")
 
 
@@ -56,10 +58,31 @@ def decode(data: bytes) -> Entry:
         raise BrokenError("it is cut off")
     if _digest(view[:size]) != digest:
         raise BrokenError("its digest does not match")
-    header = json.loads(bytes(view[:size]))
+    header = plain_data(bytes(view[:size]))
     if not isinstance(header, dict):
         raise BrokenError("its header is no object")
     return Entry(header, view[size:])
+
+
+def plain_data(text: bytes) -> Any:
+    """JSON as data; a ValueError where it is none, or holds text that cannot be written anywhere again.
+
+    >>> plain_data(b'{"batch": "\\ud83d\\ude00"}')
+    {'batch': '😀'}
+    >>> plain_data(b'{"batch": "\\ud83d"}')
+    Traceback (most recent call last):
+    ValueError: it holds half a letter
+    """
+    try:
+        data = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("it holds half a letter") from error
+    return data
 
 
 def _digest(text: bytes | memoryview) -> bytes:

@@ -376,7 +376,7 @@ class StateFiles(Closing):
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
             raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
-        except (BrokenError, ValueError, RecursionError) as error:
+        except (BrokenError, ValueError) as error:
             raise self.broken(version, str(error)) from error
 
     def time(self, version: int) -> dt.datetime:

@@ -6,6 +6,7 @@ package gives, never paths.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ def folded(headers: Sequence[Mapping[str, Any]]) -> Manifest:
     for step in headers[1:]:
         if step.get("since") != headers[0].get("version"):
             raise ValueError(f"version {step.get('version')} builds on another version than those around it")
+        for problem in step_problems(step):
+            raise ValueError(f"of version {step.get('version')} {problem}")
         manifest |= {**step["facts"], "version": step["version"], "time": step["time"]}
         manifest["log"].append(step["run"])
         manifest["log_rows"] += step["rows"]
@@ -99,6 +102,8 @@ def _problems(manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is {manifest.get(name)!r}, not a number of 0 or more"
     if not isinstance(manifest.get("keep", 0), int | float) or not 0 <= manifest.get("keep", 0) < _MOST_BYTES:
         yield f"keep is {manifest.get('keep')!r}, not a number of seconds"
+    if "time" in manifest and not _is_time(manifest["time"]):
+        yield f"it was made at {manifest['time']!r}, which is no time"
     recent = manifest.get("recent")
     if not (isinstance(recent, list) and all(isinstance(batch, str) for batch in recent)):
         yield "recent is no list of batches"
@@ -141,6 +146,14 @@ def _list_problems(files: Any, where: str) -> Iterator[str]:
             yield f"{where}: {name} has {size!r} bytes from {start!r} on"
         if not (isinstance(checksum, str) and _CHECKSUM.fullmatch(checksum)):
             yield f"{where}: {name} has the checksum {checksum!r}"
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        dt.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_count(value: Any) -> bool:

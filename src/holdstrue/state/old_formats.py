@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from holdstrue.errors import StateError
+from holdstrue.state.entry import plain_data
 from holdstrue.state.local import LocalStore
 from holdstrue.state.manifest import FORMAT, Manifest, checked
 from holdstrue.state.store import Listed, Store
@@ -32,7 +33,7 @@ def manifest(store: Store, version: int) -> Manifest | None:
         return None
     path = store.root / _NAME.format(version)
     try:
-        body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        body: dict[str, Any] = plain_data(path.read_bytes())
         told = body.pop("checksum")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise _damaged(str(path), "it cannot be read") from error
