@@ -74,7 +74,7 @@ class FaultCalls:
     """Stands between this process and the files below a folder; see the module."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = os.path.abspath(folder)
+        self._folder = os.path.abspath(folder)  # noqa: PTH100  # links in it are as given
         self._plan: Mapping[int, CallFault] = {}
         self._handles: dict[int, str] = {}
         self._lock = threading.Lock()
@@ -117,7 +117,7 @@ class FaultCalls:
         """The path of something in the folder, from there."""
         if not isinstance(path, str | os.PathLike):
             return None
-        full = os.path.abspath(os.fspath(path))
+        full = os.path.abspath(os.fspath(path))  # noqa: PTH100
         if full == self._folder:
             return "."
         return full[len(self._folder) + 1 :] if full.startswith(self._folder + os.sep) else None

@@ -1,4 +1,4 @@
-"""Processes that write checkpoints beside the work, as tests have them: started by a fork, or played by this process."""
+"""Processes that write checkpoints beside the work, as tests have them: started by a fork, or played by this one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Work on a state that something stops at any moment, and what must hold of the state then.
 
 A `Work` changes a state by a few batches (or makes it, or clears it up). `stages` are all the answers that the state
-may give: before it, after each of its batches. Whatever happened, a state is at one of them; doing the work again brings
-it to the last one, since batches have ids; then it goes on as any other.
+may give: before it, after each of its batches. Whatever happened, a state is at one of them; doing the work again
+brings it to the last one, since batches have ids; then it goes on as any other.
 """
 
 from __future__ import annotations
@@ -68,6 +68,18 @@ BATCHES = {
 FIRST = ("a", "a2")
 
 
+_NO_GRACE: Settings = [(state_files, "GRACE", -5.0), (state_files, "ENTRY_GRACE", -5.0)]
+"""What is not needed goes at once, also where the clock of the store is ahead of ours."""
+
+
+def patched(settings: Settings) -> contextlib.ExitStack:
+    """While this is open, some things are set to other values."""
+    stack = contextlib.ExitStack()
+    for module, name, value in settings:
+        stack.enter_context(mock.patch.object(module, name, value))
+    return stack
+
+
 class Work:
     """Batches b (and c) for a monitor in one piece that has a and a2, and what is set otherwise meanwhile."""
 
@@ -84,10 +96,7 @@ class Work:
 
     def settings(self) -> contextlib.ExitStack:
         """While this is open, the work is done as its name says."""
-        stack = contextlib.ExitStack()
-        for module, name, value in self._settings:
-            stack.enter_context(mock.patch.object(module, name, value))
-        return stack
+        return patched(self._settings)
 
     def plain(self) -> Work:
         """The same batches, without ado."""
@@ -218,7 +227,7 @@ class Vacuum(Work):
     """What nobody needs is removed."""
 
     def __init__(self, name: str, keep: float | None) -> None:
-        super().__init__(name, (), [(state_files, "GRACE", -5.0)])
+        super().__init__(name, (), _NO_GRACE)
         self._keep = keep
 
     def prepare(self, place: str) -> None:
@@ -508,8 +517,7 @@ def assert_settled(work: Work, places: Places, place: str, done: int) -> int:
 
 def assert_tidy(kind: Kind, places: Places, place: str) -> None:
     """After clearing up, what is there is what the versions that are kept need, and these have no gaps."""
-    # a clock of the store may go after ours
-    with mock.patch.object(state_files, "GRACE", -5.0), Journal.open(place, kind) as kept:
+    with patched(_NO_GRACE), Journal.open(place, kind) as kept:
         kept.vacuum(0)
         kept.vacuum()
     with StateFiles(place) as files:

@@ -1,12 +1,13 @@
 """Laws of crashes and faults: nothing is lost, nothing is doubled, and what an error says of a batch is true.
 
-Every work is stopped at every call to the file system, and at every request to an object store: killed before and after
-it, told that it failed, interrupted, answered late, twice or not at all. The suite takes a sample of these cases, always
+Every work is stopped at every call to the file system, and at every request to an object store: killed before and
+after it, told that it failed, interrupted, done twice or not answered. The suite takes a sample of these cases, always
 the same; HOLDSTRUE_CRASHES=all takes all of them (scripts/faults does).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -14,6 +15,7 @@ import random
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -23,9 +25,10 @@ import pytest
 from fault_calls import CallFault, Fail, FaultCalls, Interrupt, Short, Torn
 from fault_proxy import Answer, Cut, Drop, Fault, FaultProxy, Kill, Repeat
 from holdstrue.errors import HoldstrueError
+from holdstrue.state import object_client, objects
 from laws.beside import Played
 from laws.crash_process import Child, CrashProcess
-from laws.crashes import WORKS, Work, assert_settled, quiet_close
+from laws.crashes import WORKS, Work, assert_settled, patched, quiet_close
 from objects import Moto, environment
 from places import Buckets, Folders, Places
 
@@ -40,6 +43,7 @@ CALL_FAULTS: Sequence[CallFault] = (
     Interrupt(),
     Interrupt(after=True),
 )
+LASTING_CALL_FAULTS: Sequence[CallFault] = (Fail(errno.ENOSPC), Fail(errno.EIO), Fail(errno.EIO, after=True))
 REQUEST_FAULTS: Sequence[Fault] = (
     Drop(),
     Drop(before=True),
@@ -48,6 +52,9 @@ REQUEST_FAULTS: Sequence[Fault] = (
     Answer(503, done=True),
     Cut(),
 )
+LASTING_REQUEST_FAULTS: Sequence[Fault] = (Drop(), Drop(before=True), Answer(503), Answer(503, done=True))
+MANY = 10_000
+"""More calls or requests than any work makes."""
 
 Case = TypeVar("Case")
 
@@ -203,18 +210,20 @@ def test_what_is_said_of_failing_calls_is_true(work: Work, tmp_path: Path) -> No
     base = prepared(work, places)
     made = calls_of(work, places, base)
     cases = [
-        (n, fault)
+        (n, n, fault)
         for n, fault in itertools.product(turning(made), CALL_FAULTS)
         if made[n - 1].startswith("write") or not isinstance(fault, Short | Torn)
     ]
+    cases += [(n, MANY, fault) for n, fault in itertools.product(turning(made), LASTING_CALL_FAULTS)]
 
-    def attempt(case: tuple[int, CallFault]) -> None:
+    def attempt(case: tuple[int, int, CallFault]) -> None:
+        first, last, fault = case
         place = places.filled(base)
         with FaultCalls(place) as calls:
-            calls.plan(dict([case]))
+            calls.plan(dict.fromkeys(range(first, last + 1), fault))
             harmed(work, places, place, calls.plan)
 
-    tried(f"failing calls, {work}", sampled(cases, 8, work), attempt)
+    tried(f"failing calls, {work}", sampled(cases, 9, work), attempt)
 
 
 def prepared(work: Work, places: Places) -> dict[str, bytes]:
@@ -247,6 +256,12 @@ def requests_of(work: Work, places: Buckets, base: dict[str, bytes], between: Fa
 
 def through(between: FaultProxy) -> Any:
     return mock.patch.dict(os.environ, {"AWS_ENDPOINT_URL": between.url})
+
+
+def impatient() -> Any:
+    """Give up soon what does not work."""
+    quick = {purpose: replace(patience, repeats=1, until=1.0) for purpose, patience in object_client.PATIENCE.items()}
+    return patched([(objects, "ATTEMPTS", 2), (object_client, "PATIENCE", quick)])
 
 
 @pytest.mark.parametrize("work", works(local=False), ids=str)
@@ -298,13 +313,14 @@ def test_killed_while_uploading_a_checkpoint_beside(
 def test_what_is_said_of_failing_requests_is_true(work: Work, buckets: Buckets, between: FaultProxy) -> None:
     base = prepared(work, buckets)
     made = requests_of(work, buckets, base, between)
-    cases = list(itertools.product(range(1, len(made) + 1), REQUEST_FAULTS))
+    cases = [(n, n, fault) for n, fault in itertools.product(range(1, len(made) + 1), REQUEST_FAULTS)]
+    cases += [(n, MANY, fault) for n, fault in itertools.product(range(1, len(made) + 1), LASTING_REQUEST_FAULTS)]
 
-    def attempt(case: tuple[int, Fault]) -> None:
+    def attempt(case: tuple[int, int, Fault]) -> None:
+        first, last, fault = case
         place = buckets.filled(base)
-        between.plan(dict([case]))
-        with through(between) as inside:
-            harmed(work, buckets, place, lambda: between.plan())
-            assert inside
+        between.plan(dict.fromkeys(range(first, last + 1), fault))
+        with through(between), impatient() if last > first else contextlib.nullcontext():
+            harmed(work, buckets, place, between.plan)
 
-    tried(f"failing requests, {work}", sampled(cases, 3, work), attempt)
+    tried(f"failing requests, {work}", sampled(cases, 4, work), attempt)

@@ -1,4 +1,4 @@
-"""Laws of readers that stay open while a state goes on: what they say is of their version, or that it is no longer kept."""
+"""Laws of readers that stay open while a state goes on: they tell of their version, or that it is no longer kept."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "CHECKPOINT_FROM", 40)
     monkeypatch.setattr(local, "SEGMENT_ENTRIES", 25)
     monkeypatch.setattr(state_files, "GRACE", -5.0)
+    monkeypatch.setattr(state_files, "ENTRY_GRACE", -5.0)
 
 
 def batch(number: int) -> pa.Table:

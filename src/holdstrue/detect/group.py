@@ -338,5 +338,7 @@ class GroupDetector(Detector):
 
 def _equal_pairs(values: NDArray[np.integer]) -> int:
     """Number of unordered pairs of equal values."""
+    if values.size < 2:
+        return 0
     counts = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((counts * (counts - 1) // 2).sum())

@@ -123,7 +123,8 @@ class Monitor(Closing):
 
     def close(self) -> None:
         """Let go of the state directory; the monitor can still be read, but no longer be changed."""
-        with self._here() as piece:
+        piece = self._here()
+        with piece.guard.lock:
             piece.close()
 
     def _kept(self, *, read_only: bool) -> AbstractContextManager[Keeper]:
@@ -316,6 +317,8 @@ class Monitor(Closing):
         return shard
 
     def __repr__(self) -> str:
+        if self._piece is not None and self._piece.stopped:
+            return "Monitor(a batch stopped half-way)"
         with self._kept(read_only=True) as kept:
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())

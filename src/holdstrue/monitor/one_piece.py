@@ -66,7 +66,8 @@ class OnePiece:
         self._beside: Checkpointer | None = None
         self._stale = False
         """The checkpoint no longer fits the plan, so that the next batch must write a new one."""
-        self._broken = False
+        self.stopped = False
+        """A batch stopped half-way, so that nothing here can be relied on."""
         self._closed = False
         self._lines: list[Batched] = []
         self._ids: set[str] = set()
@@ -123,6 +124,14 @@ class OnePiece:
 
     def __enter__(self) -> Self:
         self.guard.lock.acquire()
+        if self.stopped:
+            self.guard.lock.release()
+            raise StateError(
+                "an earlier batch stopped half-way in memory",
+                hint="make the monitor anew from its data"
+                if self.journal is None
+                else "open the state again: its history says whether that batch is in",
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,7 +146,7 @@ class OnePiece:
         """Let go of the state directory, when a checkpoint that is being written is done."""
         if self.journal is not None and self._beside is not None:
             try:
-                self._beside.discard() if self._broken else self._beside.finish()
+                self._beside.discard() if self.stopped else self._beside.finish()
             finally:
                 self._closed = True
                 self.journal.close()
@@ -152,13 +161,6 @@ class OnePiece:
         """Raise where no batch can be applied."""
         if self._closed:
             raise StateError("the monitor is closed", hint="open its state again with Monitor.open(path)")
-        if self._broken:
-            raise StateError(
-                "an earlier batch stopped half-way in memory",
-                hint="make the monitor anew from its data"
-                if self.journal is None
-                else "open the state again: its history says whether that batch is in",
-            )
         if self.journal is not None and self.journal.read_only:
             raise StateError("the monitor was opened read-only", hint="open it without read_only=True to apply changes")
 
@@ -166,7 +168,7 @@ class OnePiece:
         """Apply a batch, whole or not at all."""
         parts = {name: self._read(facts, name, part, request) for name, part in request.parts.items()}
         before = self.facts, self.shard
-        self._broken = True  # by whatever may stop this half-way
+        self.stopped = True  # by whatever may stop this half-way
         try:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
@@ -176,7 +178,7 @@ class OnePiece:
         except HoldstrueError:
             # a batch that is refused teaches nothing about the types of columns either
             self.facts, self.shard = before
-            self._broken = False
+            self.stopped = False
             raise
         self.guard.change()
         outcomes = shard.apply(incoming, min(request.limit, 2**31 - 1), prepared)
@@ -186,7 +188,7 @@ class OnePiece:
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
-        self._broken = False
+        self.stopped = False
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
             self.journal.trouble.clear()
@@ -268,7 +270,7 @@ class OnePiece:
         else:
             written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
             journal.commit(journal.write_batch(*written))
-        self._broken = False
+        self.stopped = False
         if self._beside is not None:
             self._beside.tend(rows)
 

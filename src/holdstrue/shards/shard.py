@@ -318,15 +318,20 @@ _SLOTS = tuple(pa.schema({name: pa.int32()}) for name in ("old", "updates"))
 
 
 def parts_of(files: StateFiles, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
+    """The parts of a batch, table by table, for an engine of these tables (see `parts_in`)."""
+    for name, part in parts_in(files, file):
+        if name not in engine.tables or not same_columns(part.values.schema, engine.tables[name].rows.schema):
+            raise files.damaged(file, "it holds rows of another table")
+        yield name, part
+
+
+def parts_in(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
     tables = files.read_tables(file)
     # the lines of history come first, where the run is a batch of its own
     tables = tables[len(tables) % 3 :]
-    names = {name.encode(): name for name in engine.tables}
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
-        name = names.get((values.schema.metadata or {}).get(b"table", b""))
-        if name is None or not same_columns(values.schema, engine.tables[name].rows.schema):
-            raise files.damaged(file, "it holds rows of another table")
+        name = (values.schema.metadata or {}).get(b"table", b"").decode(errors="replace")
         slots = [
             _int32(table.column(0)) if same_columns(table.schema, wanted) and not table.column(0).null_count else None
             for table, wanted in zip((old, updates), _SLOTS, strict=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import mmap
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +44,13 @@ FETCHERS = 16
 """Entries and runs of an object store that are fetched at once."""
 GRACE = 3600.0
 """Seconds for which files that nobody names are left alone where there is no lock: a writer may still name them."""
+
+ENTRY_GRACE = 1800.0
+"""Seconds for which entries stay in an object store, needed or not. Were they gone sooner, a writer that does not know
+of them could create one of the same name, which nobody would ever look at."""
+TRUST = 600.0
+"""Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest
+of `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse what was signed 900 s ago."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 
@@ -120,6 +128,8 @@ class StateFiles(Closing):
         """Of steps that were read for their headers, until they are asked for."""
         self._seen = -1
         """The version that was read last, to tell a damaged file from one that is no longer kept."""
+        self._looked = _clocks(), -2
+        """When it was last certain which version is the newest, and which one it was."""
 
     @property
     def url(self) -> str:
@@ -130,11 +140,18 @@ class StateFiles(Closing):
 
     def vacant(self) -> None:
         """Refuse a place where something is."""
+        started = _clocks()
         self.store.vacant()
+        self._looked = started, -1
 
     def lock(self) -> None:
         """Become the one writer."""
-        self.store.lock()
+        try:
+            self.store.lock()
+        except OSError as error:
+            raise UncommittedError(
+                f"{self.url} cannot be written: {error}", hint="see that you may write there, and that there is room"
+            ) from error
 
     def close(self) -> None:
         """Let go of the lock and wait for pending checks of files."""
@@ -206,7 +223,10 @@ class StateFiles(Closing):
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
         try:
+            self._look_again(version)
+            started = _clocks()
             self.store.create(name, encode({**draft.header, **about}, draft.payload))
+            self._looked = started, version
         except Taken as error:
             first = "another state was made there first: open it, or choose another place"
             raise OvertakenError(
@@ -222,6 +242,15 @@ class StateFiles(Closing):
         except (OSError, StateError) as error:
             raise _uncommitted(f"{self.url} could not be written", version, error) from error
         self._seen = version
+
+    def _look_again(self, version: int) -> None:
+        """Where no lock keeps others away, make sure after some time that a version is still the next one."""
+        looked, newest = self._looked
+        fresh = all(abs(now - then) < TRUST for now, then in zip(_clocks(), looked, strict=True))
+        if not self.store.shared or (fresh and newest == version - 1):
+            return
+        if self.versions()[-1:] != ([version - 1] if version else []):
+            raise Taken(f"{LOG}{version:012d}")
 
     def collect(self, needed: Iterable[RunFile], since: int, version: int, keep: float = 0) -> list[Listed]:
         """Remove entries before a version and runs that are not needed; returns what was removed.
@@ -243,8 +272,13 @@ class StateFiles(Closing):
         if keep and versions:
             since, needed = self._kept_for(versions, since, keep)
         named = {f"{RUNS}{file.name}" if RUN_NAME.fullmatch(file.name) else file.name for file in needed}
-        gone = [listed for listed in entries if _number(listed) < since and listed.name not in named]
-        before = dt.datetime.now(dt.UTC).timestamp() - (GRACE if self.store.shared else 0.0)
+        now = dt.datetime.now(dt.UTC).timestamp()
+        before, entries_before = (now - GRACE, now - ENTRY_GRACE) if self.store.shared else (now, float("inf"))
+        gone = [
+            listed
+            for listed in entries
+            if _number(listed) < since and listed.name not in named and listed.modified <= entries_before
+        ]
         for listed in self.store.list(RUNS):
             match = RUN_NAME.fullmatch(listed.name.removeprefix(RUNS))
             if match and listed.name not in named and int(match[1]) <= version and listed.modified <= before:
@@ -278,8 +312,10 @@ class StateFiles(Closing):
 
     def newest(self) -> int:
         """The newest version; raises where there is no state. Complexity: O(entries that are kept)."""
+        started = _clocks()
         versions = self.versions()
         if versions:
+            self._looked = started, versions[-1]
             return versions[-1]
         older = old_formats.newest(self.store)
         if older is None:
@@ -546,12 +582,10 @@ class StateFiles(Closing):
         return _damaged(f"{self.url}/{name}", "it is missing")
 
     def _needs(self, version: int, name: str) -> bool:
-        """Whether an object should be there for the sake of a version."""
-        if not name.startswith(LOG):
-            return name.removeprefix(RUNS) in {file.name for file in files_of(self.manifest(version))}
-        # entries are removed from the oldest on, those that the newest version builds on never
+        """Whether an object should be there for the sake of a version: those that the newest one builds on stay."""
         newest = self.newest()
-        return int(name.removeprefix(LOG)) >= self._entry(newest, newest).header.get("since", newest)
+        since = self._entry(newest, newest).header.get("since", newest)
+        return bool((int(name.removeprefix(LOG)) if name.startswith(LOG) else version) >= since)
 
 
 def named_by(header: Mapping[str, Any]) -> list[RunFile]:
@@ -605,6 +639,11 @@ def _checksum(data: mmap.mmap | bytearray) -> str:
     total = checksum(np.concatenate((np.array([checksum(words)], dtype=np.uint64), tail)))
     del words
     return f"{int(total):016x}"
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds by two clocks: one stops while the machine sleeps, the other may be set."""
+    return time.monotonic(), time.time()
 
 
 def matches(file: RunFile, data: mmap.mmap | bytearray) -> bool:

@@ -27,10 +27,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from holdstrue.closing import Closing
-from holdstrue.data.validity import same_columns
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
-from holdstrue.state.history import Lines, history_files, write_history
+from holdstrue.state.history import Lines, history_files, read_lines, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
 from holdstrue.state.moment import At, Moment
@@ -237,21 +236,14 @@ class Journal(Closing):
 
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
-        older = [part for file in history_files(self.runs.base) for part in self.files.read_tables(file)[:1]]
+        older = [read_lines(self.files, file, self._history) for file in history_files(self.runs.base)]
         return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
 
     def _logged(self) -> list[pa.Table]:
         """The lines of history of the log."""
         if self._lines is None:
-            self._lines = [self._lines_in(file) for file in self.runs.log]
+            self._lines = [read_lines(self.files, file, self._history) for file in self.runs.log]
         return self._lines
-
-    def _lines_in(self, file: RunFile) -> pa.Table:
-        tables = self.files.read_tables(file)
-        fits = bool(tables) and same_columns(tables[0].schema, self._history.schema)
-        if not fits or any(column.null_count for column in tables[0].columns):
-            raise self.files.damaged(file, f"it has no history of {', '.join(self._history.schema.names)}")
-        return tables[0]
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was committed, of the last million batches. Complexity: O(log batches)."""
@@ -448,7 +440,9 @@ def has_state(path: str | os.PathLike[str]) -> bool:
 def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifest], Read]) -> Read:
     """What a reader makes of the newest manifest of a state, which must be of this kind."""
     with StateFiles(path) as files:
-        return _read(files, manifest_of(path, kind), reader)
+        manifest = files.manifest()
+        _require_kind(files, kind, manifest)
+        return _read(files, manifest, reader)
 
 
 def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:

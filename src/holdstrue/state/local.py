@@ -27,8 +27,8 @@ SEGMENT_ENTRIES = 1024
 """A log file that holds so much is followed by another, so that old entries can be removed. Chosen, not tuned."""
 
 _MARK = b"hrec"
-_DEAD = b"dead"
-"""Takes the place of the mark of an entry that was removed while its file is still needed."""
+_DEAD = b"drec"
+"""Takes the place of the mark of an entry that was removed while its file is still needed: one byte, written or not."""
 _FRAME = struct.Struct("<4sIQQII")
 """Mark, checksum of the rest of the frame, version, bytes, checksum of the bytes, 0."""
 _ENTRY = re.compile(re.escape(LOG) + r"(\d{12})")
@@ -428,7 +428,7 @@ class Segment:
         """Mark entries as removed."""
         for version in sorted(versions):
             os.lseek(self._opened(), self.places[version - self.first][0] - _FRAME.size, os.SEEK_SET)
-            os.write(self._opened(), _DEAD)
+            os.write(self._opened(), _DEAD[:1])
             self._dead.add(version)
 
     def repair(self) -> None:
