@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.state import HISTORY as DISCOVERED
+from holdstrue.monitor.format_1 import is_format_1
+from holdstrue.monitor.monitor import Monitor
 from holdstrue.report.upkeep import Vacuumed
 from holdstrue.shards.facts import HISTORY as MONITORED
 from holdstrue.state.files import StateFiles
@@ -26,8 +29,21 @@ def open_journal(path: str, *, read_only: bool = False) -> Journal:
     return Journal.open(path, kind, HISTORIES[kind], read_only=read_only)
 
 
+def _renew(path: str) -> None:
+    """Bring a state of format 1, of which only rows are of use, to the present one."""
+    with StateFiles(path) as files:
+        manifest = files.manifest()
+    if is_format_1(manifest) and manifest["kind"] == "monitor":
+        with Monitor.open(path) as monitor, monitor._here() as piece:
+            piece.renew()
+    elif is_format_1(manifest):
+        with Discovery.open(path) as found:
+            found.renew()
+
+
 def vacuum(path: str, keep: float | None = None) -> Vacuumed:
     """Remove what no version needs that is kept, and from now on keep versions so many seconds, where that is given."""
+    _renew(path)
     with open_journal(path) as journal:
         removed = journal.vacuum(keep)
         files = journal.files

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdstrue.detect.delta import RuleCounts, RuleResult
+from holdstrue.monitor.format_1 import is_format_1
+from holdstrue.monitor.one_piece import OnePiece
 from holdstrue.monitor.views import status_of
 from holdstrue.report.answers import Status
 from holdstrue.shards.facts import HISTORY, Facts, history_of
@@ -20,7 +22,10 @@ def read_status(path: str, *, history: bool = False, at: At | None = None) -> St
         manifest, state, moment = journal.facts, journal.read(Facts.of), journal.moment
         lines = tuple(history_of(journal.history())) if history else None
         known = state.counts
-        if manifest.get("sharding") is not None:
+        if is_format_1(manifest):
+            # what was counted then may not be what is counted now
+            known = OnePiece.opened(path, read_only=True, at=journal.version).counts()
+        elif manifest.get("sharding") is not None:
             from holdstrue.shards.status import sharded_counts
 
             known = journal.read(lambda facts: sharded_counts(path, facts))

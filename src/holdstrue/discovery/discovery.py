@@ -10,16 +10,20 @@ from importlib import import_module
 from threading import RLock
 from typing import Any, TypeVar, cast
 
+import pyarrow as pa
+
 from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kinds import Kind, families_of, restore_kinds
+from holdstrue.discovery.kinds import Kind, families_of, load_kinds, restore_kinds
 from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
+from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError, HoldstrueError, StateError
+from holdstrue.monitor.format_1 import is_format_1, living_rows
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
@@ -77,6 +81,8 @@ class Discovery(Closing):
         self.moment: Moment | None = None
         """Which earlier version of its state was asked for, and of when it is."""
         self._read_only = False
+        self._stale = False
+        """It is kept in a format that only rows could be read of, so that the next batch must write everything."""
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
@@ -253,7 +259,10 @@ class Discovery(Closing):
             self._ids.add(batch)
         else:
             line = {"batch": batch, "died": len(died), "born": len(born), "rules": len(after)}
-            write_line(self._journal, self._held, incoming, line, self._snapshots)
+            if self._stale:
+                self._write_all(self._journal, [line])
+            else:
+                write_line(self._journal, self._held, incoming, line, self._snapshots)
         self._broken = False
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
@@ -273,19 +282,30 @@ class Discovery(Closing):
     @_alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the discovery in a state directory, where every batch from now on is durable."""
+        journal = Journal.create(path, "discovery", HISTORY)
+        try:
+            self._write_all(journal, [])
+        except BaseException:
+            journal.close()
+            raise
+        self._journal = journal
+
+    @_alone
+    def renew(self) -> None:
+        """Write everything anew, where it is kept in an earlier format."""
+        if self._journal is not None and self._stale:
+            self._write_all(self._journal, [])
+
+    def _write_all(self, journal: Journal, lines: Sequence[Mapping[str, Any]]) -> None:
         about = {
             "options": self.options.to_dict(),
             "schemas": {name: schema_text(schema) for name, schema in self._held.schemas.items()},
             "keys": {name: list(key) for name, key in self._held.keys.items()},
             "types": dict(self.types),
         }
-        journal = Journal.create(path, "discovery", HISTORY)
-        try:
-            write_all(journal, self._held, self._snapshots(), HISTORY.schema.empty_table(), {"discovery": about})
-        except BaseException:
-            journal.close()
-            raise
-        self._journal = journal
+        table = pa.Table.from_pylist([dict(line) for line in lines], schema=HISTORY.schema)
+        write_all(journal, self._held, self._snapshots(), table, {"discovery": about})
+        self._stale = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, at: Given | None = None) -> Discovery:
@@ -301,16 +321,15 @@ class Discovery(Closing):
         try:
             about = journal.facts["discovery"]
             held, options = journal.read(_told)
-            restore_rows(journal, held)
-            cores = cores_of(journal, families_of(options))
-            found = cls(held, restore_kinds(held, options, cores), options)
-            journal.files.verified()
+            if is_format_1(journal.facts):
+                # nothing but its rows can be read: the rules are searched anew
+                held.load(living_rows(journal.files, journal.runs, held.engine))
+                work = Work.lasting(options.budget, threads=options.threads)
+                found = cls(held, load_kinds(held, options, work), options)
+                found._stale = True
+            else:
+                found = cls._restored(journal, held, options)
             found.types = tuple(about.get("types", {}).items())
-            for file, incoming in batches_of(journal, held):
-                try:
-                    found._follow(held.again(incoming))
-                except (DataError, StateError) as error:
-                    raise journal.files.damaged(file, error.message) from error
             found._batches = journal.committed
             found.moment = None if at is None else journal.moment
             found._read_only = read_only
@@ -320,6 +339,19 @@ class Discovery(Closing):
             raise
         if read_only:
             journal.close()
+        return found
+
+    @classmethod
+    def _restored(cls, journal: Journal, held: Held, options: DiscoveryOptions) -> Discovery:
+        restore_rows(journal, held)
+        cores = cores_of(journal, families_of(options))
+        found = cls(held, restore_kinds(held, options, cores), options)
+        journal.files.verified()
+        for file, incoming in batches_of(journal, held):
+            try:
+                found._follow(held.again(incoming))
+            except (DataError, StateError) as error:
+                raise journal.files.damaged(file, error.message) from error
         return found
 
     def _seen(self, batch: str) -> bool:

@@ -283,6 +283,11 @@ class OnePiece:
         journal.commit(journal.write_checkpoint(base, history_table(lines), facts))
         self._stale = False
 
+    def renew(self) -> None:
+        """Write everything anew, where it is kept in another form than this."""
+        if self.journal is not None and self._stale:
+            self._checkpoint(self.journal, [])
+
     def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
         now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)

@@ -17,6 +17,7 @@ from holdstrue.detect.delta import Delta, Step
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import StateError
 from holdstrue.index.protocol import IndexKind
+from holdstrue.monitor.format_1 import is_format_1
 from holdstrue.monitor.in_shards import InShards, Version
 from holdstrue.monitor.monitor import LIMIT, Keys, Monitor
 from holdstrue.monitor.one_piece import OnePiece
@@ -91,6 +92,17 @@ class Sharded(Monitor):
             raise StateError(
                 f"version {self._at} of {self.path} can only be read", hint="leave out at= to apply changes"
             )
+        journal = Journal.open(self.path, "monitor", HISTORY, read_only=read_only, at=self._at)
+        if not is_format_1(journal.facts):
+            return journal
+        journal.close()
+        # its shards cannot be read one by one
+        with writer_lock(self.path):
+            piece = OnePiece.opened(self.path, read_only=False)
+            try:
+                piece.renew()
+            finally:
+                piece.close()
         return Journal.open(self.path, "monitor", HISTORY, read_only=read_only, at=self._at)
 
     @contextmanager

@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import Any
 
+from holdstrue.data.seed import Seed
 from holdstrue.errors import StateError
 from holdstrue.state.entry import plain_data
 from holdstrue.state.local import LocalStore
@@ -48,7 +49,21 @@ def manifest(store: Store, version: int) -> Manifest | None:
     kind = body.get("kind") or ("monitor" if "rules" in body else "discovery")
     base = body.get("base") or {}
     shape = {**body, "kind": kind, "base": base, "format": FORMAT, "recent": [], "committed": 0}
+    if said == 1:
+        # whose digests had no seed: what is made anew of its rows has one of its own
+        shape |= _seeded(body)
     return {**checked(shape, str(path)), "format": said}
+
+
+def _seeded(body: Manifest) -> Manifest:
+    seed = Seed.new().to_dict()
+    about = body.get("discovery")
+    if not isinstance(about, dict) or not isinstance(about.get("options"), dict):
+        return {"digest": seed}
+    # shares were numbers, and are decimals as they are written
+    shares = {name: str(value) for name, value in about["options"].items() if isinstance(value, float)}
+    budget = {"budget": about["options"].get("budget")}
+    return {"discovery": {**about, "options": {**about["options"], **shares, **budget, "digest": seed}}}
 
 
 def collect(store: Store, *, keep: bool) -> list[Listed]:

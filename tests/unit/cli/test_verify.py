@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,19 @@ def _rewritten(place: Path, copy: Path, version: int, header: dict[str, Any]) ->
 
 def test_counts_that_do_not_follow_from_the_rows(state: Path) -> None:
     with Journal.open(state, "monitor", HISTORY) as opened:
-        counts = opened.facts["counts"] | {"zips": opened.facts["counts"]["zips"] | {"open": 7}}
-        opened.commit(opened.written(opened.runs, {"counts": counts, "rows": {"people": 5}}))
+        # values that the indexes beside them were not made of
+        [values] = opened.files.read_tables(opened.runs.base["values.0"])
+        at = values.column_names.index("city")
+        other = values.set_column(at, "city", pa.array(["NYC", "NYC", "NYC", "Bonn"]))
+        file = opened.files.write_tables("values", opened.version + 1, [other])
+        opened.commit(opened.written(replace(opened.runs, base={**opened.runs.base, "values.0": file}), {}))
     result = run("verify", state)
     assert result.exit_code == 1
-    assert "rule 'zips' is kept with open 7, and its rows make open 2" in result.stdout
-    assert "table 'people' is kept with 5 rows, and has 4" in result.stdout
+    assert "rule 'zips' is kept with rows 3, pairs 2, groups 1, open 2, and its rows make rows 0" in result.stdout
+    with Journal.open(state, "monitor", HISTORY) as opened:
+        counts = opened.facts["counts"] | {"zips": opened.facts["counts"]["zips"] | {"open": 7}}
+        opened.commit(opened.written(opened.runs, {"counts": counts}))
+    assert "it tells of other violations than its files" in run("verify", state).stdout
 
 
 def test_what_is_left_over_is_not_damage(state: Path) -> None:
