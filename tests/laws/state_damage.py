@@ -27,129 +27,14 @@ from numpy.typing import NDArray
 
 from holdstrue import HoldstrueError
 from holdstrue.errors import StateError
-from holdstrue.state import files as state_files
-from holdstrue.state.entry import encode
-from holdstrue.state.files import StateFiles
-from holdstrue.state.local import LocalStore
-from holdstrue.state.manifest import files_of
+from holdstrue.state.files import streams
 from laws.kept_states import STATES
+from laws.lying_states import Lying, is_entry, is_joint, kind_of, read_arrays, read_tables, roots
 
 PAGE = 4096
+BYTES = ("zeros", "ones", "random", "word", "cut", "longer", "empty")
 MOST_MEMORY = 24 << 30
 """What a process may ask for: a number from a damaged file must not be taken for a size."""
-
-# --- how a state lies in its directory: all that is known here of names, manifests and checksums -------------
-
-
-def roots(state: Path) -> list[Path]:
-    """The directories of a state: one, or one for each site."""
-    return [state] if (state / "log").is_dir() else sorted(state.iterdir())
-
-
-def manifest_path(root: Path) -> Path:
-    """The file of the newest version."""
-    return max((root / "log").iterdir())
-
-
-def read_manifest(root: Path) -> dict[str, Any]:
-    """What the newest version says, which is whole (see `lay_out`)."""
-    with StateFiles(root) as files:
-        body = files.manifest()
-    return {name: part for name, part in body.items() if name != "since"}
-
-
-def write_manifest(root: Path, body: Any) -> None:
-    """Say something else, with a digest that matches."""
-    number = int(manifest_path(root).stem)
-    shutil.rmtree(root / "log")
-    (root / "lock").unlink(missing_ok=True)
-    store = LocalStore(root)
-    store.lock()
-    store.create(f"log/{number:012d}", encode(body))
-    store.close()
-
-
-def lay_out(root: Path) -> None:
-    """The same state with everything in files of its own, and one whole entry."""
-    with StateFiles(root) as files:
-        body = files.manifest()
-        moved = {
-            file.name: files.write_tables("batch", body["version"], files.read_tables(file)).to_dict()
-            for file in files_of(body)
-            if file.name.startswith("log/")
-        }
-    body["log"] = [moved.get(file["name"], file) for file in body["log"]]
-    del body["since"]
-    (root / "log" / f"{body['version']:012d}.log").touch()
-    write_manifest(root, body)
-
-
-def entries(body: Any) -> Iterator[dict[str, Any]]:
-    """Everything in a manifest that names a file."""
-    if isinstance(body, dict):
-        if "name" in body and "checksum" in body:
-            yield body
-        for part in body.values():
-            yield from entries(part)
-    elif isinstance(body, list):
-        for part in body:
-            yield from entries(part)
-
-
-def run_path(root: Path, name: str) -> Path:
-    """The file of a run."""
-    return root / "runs" / name
-
-
-def repair(root: Path) -> None:
-    """Make sizes and checksums of all files match what they hold now."""
-    body = read_manifest(root)
-    for entry in entries(body):
-        data = run_path(root, entry["name"]).read_bytes()
-        if entry.get("start") or entry["name"].startswith("joint"):
-            start = entry.get("start", 0)
-            entry["bytes"] = max(1, min(entry["bytes"], len(data) - start))
-            data = data[start : start + entry["bytes"]]
-        else:
-            entry["bytes"] = len(data)
-        entry["checksum"] = state_files._checksum(bytearray(data)) if data else "0" * 16
-    write_manifest(root, body)
-
-
-def read_arrays(data: bytes) -> dict[str, NDArray[Any]] | None:
-    """The arrays of a run, if it holds arrays."""
-    if not data.startswith(b"ARROW1"):
-        return None
-    batch = pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
-    found = {}
-    for at, field in enumerate(batch.schema):
-        shape = [int(size) for size in field.metadata[b"shape"].decode().split(",") if size]
-        flat = batch.column(at).values.to_numpy(zero_copy_only=False)
-        found[field.name] = flat.astype(field.metadata[b"dtype"].decode()).reshape(shape)
-    return found
-
-
-def write_arrays(root: Path, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-    """Other arrays in the place of those of a run."""
-    with StateFiles(root) as place:
-        made = place.write_arrays("arrays", 0, arrays)
-    run_path(root, made.name).replace(run_path(root, name))
-
-
-def read_tables(data: bytes) -> list[pa.Table]:
-    """The tables of a run."""
-    source, tables = pa.BufferReader(data), []
-    while source.tell() < len(data):
-        tables.append(pa.ipc.open_stream(source).read_all())
-    return tables
-
-
-def write_tables(root: Path, name: str, tables: list[pa.Table]) -> None:
-    """Other tables in the place of those of a run."""
-    with StateFiles(root) as place:
-        made = place.write_tables("tables", 0, tables)
-    run_path(root, made.name).replace(run_path(root, name))
-
 
 # --- damage --------------------------------------------------------------------------------------
 
@@ -185,45 +70,47 @@ def pages(data: bytes, how: str, where: str, chance: random.Random) -> bytes:
 
 def file_cases(root: Path, at: int) -> Iterator[Case]:
     """Damage to the bytes of every file, with its checksum as it was and repaired."""
-    names = sorted(
-        {entry["name"] for entry in entries(read_manifest(root))}, key=lambda name: (name.split("-")[0], name)
-    )
+    names = Lying(root).names()
     for number, name in enumerate(names):
-        for how, where, repaired in product(
-            ("zeros", "ones", "random", "word", "cut", "longer", "empty"), ("first", "middle", "last"), (False, True)
-        ):
-            label = f"{at}: {name.split('-')[0]} {number}: {how} {where}{', repaired' if repaired else ''}"
+        kind = f"{at}: {kind_of(name)} {number}"
+        for how, where, repaired in product(BYTES, ("first", "middle", "last"), (False, True)):
 
             def damage(copy: Path, name: str = name, how: str = how, where: str = where, fix: bool = repaired) -> None:
-                own = roots(copy)[at]
-                path = run_path(own, name)
-                path.write_bytes(
-                    pages(
-                        path.read_bytes(), how, where, random.Random(f"{name.split('-', maxsplit=1)[0]} {how} {where}")
-                    )
-                )
-                if fix:
-                    repair(own)
+                state = Lying(roots(copy)[at])
+                state.write(name, pages(state.read(name), how, where, random.Random(f"{how} {where}")))
+                (state.repair if fix else state.save)()
 
-            yield Case(label, damage, repaired)
+            yield Case(f"{kind}: {how} {where}{', repaired' if repaired else ''}", damage, repaired)
         for other, repaired in product(names, (False, True)):
             if other != name and (names.index(other) + number) % 3 == 0:
 
                 def swap(copy: Path, name: str = name, other: str = other, fix: bool = repaired) -> None:
-                    own = roots(copy)[at]
-                    one, two = run_path(own, name).read_bytes(), run_path(own, other).read_bytes()
-                    run_path(own, name).write_bytes(two)
-                    run_path(own, other).write_bytes(one)
-                    if fix:
-                        repair(own)
+                    state = Lying(roots(copy)[at])
+                    one, two = state.read(name), state.read(other)
+                    state.write(name, two)
+                    state.write(other, one)
+                    (state.repair if fix else state.save)()
 
-                label = f"{at}: {name.split('-')[0]} {number}: swapped with {other.split('-')[0]}"
-                yield Case(label + (", repaired" if repaired else ""), swap, repaired)
+                yield Case(f"{kind}: swapped with {kind_of(other)}{', repaired' if repaired else ''}", swap, repaired)
+        if not is_entry(name):
 
-        def remove(copy: Path, name: str = name) -> None:
-            run_path(roots(copy)[at], name).unlink()
+            def remove(copy: Path, name: str = name) -> None:
+                Lying(roots(copy)[at]).remove(name)
 
-        yield Case(f"{at}: {name.split('-')[0]} {number}: missing", remove, repaired=False)
+            yield Case(f"{kind}: missing", remove, repaired=False)
+
+
+def log_cases(root: Path, at: int) -> Iterator[Case]:
+    """Damage to the bytes of the log itself."""
+    for number, path in enumerate(Lying(root).logs()):
+        for how, where in product(BYTES, ("first", "middle", "last")):
+
+            def damage(copy: Path, name: str = path.name, how: str = how, where: str = where) -> None:
+                log = roots(copy)[at] / "log" / name
+                log.write_bytes(pages(log.read_bytes(), how, where, random.Random(f"log {how} {where}")))
+
+            # what follows the last entry counts as if a crash had cut it short
+            yield Case(f"{at}: log {number}: {how} {where}", damage, repaired=how == "longer")
 
 
 ARRAY_DAMAGE: dict[str, Callable[[NDArray[Any], random.Random], NDArray[Any] | None]] = {
@@ -266,33 +153,28 @@ def _one(array: NDArray[Any], value: Any, chance: random.Random) -> NDArray[Any]
 
 def array_cases(root: Path, at: int) -> Iterator[Case]:
     """Damage to every array of every run of arrays, with checksums repaired."""
-    names = sorted(
-        {entry["name"] for entry in entries(read_manifest(root))}, key=lambda name: (name.split("-")[0], name)
-    )
-    for number, name in enumerate(names):
-        arrays = read_arrays(run_path(root, name).read_bytes())
+    whole = Lying(root)
+    for number, name in enumerate(whole.names()):
+        arrays, kind = read_arrays(whole.read(name)), f"{at}: {kind_of(name)} {number}"
         for key, how in product(arrays or (), ARRAY_DAMAGE):
 
             def damage(copy: Path, name: str = name, key: str = key, how: str = how) -> None:
-                own = roots(copy)[at]
-                held = read_arrays(run_path(own, name).read_bytes())
-                assert held is not None
-                changed = ARRAY_DAMAGE[how](held[key], random.Random(f"{key} {how}"))
-                held = {other: array for other, array in held.items() if other != key or changed is not None}
-                held |= {} if changed is None else {key: changed}
-                write_arrays(own, name, held)
-                repair(own)
+                state = Lying(roots(copy)[at])
+                held = read_arrays(state.read(name)) or {}
+                changed = ARRAY_DAMAGE[how](held.pop(key), random.Random(f"{key} {how}"))
+                state.write(name, state.as_run(held if changed is None else {**held, key: changed}))
+                state.repair()
 
-            yield Case(f"{at}: {name.split('-')[0]} {number}: {key} {how}", damage, repaired=True)
+            yield Case(f"{kind}: {key} {how}", damage, repaired=True)
         if arrays is not None:
 
             def more(copy: Path, name: str = name) -> None:
-                own = roots(copy)[at]
-                held = read_arrays(run_path(own, name).read_bytes()) or {}
-                write_arrays(own, name, {**held, "t0.more": np.arange(5), "level0.attributes": np.arange(3)})
-                repair(own)
+                state = Lying(roots(copy)[at])
+                held = read_arrays(state.read(name)) or {}
+                state.write(name, state.as_run({**held, "more": np.arange(5), "level0.attributes": np.arange(3)}))
+                state.repair()
 
-            yield Case(f"{at}: {name.split('-')[0]} {number}: more arrays", more, repaired=True)
+            yield Case(f"{kind}: more arrays", more, repaired=True)
 
 
 TABLE_DAMAGE: dict[str, Callable[[pa.Table, str, random.Random], pa.Table]] = {
@@ -371,26 +253,24 @@ def _lying(column: pa.ChunkedArray, chance: random.Random) -> pa.Array:
 
 def table_cases(root: Path, at: int) -> Iterator[Case]:
     """Damage to every column of every table of every run, with checksums repaired."""
-    files = {(e["name"], e.get("start", 0), e["bytes"]) for e in entries(read_manifest(root))}
-    for number, (name, start, size) in enumerate(sorted(files, key=lambda file: (file[0].split("-")[0], *file))):
-        data = run_path(root, name).read_bytes()
-        if data.startswith(b"ARROW1") or name.startswith("joint"):
+    whole = Lying(root)
+    for number, name in enumerate(whole.names()):
+        data, kind = whole.read(name), f"{at}: {kind_of(name)} {number}"
+        if data.startswith(b"ARROW1") or is_joint(name):
             continue
-        tables = read_tables(data[start : start + size])
-        for part, held in enumerate(tables):
+        for part, held in enumerate(read_tables(data)):
             for column, how in product(held.column_names, TABLE_DAMAGE):
 
                 def damage(
                     copy: Path, name: str = name, part: int = part, column: str = column, how: str = how
                 ) -> None:
-                    own = roots(copy)[at]
-                    now = read_tables(run_path(own, name).read_bytes())
+                    state = Lying(roots(copy)[at])
+                    now = read_tables(state.read(name))
                     now[part] = TABLE_DAMAGE[how](now[part], column, random.Random(f"{part} {column} {how}"))
-                    write_tables(own, name, now)
-                    repair(own)
+                    state.write(name, streams(now))
+                    state.repair()
 
-                label = f"{at}: {name.split('-')[0]} {number}: table {part}: {column} {how}"
-                yield Case(label, damage, repaired=True)
+                yield Case(f"{kind}: table {part}: {column} {how}", damage, repaired=True)
 
 
 WORDS: tuple[Any, ...] = (
@@ -415,41 +295,23 @@ WORDS: tuple[Any, ...] = (
 )
 
 
-def manifest_cases(root: Path, at: int) -> Iterator[Case]:
-    """Something else, or nothing, in every place of the manifest; the checksum repaired."""
-    for path in places(read_manifest(root)):
-        for number, word in enumerate(WORDS):
+def entry_cases(root: Path, at: int) -> Iterator[Case]:
+    """Something else, or nothing, in every place of what each version says; the digest repaired."""
+    for entry, header in Lying(root).headers.items():
+        for path, (number, word) in product(places(header), enumerate(WORDS)):
 
-            def damage(copy: Path, path: tuple[Any, ...] = path, word: Any = word) -> None:
-                own = roots(copy)[at]
-                body = read_manifest(own)
-                inside = body
+            def damage(copy: Path, entry: str = entry, path: tuple[Any, ...] = path, word: Any = word) -> None:
+                state = Lying(roots(copy)[at])
+                inside: Any = state.headers[entry]
                 for step in path[:-1]:
                     inside = inside[step]
                 if word == "missing":
                     del inside[path[-1]]
                 else:
                     inside[path[-1]] = word
-                write_manifest(own, body)
+                state.save()
 
-            yield Case(f"{at}: manifest {'.'.join(map(str, path))}: {word!r} ({number})", damage, repaired=True)
-    for data in (b"", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"checksum": 7}'):
-
-        def replace(copy: Path, data: bytes = data) -> None:
-            manifest_path(roots(copy)[at]).write_bytes(data)
-
-        yield Case(f"{at}: manifest is {data[:20]!r}", replace, repaired=True)
-
-
-def log_cases(root: Path, at: int) -> Iterator[Case]:
-    """Damage to the bytes of the log, of which checksums tell; more of them are what a crash leaves."""
-    for how, where in product(("zeros", "ones", "random", "cut", "empty"), ("first", "middle", "last")):
-
-        def damage(copy: Path, how: str = how, where: str = where) -> None:
-            path = manifest_path(roots(copy)[at])
-            path.write_bytes(pages(path.read_bytes(), how, where, random.Random(f"log {how} {where}")))
-
-        yield Case(f"{at}: log {how} {where}", damage, repaired=False)
+            yield Case(f"{at}: {entry}: {'.'.join(map(str, path))}: {word!r} ({number})", damage, repaired=True)
 
 
 def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -465,7 +327,7 @@ def cases(state: Path) -> tuple[Case, ...]:
     """All damage to a state, in a fixed order."""
     found: list[Case] = []
     for at, root in enumerate(roots(state)):
-        for kind in (log_cases, file_cases, array_cases, table_cases, manifest_cases):
+        for kind in (file_cases, log_cases, array_cases, table_cases, entry_cases):
             found += kind(root, at)
     return tuple(found)
 

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from laws.kept_states import STATES
-from laws.state_damage import lay_out, roots
 
 TESTS = Path(__file__).parents[1]
 TRIED = os.environ.get("HOLDSTRUE_DAMAGE", "60")
@@ -60,8 +59,6 @@ class User:
 @pytest.mark.parametrize("name", STATES)
 def test_damaged_states(name: str, tmp_path: Path) -> None:
     STATES[name].make(tmp_path / name)
-    for root in roots(tmp_path / name):
-        lay_out(root)
     user = User(tmp_path)
     try:
         total = user.ask(name)

@@ -50,7 +50,7 @@ ENTRY_GRACE = 1800.0
 of them could create one of the same name, which nobody would ever look at."""
 TRUST = 600.0
 """Seconds after which a writer no longer trusts that its version is the newest, and looks before it commits. The rest
-of `ENTRY_GRACE` is for clocks that differ, and requests on their way: stores refuse those signed 900 seconds ago."""
+of `ENTRY_GRACE` is for clocks that differ, and for requests on their way: stores refuse what was signed 900 s ago."""
 
 _LONGER = "keep versions longer with: holdstrue vacuum STATE --keep 7d"
 

@@ -440,7 +440,9 @@ def has_state(path: str | os.PathLike[str]) -> bool:
 def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifest], Read]) -> Read:
     """What a reader makes of the newest manifest of a state, which must be of this kind."""
     with StateFiles(path) as files:
-        return _read(files, manifest_of(path, kind), reader)
+        manifest = files.manifest()
+        _require_kind(files, kind, manifest)
+        return _read(files, manifest, reader)
 
 
 def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:
