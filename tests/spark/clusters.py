@@ -20,6 +20,7 @@ import pyspark
 from holdstrue.spark.session import settings
 
 HOME = Path(pyspark.__file__).parent
+LOOPBACK = "127.0.0.1"
 PATIENCE = 90.0
 """Seconds until a server that does not answer is given up; a Java process starts in 3 to 10."""
 
@@ -65,7 +66,9 @@ class Process:
         self.kill()
 
 
-def launch(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> Process:
+def launch(
+    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Process:
     """Start a server that ends with this process, however that ends."""
     guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     with log.open("wb") as out:
@@ -75,28 +78,29 @@ def launch(command: Sequence[str], log: Path, env: Mapping[str, str] | None = No
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},
+            cwd=folder,
             start_new_session=True,
         )
     return Process(popen, log)
 
 
-def free_port() -> int:
-    """A port of the loopback address that nothing listens on now."""
+def free_port(host: str = LOOPBACK) -> int:
+    """A port of an address of this machine that nothing listens on now."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
-def answers(port: int) -> bool:
-    """Whether something listens on a port of the loopback address."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+def answers(port: int, host: str = LOOPBACK) -> bool:
+    """Whether something listens on a port of an address."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
 
 
-def _environment() -> dict[str, str]:
-    """What Spark's scripts read: this Python for the workers, the loopback address for everything."""
-    return {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+def _environment(host: str = LOOPBACK) -> dict[str, str]:
+    """What Spark's scripts read: this Python for the workers, one address for everything."""
+    return {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable}
 
 
 def _options(conf: Mapping[str, str]) -> list[str]:
@@ -136,6 +140,9 @@ def connect_server(
             process.stop()
 
 
+REGISTERED = "Successfully registered with master"
+
+
 @dataclass
 class Standalone:
     """A running standalone cluster."""
@@ -152,22 +159,50 @@ class Standalone:
 
     def add_workers(self, count: int) -> None:
         """Start workers with one core each, and wait until the master knows them."""
-        added = [self._launch_worker(len(self.processes) + i) for i in range(count)]
-        self.processes += added
+        added = [self._launch_worker(LOOPBACK) for _ in range(count)]
         for process in added:
-            process.wait_until_said("Successfully registered with master")
+            process.wait_until_said(REGISTERED)
 
-    def _launch_worker(self, number: int) -> Process:
-        return launch(
+    def add_worker(
+        self,
+        host: str = LOOPBACK,
+        folder: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
+    ) -> None:
+        """Start a worker with one core at an address, and wait until the master knows it.
+
+        Parameters
+        ----------
+        folder
+            Where it works, and all that it runs; a folder of the cluster unless told.
+        within
+            The command that runs it, where it does not run in this process's own surroundings.
+        """
+        self._launch_worker(host, folder, env, within).wait_until_said(REGISTERED)
+
+    def _launch_worker(
+        self,
+        host: str,
+        folder: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
+    ) -> Process:
+        number = len(self.processes)
+        process = launch(
             [
+                *within,
                 *(str(HOME / "bin" / "spark-class"), "org.apache.spark.deploy.worker.Worker"),
-                *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
-                *("--work-dir", str(self.folder / f"work{number}")),
+                *("--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                *("--work-dir", str((folder or self.folder) / f"work{number}")),
                 self.url,
             ],
             self.folder / f"worker{number}.log",
-            _environment(),
+            {**_environment(host), **(env or {})},
+            folder,
         )
+        self.processes.append(process)
+        return process
 
     def kill_worker(self, number: int) -> None:
         """End a worker with its executor and their Python processes, as when a machine is lost."""
@@ -175,22 +210,22 @@ class Standalone:
 
 
 @contextlib.contextmanager
-def standalone(workers: int = 2) -> Iterator[Standalone]:
+def standalone(workers: int = 2, host: str = LOOPBACK) -> Iterator[Standalone]:
     """A standalone master and some workers of one core and 1 GB each."""
-    port = free_port()
+    port = free_port(host)
     with tempfile.TemporaryDirectory(prefix="holdstrue-standalone-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         master = launch(
             [
                 *(str(HOME / "bin" / "spark-class"), "org.apache.spark.deploy.master.Master"),
-                *("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
+                *("--host", host, "--port", str(port), "--webui-port", "0"),
             ],
             folder / "master.log",
-            _environment(),
+            _environment(host),
         )
-        cluster = Standalone(f"spark://127.0.0.1:{port}", folder, master)
+        cluster = Standalone(f"spark://{host}:{port}", folder, master)
         try:
-            master.wait_until(lambda: answers(port))
+            master.wait_until(lambda: answers(port, host))
             cluster.add_workers(workers)
             yield cluster
         finally:

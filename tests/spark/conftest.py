@@ -18,10 +18,13 @@ from holdstrue.spark.session import start
 from objects import Moto, environment
 from spark.clusters import connect_server, standalone
 from spark.database import JAR, Postgres, missing, postgres_server
+from spark.scenarios import scenario
 from unit.cli.runs import PEOPLE, RULES, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["scenario"]
 
 MODE = os.environ.get("HOLDSTRUE_SPARK", "local")
 

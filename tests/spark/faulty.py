@@ -25,6 +25,7 @@ import pyarrow as pa
 import holdstrue
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards.homes import Homes, OneTask
+from holdstrue.shards.lists import violation_of
 from holdstrue.shards.routes import Routes
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
@@ -256,6 +257,32 @@ def cluster(path: str, marks: str, url: str, speculation: str) -> None:
         monitor.apply(spark.createDataFrame(as_table(batch(0))), "b0")
     for stage in (Homes, Routes) if speculation == "copied" else (Routes,):
         attempt(monitor, marks, monitor.batches, stage, "hangs")
+
+
+def apart(path: str, url: str, host: str, go: str) -> None:
+    """A driver and workers that share nothing but the store; after three batches it waits for another worker."""
+    from holdstrue.spark import Monitor, start
+
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
+    conf |= {"spark.driver.host": host, "spark.driver.bindAddress": host, "spark.log.level": "OFF"}
+    # a lost worker is noticed by its connection, not by its silence
+    spark = start(url, conf)
+    monitor = Monitor(spark, path, RULES, key="id", **CUT)
+    for number in range(5):
+        if number == 3:
+            while not Path(go).exists() or _executors(spark) != 2:
+                time.sleep(0.1)
+        monitor.apply(spark.createDataFrame(as_table(batch(number))), f"b{number}", limit=None)
+        found = [violation_of(row) for row in monitor.violations().toArrow().to_pylist()]
+        told = sorted([v.rule, v.t, v.s] for v in found)
+        counts = {rule: known.open for rule, known in monitor.counts().items()}
+        say({"batch": number, "told": told, "counts": counts, "standing": standing(path)})
+    spark.stop()
+
+
+def _executors(spark: Any) -> int:
+    """How many there are beside the driver."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 # --- drivers that are killed ---------------------------------------------------------------------

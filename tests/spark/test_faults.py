@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -27,54 +22,12 @@ from holdstrue.state.object_url import is_object_url
 from holdstrue.state.store import LOG, RUNS
 from laws.test_detection import assert_counts, found, nonempty
 from spark import faulty
-from spark.clusters import HOME, Standalone, launch, standalone
+from spark.clusters import standalone
 from spark.frames import listed
+from spark.scenarios import Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TESTS = Path(__file__).parents[1]
-PATIENCE = 200.0
-"""Seconds until a scenario that does not end is given up; the longest takes 40."""
-
-
-@dataclass
-class Scenario:
-    """A process of its own with a driver in it, and the files of what it prints."""
-
-    popen: subprocess.Popen[bytes]
-    folder: Path
-
-    def end(self, code: int = 0) -> list[dict[str, Any]]:
-        """What it said until it ended as it should."""
-        self.popen.wait(PATIENCE)
-        assert self.popen.returncode == code, (self.folder / "errors").read_text()[-5000:]
-        return [json.loads(line) for line in (self.folder / "said").read_text().splitlines()]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Scenario]]:
-    """Starts scenarios, which find the tests' modules, and so do their workers."""
-    started: list[Scenario] = []
-
-    def run(*arguments: object, **more: str) -> Scenario:
-        # pyspark leaves word of a Connect session to child processes, which then have no other
-        env = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | more
-        env["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [env.get("PYTHONPATH")])])
-        folder = tmp_path / f"scenario{len(started)}"
-        folder.mkdir()
-        command = [sys.executable, "-m", "spark.faulty", *map(str, arguments)]
-        # into files: a Java process that outlives its driver for a moment would keep a pipe open
-        with (folder / "said").open("wb") as out, (folder / "errors").open("wb") as errors:
-            popen = subprocess.Popen(command, stdout=out, stderr=errors, env=env, start_new_session=True)
-        started.append(Scenario(popen, folder))
-        return started[-1]
-
-    yield run
-    for scenario in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(scenario.popen.pid, signal.SIGKILL)
-        scenario.popen.wait()
 
 
 @pytest.fixture
@@ -122,15 +75,15 @@ def assert_attempts(path: str, lines: list[dict[str, Any]], first: int) -> None:
     assert_only_named_files(path)
 
 
-def test_tasks_that_die_or_run_twice(place: str, start: Callable[..., Scenario], marks: Path) -> None:
+def test_tasks_that_die_or_run_twice(place: str, scenario: Callable[..., Scenario], marks: Path) -> None:
     """A worker is killed in the middle of a file, or after the last one; a copy of a task writes everything too."""
-    lines = start("tasks", place, marks).end()
+    lines = scenario("tasks", place, marks).end()
     assert [line["fault"] for line in lines] == [f"{fault} in {stage.__name__}" for stage, fault in faulty.FAULTS]
     assert_attempts(place, lines, 1)
 
 
 def test_a_driver_that_is_killed(
-    spark: SparkSession, place: str, start: Callable[..., Scenario], tmp_path: Path, to_stores: FaultProxy
+    spark: SparkSession, place: str, scenario: Callable[..., Scenario], tmp_path: Path, to_stores: FaultProxy
 ) -> None:
     """Before the commit nothing happened; after it the batch is in, and the sinks get it when the stream goes on.
 
@@ -150,7 +103,7 @@ def test_a_driver_that_is_killed(
             entry = rf"PUT .*/log/{batches + 1:012d}"
             to_stores.plan({1: Kill(lambda: driver[0].popen.pid, after=when == "after")}, counting=entry)
             when = "by others"
-        driver.append(start("stream", state, source, kept, called, when, batches))
+        driver.append(scenario("stream", state, source, kept, called, when, batches))
         driver[0].end(-signal.SIGKILL)
 
     killed("before", 1)
@@ -182,48 +135,30 @@ def test_a_driver_that_is_killed(
     assert_only_named_files(state)
 
 
-def test_killed_at_every_moment(place: str, start: Callable[..., Scenario]) -> None:
+def test_killed_at_every_moment(place: str, scenario: Callable[..., Scenario]) -> None:
     """One process does the work of all tasks and is killed after each file that it writes, and after the manifest.
 
     In a store it is killed after each request that changes it.
     """
-    lines = start("everywhere", place).end()
+    lines = scenario("everywhere", place).end()
     assert [line["killed"] for line in lines] == [True] * (len(lines) - 1) + [False]
     assert len(lines) > 4, "a file a task and stage, and the entry"
 
 
-def add_machine(cluster: Standalone, host: str) -> None:
-    """A worker at an address of its own: Spark does not run two copies of a task on one machine."""
-    process = launch(
-        [
-            *(str(HOME / "bin" / "spark-class"), "org.apache.spark.deploy.worker.Worker"),
-            *("--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"),
-            *("--work-dir", str(cluster.folder / f"work at {host}")),
-            cluster.url,
-        ],
-        cluster.folder / f"worker at {host}.log",
-        {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable},
-    )
-    cluster.processes.append(process)
-    process.wait_until_said("Successfully registered with master")
-
-
 @pytest.mark.soak  # a cluster at two addresses, and tasks that hang until Spark gives them up: scripts/faults runs it
-def test_copies_of_tasks_and_lost_machines(start: Callable[..., Scenario], tmp_path: Path, marks: Path) -> None:
+def test_copies_of_tasks_and_lost_machines(scenario: Callable[..., Scenario], tmp_path: Path, marks: Path) -> None:
     """Spark itself runs a task twice at a time; then a machine goes, and its tasks run elsewhere."""
     path = str(tmp_path / "state")
     with standalone(workers=1) as cluster:
-        add_machine(cluster, "127.0.0.2")
-        lines = start("cluster", path, marks, cluster.url, "copied").end()
+        # Spark does not run two copies of a task on one machine
+        cluster.add_worker("127.0.0.2")
+        lines = scenario("cluster", path, marks, cluster.url, "copied").end()
         assert [line["fault"] for line in lines] == ["hangs in Homes", "hangs in Routes"]
         assert_attempts(path, lines, 1)
 
-        driver = start("cluster", path, marks, cluster.url, "lost")
+        driver = scenario("cluster", path, marks, cluster.url, "lost")
         mark = marks / "3"
-        limit = time.monotonic() + PATIENCE
-        while not (mark.exists() and mark.read_text()):
-            assert driver.popen.poll() is None and time.monotonic() < limit, "the task never came"
-            time.sleep(0.1)
+        driver.wait_until(lambda: mark.exists() and bool(mark.read_text()))
         sessions = [process.popen.pid for process in cluster.processes]
         cluster.kill_worker(sessions.index(int(mark.read_text())))
         lines = driver.end()

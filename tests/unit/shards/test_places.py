@@ -1,4 +1,4 @@
-"""Sharded states in directories and object stores, without Spark: what is fetched, kept, and told from what was there."""
+"""Sharded states in directories and stores, without Spark: what is fetched, kept, and told from what was there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_state_made_anew_at_its_place(place: str) -> None:
-    """Shards of the first are open in this process, and copies of its files are here: another process makes the second."""
+    """Shards of the first are open here, and copies of its files are there: another process makes the second."""
     first, second = rows_of("Bonn"), rows_of("Kiel")
     monitor = made(place, first)
     assert_stands(monitor, change(monitor, first, 0))

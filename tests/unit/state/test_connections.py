@@ -1,4 +1,4 @@
-"""Connections to object stores: kept by a process for whoever opens a state again, and given up when they are of no use."""
+"""Connections to object stores: kept for whoever opens a state again, and given up when they are of no use."""
 
 from __future__ import annotations
 
