@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         about = _machine(args.folder)
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             records = PARTS[name].measure(Place(Path(folder), args.quick, args.timeout))
+        about["load after"] = machine()["load"]
         kept.setdefault(args.tree, {})[name] = {"machine": about, "records": _without(records, folder)}
         for table in _tables(name, {args.tree: records}):
             print(f"\n{table.markdown()}", flush=True)

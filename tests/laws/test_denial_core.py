@@ -17,6 +17,7 @@ from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.denials.space import Space
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import DC, Column
 from laws.shares import shares
 from oracle_denial import Comparison, Constraint, Row, breaking, minimal, satisfied, signature
@@ -158,12 +159,12 @@ def test_undo_and_restore(rows: list[Row], more: list[Row]) -> None:
     options = DiscoveryOptions(shared=0.0)
     core = DenialCore.load(pa.Table.from_pylist(rows, schema=SCHEMA), options, ONE)
     left = core.rules()
-    again = DenialCore.restore(SCHEMA, options, core.snapshot())
+    again = DenialCore.restore(SCHEMA, options, Checked(core.snapshot()))
     assert again.rules() == left
     for one in (core, again):
         one.apply(np.zeros(0, dtype=np.int64), pa.Table.from_pylist(more, schema=SCHEMA))
     assert again.rules() == core.rules()
-    again = DenialCore.restore(SCHEMA, options, again.snapshot())
+    again = DenialCore.restore(SCHEMA, options, Checked(again.snapshot()))
     for one in (core, again):
         one.apply(np.arange(len(rows), len(rows) + len(more)), pa.Table.from_pylist([], schema=SCHEMA))
         assert one.rules() == left

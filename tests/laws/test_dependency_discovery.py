@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.index.checked import Checked
 from laws.dependencies import meaning, table_of
 from oracle_dependencies import Dependency, Row, breaks, extent, minimal_dependencies
 
@@ -100,7 +101,7 @@ def follow(world: tuple[int, list[Row], list[Batch], DiscoveryOptions], *, reope
                 assert len(held) < 2 or any(meaning(body, columns)[0] < left for body in after)
         if reopen:
             arrays = {name: array.copy() for name, array in core.snapshot().items()}
-            core = DependencyCore.restore(table.schema, options, arrays)
+            core = DependencyCore.restore(table.schema, options, Checked(arrays))
 
 
 @pytest.mark.soak

@@ -13,6 +13,7 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import breaks
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.index.checked import Checked
 from laws.inclusion_worlds import as_pairs
 from oracle_inclusions import Database, missing, nary, unary
 
@@ -77,5 +78,5 @@ def test_every_batch(data: st.DataObject, error: Fraction, by_rows: bool) -> Non
         assert as_pairs(turnover.born) == new - old
         database = after
         if data.draw(st.booleans()):
-            core = InclusionCore.restore(SCHEMAS, core.options, core.snapshot())
+            core = InclusionCore.restore(SCHEMAS, core.options, Checked(core.snapshot()))
         check(core, database, search)

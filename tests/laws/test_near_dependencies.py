@@ -22,6 +22,7 @@ from holdstrue.discovery.dependencies.dependency_core import DependencyCore
 from holdstrue.discovery.dependencies.patterns import conditional
 from holdstrue.discovery.options import DiscoveryOptions, Measure, Nulls, exact
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import CFD, FD, RuleSet
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
@@ -111,7 +112,7 @@ def test_rules_with_an_error_equal_the_count(
         before = set(core.bodies())
         turnover = core.apply(np.array(removed, dtype=np.int64), table_of(added, columns))
         if reopen:
-            core = ApproximateCore.restore(table_of([], columns).schema, options, core.snapshot())
+            core = ApproximateCore.restore(table_of([], columns).schema, options, Checked(core.snapshot()))
         now = rows[1:] if removed else rows
         assert core.complete
         wanted = within_error(now, columns, exactly, measure, longest or columns, equal=equal)
@@ -222,7 +223,7 @@ def test_conditional_rules_after_a_batch_are_those_from_scratch(
     with patch(LUCK, 0):
         core = CfdCore.load(table_of(copies[:half], columns), options)
         if reopen:
-            core = CfdCore.restore(table_of([], columns).schema, options, core.snapshot())
+            core = CfdCore.restore(table_of([], columns).schema, options, Checked(core.snapshot()))
         removed = sorted({pick % half for pick in picks}) if half else []
         before = set(core.bodies())
         turnover = core.apply(np.array(removed, dtype=np.int64), table_of(copies[half:], columns))
@@ -271,7 +272,7 @@ def test_conditional_rules_are_few_and_hold() -> None:
     wanted = {"[land='UK', zip] -> [street]", "[land='UK'] -> [currency='GBP']", "[currency='GBP', zip] -> [street]"}
     assert set(texts) == wanted
     assert holdstrue.check(table, texts).ok
-    reopened = CfdCore.restore(table.schema, core.options, core.snapshot())
+    reopened = CfdCore.restore(table.schema, core.options, Checked(core.snapshot()))
     assert reopened.rules() == core.rules()
     wrong = table.slice(0, 1).set_column(5, "currency", [["EUR"]]).set_column(3, "land", [["UK"]])
     for one in (core, reopened):

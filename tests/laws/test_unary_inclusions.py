@@ -17,6 +17,7 @@ from holdstrue.discovery.inclusions.counters import filled, shifted
 from holdstrue.discovery.inclusions.net_changes import NetChanges, distinct
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.discovery.options import Proportion
+from holdstrue.index.checked import Checked
 from laws.inclusion_worlds import COLUMNS, SCHEMAS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import Database, missing, unary
 
@@ -59,7 +60,7 @@ def test_every_batch(data: st.DataObject, structure: StructureKind, shards: int)
         check(core, after)
         database = after
         if data.draw(st.booleans()):
-            core = UnaryInclusions.restore(SCHEMAS, options, core.snapshot())
+            core = UnaryInclusions.restore(SCHEMAS, options, Checked(core.snapshot()))
     fresh = UnaryInclusions.load(as_tables(database), options)
     assert np.array_equal(fresh.structure.shared(), core.structure.shared())
     assert fresh.structure.distinct_values() == core.structure.distinct_values()
@@ -83,7 +84,7 @@ def test_shards_alone_add_up(data: st.DataObject) -> None:
         values = Values(size)
         left, right, change = filled(values, [column[i] for column in columns], size)
         total[left, right] += change
-        left, right, change = shifted(values, NetChanges.of(part.to_table()), size)
+        left, right, change = shifted(values, NetChanges.of(part.to_table(), size), size)
         total[left, right] += change
     fresh = UnaryInclusions.load(as_tables(after), ValueLayout(shards=4))
     assert np.array_equal(total, fresh.structure.shared())

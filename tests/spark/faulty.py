@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,10 +29,14 @@ from holdstrue.shards.routes import Routes
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
+from holdstrue.state import files as state_files
 from holdstrue.state import local
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Written
 from holdstrue.state.manifest import files_of
+from holdstrue.state.object_url import is_object_url
+from holdstrue.state.objects import ObjectStore
+from holdstrue.state.store import RUNS
 from laws.shards import Loops
 from laws.worlds import applied
 from translate import expected
@@ -108,9 +113,9 @@ def as_table(changes: Sequence[Change]) -> pa.Table:
 def lost_files(path: str | os.PathLike[str]) -> list[str]:
     """Runs that no manifest names, those that hold nothing left out."""
     with StateFiles(path) as files:
-        named = {file.name for version in files.versions() for file in files_of(files.manifest(version))}
-    there = (file for file in (Path(path) / "runs").iterdir() if file.stat().st_size)
-    return sorted(file.name for file in there if file.name not in named)
+        named = {RUNS + file.name for version in files.versions() for file in files_of(files.manifest(version))}
+        there = files.store.list(RUNS)
+    return sorted(one.name.removeprefix(RUNS) for one in there if one.size and one.name not in named)
 
 
 def standing(path: str | os.PathLike[str]) -> list[list[Any]]:
@@ -143,7 +148,10 @@ class Faulty:
             list(self.stage(iter(came)))
             self.first()
         elif self.fault == "torn":
-            with mock.patch.object(local, "_sync", self._torn):
+            with (
+                mock.patch.object(local, "_sync", self._torn),
+                mock.patch.object(ObjectStore, "create_from", self._unheard()),
+            ):
                 yield from list(self.stage(iter(came)))
             return
         found = list(self.stage(iter(came)))
@@ -168,6 +176,17 @@ class Faulty:
             os.truncate(path, path.stat().st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def _unheard(self) -> Callable[[ObjectStore, str, Path], None]:
+        """A file is in the store when the power fails, and nobody ever hears of it."""
+        create_from = ObjectStore.create_from
+
+        def torn(store: ObjectStore, name: str, path: Path) -> None:
+            create_from(store, name, path)
+            if self.first():
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return torn
+
 
 def with_fault(monitor: Any, stage: type, fault: str, mark: Path) -> None:
     """Let the monitor's next batch have a fault in one of its stages."""
@@ -186,9 +205,9 @@ def with_fault(monitor: Any, stage: type, fault: str, mark: Path) -> None:
 FAULTS = [(stage, fault) for stage in (Homes, Routes, OneTask) for fault in ("torn", "dies", "twice")]
 
 
-def attempt(monitor: Any, number: int, stage: type, fault: str) -> None:
+def attempt(monitor: Any, marks: str, number: int, stage: type, fault: str) -> None:
     """Apply a batch that meets a fault, apply it again, and say what came of it."""
-    mark = Path(f"{monitor.path}.{number}")
+    mark = Path(marks) / str(number)
     with_fault(monitor, stage, fault, mark)
     before = set(lost_files(monitor.path))
     changes = monitor.spark.createDataFrame(as_table(batch(number)))
@@ -212,7 +231,7 @@ def attempt(monitor: Any, number: int, stage: type, fault: str) -> None:
     )
 
 
-def tasks(path: str) -> None:
+def tasks(path: str, marks: str) -> None:
     """Every fault in every stage, in turn, where Spark tries tasks again."""
     from holdstrue.spark import Monitor, start
 
@@ -221,10 +240,10 @@ def tasks(path: str) -> None:
     monitor = Monitor(spark, path, RULES, key="id", **CUT)
     monitor.apply(first, "b0")
     for number, (stage, fault) in enumerate(FAULTS, start=1):
-        attempt(monitor, number, stage, fault)
+        attempt(monitor, marks, number, stage, fault)
 
 
-def cluster(path: str, url: str, speculation: str) -> None:
+def cluster(path: str, marks: str, url: str, speculation: str) -> None:
     """A task that hangs after it has written everything: copied by Spark, or lost with its machine."""
     from holdstrue.spark import Monitor, start
 
@@ -236,14 +255,14 @@ def cluster(path: str, url: str, speculation: str) -> None:
     if not monitor.batches:
         monitor.apply(spark.createDataFrame(as_table(batch(0))), "b0")
     for stage in (Homes, Routes) if speculation == "copied" else (Routes,):
-        attempt(monitor, monitor.batches, stage, "hangs")
+        attempt(monitor, marks, monitor.batches, stage, "hangs")
 
 
 # --- drivers that are killed ---------------------------------------------------------------------
 
 
-def stream(path: str, source: str, called: str, when: str, batches: str) -> None:
-    """A stream whose driver is killed just before, or just after, it commits batch number `batches`."""
+def stream(path: str, source: str, kept: str, called: str, when: str, batches: str) -> None:
+    """A stream whose driver is killed just before, or just after, it commits batch number `batches`, or by others."""
     from holdstrue.spark import Monitor, start
     from holdstrue.spark.sinks import AppliedBatch
 
@@ -254,7 +273,7 @@ def stream(path: str, source: str, called: str, when: str, batches: str) -> None
     commit = Journal.commit
 
     def killed(journal: Journal, written: Written) -> None:
-        last = written.facts["batches"] == int(batches) + 1
+        last = written.facts["batches"] == int(batches) + 1 and when != "by others"
         if last and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         commit(journal, written)
@@ -264,18 +283,22 @@ def stream(path: str, source: str, called: str, when: str, batches: str) -> None
     monitor = Monitor(start("local[2]"), path, RULES, key="id", **CUT)
     with mock.patch.object(Journal, "commit", killed):
         files = monitor.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(source)
-        monitor.stream(files, [hear], trigger={"availableNow": True}).awaitTermination()
+        monitor.stream(files, [hear], checkpoint=kept, trigger={"availableNow": True}).awaitTermination()
 
 
-def everywhere(folder: str) -> None:
-    """Kill a batch at each moment at which it has just written a file, without Spark: one process does all tasks."""
+def everywhere(place: str) -> None:
+    """Kill a batch at each moment, without Spark: one process does all tasks.
+
+    Moments are those at which a file has just been written, and after each request that changes a store: what is
+    there does not differ before and after the others.
+    """
     # kernels are loaded once, before the forks, as in Spark's daemon
     warm()
-    base = Path(folder) / "base"
-    _child(partial(_applied, base, 0))
+    _child(partial(_applied, f"{place}/base", 0))
     moment = 0
     while True:
-        path = Path(shutil.copytree(base, Path(folder) / f"state{moment}"))
+        path = f"{place}/state{moment}"
+        _child(partial(_copied, f"{place}/base", path))
         ended = _child(partial(_applied, path, 1, moment))
         if _child(partial(_mended, path)):
             raise AssertionError(f"not as it should be after moment {moment}")
@@ -287,27 +310,46 @@ def everywhere(folder: str) -> None:
         moment += 1
 
 
-def _applied(path: Path, number: int, kill_at: int = -1) -> None:
-    sync, times = local._sync, iter(range(1 << 30))
+def _copied(base: str, path: str) -> None:
+    if not is_object_url(base):
+        shutil.copytree(base, path)
+        return
+    source, target = ObjectStore(base), ObjectStore(path)
+    for listed in source.list():
+        target.create(listed.name, source.read(listed.name))
 
-    def counted(place: Path) -> None:
+
+def _applied(path: str, number: int, kill_at: int = -1) -> None:
+    sync, requests, times = local._sync, ObjectStore._requests, iter(range(1 << 30))
+
+    def moment() -> None:
         if next(times) == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(place: Path) -> None:
+        moment()
         sync(place)
 
-    with mock.patch.object(local, "_sync", counted):
+    @contextmanager
+    def between(store: ObjectStore, purpose: str, *asked: Any) -> Iterator[Any]:
+        with requests(store, purpose, *asked) as found:  # type: ignore[arg-type]
+            yield found
+        if purpose != "read":
+            moment()
+
+    with mock.patch.object(local, "_sync", counted), mock.patch.object(ObjectStore, "_requests", between):
         sharded = Sharded(Loops(), path, RULES, key="id", sizing=Sizing(**CUT))
         sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
 
 
-def _mended(path: Path) -> None:
+def _mended(path: str) -> None:
     """The batch is in or not; then it comes again, and nothing of what was lost is left."""
     batches = StateFiles(path).manifest()["batches"]
     _require(standing(path) == wanted(batches), f"violations of {batches} batches")
     _applied(path, 1)
     _require(standing(path) == wanted(2), "violations after the batch came again")
     _require(StateFiles(path).manifest()["batches"] == 2, "batches")
-    with Journal.open(path, "monitor") as journal:
+    with mock.patch.object(state_files, "GRACE", 0.0), Journal.open(path, "monitor") as journal:
         journal.vacuum()
     _require(not lost_files(path), f"left over: {lost_files(path)}")
     _applied(path, 2)

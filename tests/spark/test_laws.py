@@ -387,11 +387,10 @@ def test_a_check_that_turns_out_crowded(spark: SparkSession) -> None:
 # --- two engines, one state ----------------------------------------------------------------------
 
 
-def test_a_state_goes_from_engine_to_engine(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_state_goes_from_engine_to_engine(spark: SparkSession, place: str) -> None:
     rows = odd_rows()
     rules: RuleSet = EVERY_KIND
-    path = tmp_path / "state"
-    holdstrue.Monitor.create(path, rules, key="id").close()
+    holdstrue.Monitor.create(place, rules, key="id").close()
     turns: list[tuple[Any, list[tuple[str, worlds.Row]]]] = [
         (None, [("insert", rows[key]) for key in (0, 1, 2)]),
         ({"shards": 2, "tasks": 2}, [("insert", rows[key]) for key in (3, 4)]),
@@ -408,15 +407,15 @@ def test_a_state_goes_from_engine_to_engine(spark: SparkSession, tmp_path: Path)
         before, truth = truth, expected(rules, list(table.values()), list(table))
         options: dict[str, Any] = {"limit": None, "op_column": "_op", "feed": "ops"}
         if cut is None:
-            with holdstrue.Monitor.open(path) as one:
+            with holdstrue.Monitor.open(place) as one:
                 assert_step(one.apply(changes, batch_id=number, **options), before, truth)
                 assert one.apply(changes, batch_id=number, **options).duplicate
         else:
-            monitor = Monitor(spark, path, **cut)
+            monitor = Monitor(spark, place, **cut)
             assert_step(monitor.apply(frame(spark, changes), number, **options), before, truth)
             assert monitor.apply(frame(spark, changes), number, **options).duplicate
     # a state that one process left is laid out anew before its violations are read in shards
-    monitor = Monitor(spark, path, shards=4)
+    monitor = Monitor(spark, place, shards=4)
     assert found(listed(monitor.violations())) == nonempty(truth)
     assert_counts(monitor.counts(), truth)
     assert [line.batch for line in monitor.history()][:: len(rules)] == [str(number) for number in range(len(turns))]

@@ -38,12 +38,12 @@ def bodies(found: Any) -> set[Any]:
     return {(rule.body, rule.values, rule.missing) for rule in found}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(2))
+def test_as_in_one_process(spark: SparkSession, place: str, seed: int) -> None:
     draw = random.Random(seed)
     rows: Rows = {name: [some_row(draw, name) for _ in range(draw.randrange(7))] for name in SCHEMAS}
     frames = {name: frame(spark, table) for name, table in tables(rows).items()}
-    kept = Inclusions.create(tmp_path / "state", frames, shards=4)
+    kept = Inclusions.create(place, frames, shards=4)
     assert bodies(kept.rules(1.0)) == bodies(UnaryInclusions.load(tables(rows)).rules(1.0))
     for step in range(4):
         before = {body for body, _, missing in bodies(kept.rules()) if not missing}
@@ -63,7 +63,7 @@ def test_as_in_one_process(spark: SparkSession, tmp_path: Path, seed: int) -> No
         after = {body for body, _, missing in expected if not missing}
         assert ({died.body for died in turnover.died}, set(turnover.born)) == (before - after, after - before)
         assert kept.apply(changes, f"b{step}", op_column="op").born == ()
-    with DurableInclusions.open(tmp_path / "state", read_only=True) as one:
+    with DurableInclusions.open(place, read_only=True) as one:
         assert bodies(one.core.rules(1.0)) == bodies(kept.rules(1.0))
 
 

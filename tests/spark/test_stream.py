@@ -238,6 +238,48 @@ def test_a_batch_that_does_not_fit_stops_the_stream(monitor: Monitor, source: So
     assert found(listed(monitor.violations())) == nonempty(source.truth(2))
 
 
+def test_a_stream_into_a_bucket(spark: SparkSession, bucket: str, source: Source, tmp_path: Path) -> None:
+    """The state is at a URL, where the stream stands on the driver's own disk."""
+    monitor = Monitor(spark, bucket, RULES, key="id", shards=3, tasks=2)
+    source.add(BATCHES[0])
+    with pytest.raises(HoldstrueError, match="needs a place of its own") as told:
+        run(monitor, source)
+    assert told.value.hint is not None and "checkpoint=" in told.value.hint
+    kept = tmp_path / "kept here"
+    for batch in BATCHES[1:]:
+        run(monitor, source, [into(tmp_path / "called")], checkpoint=kept)
+        source.add(batch)
+    forget_last(kept)
+    run(monitor, source, [into(tmp_path / "called")], checkpoint=kept)
+    called = deltas(tmp_path / "called")
+    assert [delta["batch"].rsplit("-", 1)[1] for delta in called] == ["0", "1", "1", "2"], "one was handed over twice"
+    assert called[2] == called[1] | {"duplicate": called[2]["duplicate"]}
+    assert monitor.batches == 3
+    assert found(listed(monitor.violations())) == nonempty(source.truth(3))
+
+
+@pytest.mark.skipif(MODE != "local", reason="the file system is set up in this session")
+def test_a_checkpoint_at_a_url(monitor: Monitor, source: Source, tmp_path: Path) -> None:
+    """Spark alone can write there; its id of the checkpoint tells the batches of one from those of another."""
+    spark, url = monitor.spark, "viewfs://here/kept"
+    (tmp_path / "kept").mkdir()
+    spark.conf.set("fs.viewfs.mounttable.here.link./kept", (tmp_path / "kept").as_uri())
+    try:
+        source.add(BATCHES[0])
+        run(monitor, source, checkpoint=url)
+        source.add(BATCHES[1])
+        run(monitor, source, checkpoint=url)
+        assert monitor.batches == 2
+        assert found(listed(monitor.violations())) == nonempty(source.truth(2))
+        shutil.rmtree(tmp_path / "kept" / "spark")
+        run(monitor, source, checkpoint=url, on_conflict="ignore")
+        assert monitor.batches == 4, "its first batch is another one than before"
+        with pytest.raises(HoldstrueError, match="change files keeps their order"):
+            run(monitor, source, checkpoint=url, feed="files")
+    finally:
+        spark.conf.unset("fs.viewfs.mounttable.here.link./kept")
+
+
 def test_rows_that_do_not_stream_are_refused(monitor: Monitor) -> None:
     with pytest.raises(HoldstrueError, match="the changes are not a stream") as told:
         monitor.stream(monitor.spark.createDataFrame([("delete", 1)], "op string, id long"))

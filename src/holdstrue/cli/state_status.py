@@ -17,14 +17,13 @@ def read_status(path: str, *, history: bool = False, at: At | None = None) -> St
     whose rows may be in several shards.
     """
     with Journal.open(path, "monitor", HISTORY, read_only=True, at=at) as journal:
-        manifest, moment = journal.facts, journal.moment
+        manifest, state, moment = journal.facts, journal.read(Facts.of), journal.moment
         lines = tuple(history_of(journal.history())) if history else None
-    state = Facts.of(manifest)
-    known = state.counts
-    if manifest.get("sharding") is not None:
-        from holdstrue.shards.status import sharded_counts
+        known = state.counts
+        if manifest.get("sharding") is not None:
+            from holdstrue.shards.status import sharded_counts
 
-        known = sharded_counts(path, manifest)
+            known = journal.read(lambda facts: sharded_counts(path, facts))
     results = []
     for rule in state.rules:
         counts = known.get(rule.name, RuleCounts(0, 0, 0, 0))

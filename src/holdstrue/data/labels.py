@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,29 @@ class Labels:
         return pa.array(written, type=pa.large_binary())
 
     def restore(self, written: Sequence[bytes], labels: Sequence[int]) -> None:
-        """Take over values and labels as they were, both ascending."""
-        self._values, self._labels = [_READ[self._family](value) for value in written], list(labels)
+        """Take over values and labels as they were; a ValueError says why they cannot be.
+
+        >>> Labels("text").restore([b"b", b"a"], [0, 1])
+        Traceback (most recent call last):
+        ValueError: its values do not ascend with their labels
+        """
+        try:
+            values = [_READ[self._family](value) for value in written]
+            ascend = all(a < b for known in (values, labels) for a, b in pairwise(known))
+        except (UnicodeDecodeError, InvalidOperation) as error:
+            raise ValueError(f"a value is no {self._family}") from error
+        if not ascend or len(values) != len(labels):
+            raise ValueError("its values do not ascend with their labels")
+        self._values, self._labels = values, list(labels)
         self._label_of = dict(zip(self._values, self._labels, strict=True))
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest and the highest label."""
+        return (self._labels[0], self._labels[-1]) if self._labels else (0, 0)
 
     @property
     def values(self) -> list[Any]:

@@ -84,7 +84,10 @@ class Seed:
                 f"the state's digests are {data.get('name')!r}, this version makes {NAME!r}",
                 hint="use the version of holdstrue that wrote it, or make the state anew",
             )
-        value = bytes.fromhex(str(data["seed"]))
+        try:
+            value = bytes.fromhex(str(data["seed"]))
+        except ValueError as error:
+            raise StateError(f"the seed of the state's digests is {data['seed']!r}, not hexadecimal") from error
         if len(value) != _BYTES:
             raise StateError(f"the seed of the state's digests has {len(value)} bytes, not {_BYTES}")
         return Seed(value)

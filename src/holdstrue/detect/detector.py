@@ -14,6 +14,7 @@ import pyarrow as pa
 from holdstrue.data.coding import Coded, Domain, encode
 from holdstrue.data.labels import Labels
 from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import Check
 from holdstrue.typing import I32, I64
@@ -181,5 +182,5 @@ class Detector(ABC):
         """The arrays that make up the state."""
 
     @abstractmethod
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""

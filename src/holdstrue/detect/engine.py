@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
 from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.protocol import Shape, Term, index_type
 from holdstrue.index.rows import Rows
@@ -58,9 +59,12 @@ class Table:
 
 
 class Engine:
-    """Rows, indexes and detectors of a plan; nothing here knows of files or of how changes were written."""
+    """Rows, indexes and detectors of a plan; nothing here knows of files or of how changes were written.
 
-    def __init__(self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: bool) -> None:
+    Rows of the tables that are `keyed` are found by their key.
+    """
+
+    def __init__(self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: Container[str] = ()) -> None:
         self.plan = plan
         self.labels = {
             number: Labels(domain.family) for number, domain in plan.domains.values() if domain.kind == "label"
@@ -70,7 +74,7 @@ class Engine:
             columns = self._code_columns(name)
             self.tables[name] = Table(
                 name,
-                Rows(schema, keyed=keyed, code_columns=len(columns)),
+                Rows(schema, keyed=name in keyed, code_columns=len(columns)),
                 code_columns=columns,
                 domains={column: entry for (owner, column), entry in plan.domains.items() if owner == name},
             )
@@ -276,20 +280,22 @@ class Engine:
             arrays |= nested(f"d{d}", detector.snapshot())
         return arrays
 
-    def restore(self, arrays: Snapshot, values: Mapping[str, pa.Table]) -> None:
-        """Take over the arrays of a snapshot of the same plan, and the tables' values."""
-        parts: dict[str, Snapshot] = {}
-        for name, array in arrays.items():
-            head, _, rest = name.partition(".")
-            if head.startswith("t"):
-                second, _, rest = rest.partition(".")
-                head = f"{head}.{second}"
-            parts.setdefault(head, {})[rest] = array
+    def restore(self, arrays: Checked, values: Mapping[str, pa.Table]) -> None:
+        """Take over the arrays of a snapshot of the same plan, and the tables' values. Complexity: O(slots)."""
         for t, (name, table) in enumerate(self.tables.items()):
-            table.rows.restore(parts[f"t{t}.rows"], values[name])
+            table.rows.restore(arrays.part(f"t{t}.rows"), values[name])
+            self._check_labels(table, arrays.part(f"t{t}.rows"))
             for g, grouping in enumerate(table.groupings.values()):
-                grouping.restore(parts[f"t{t}.g{g}"])
+                grouping.restore(arrays.part(f"t{t}.g{g}"), table.rows.size)
             if table.pairs is not None:
-                table.pairs.restore(parts.get(f"t{t}.pairs", {}))
+                table.pairs.restore(arrays.part(f"t{t}.pairs"))
         for d, detector in enumerate(self.detectors):
-            detector.restore(parts[f"d{d}"])
+            detector.restore(arrays.part(f"d{d}"))
+
+    def _check_labels(self, table: Table, arrays: Checked) -> None:
+        """The codes of values by order are labels that were given; NULL has none."""
+        for i, column in enumerate(table.code_columns):
+            known = self.labels.get(table.domains[column][0])
+            if known is not None:
+                low, high = known.span
+                arrays.within("codes", table.rows.codes[i, : table.rows.size], min(low, 0), max(high, 0))

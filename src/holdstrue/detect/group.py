@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
-from holdstrue.kernels import digest
+from holdstrue.kernels import bounds, digest
 from holdstrue.kernels import groups as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
@@ -287,7 +288,6 @@ class GroupDetector(Detector):
             extra = with_slack(self._extra, groups)
             extra = np.concatenate((extra[:groups], self._no_extra(extra.shape[0] - groups)))
         return {
-            "partial": np.array([self._partial], dtype=np.int64),
             "core": with_slack(self._core, groups),
             "pairs": with_slack(self._pairs, groups),
             "extra": extra,
@@ -296,21 +296,49 @@ class GroupDetector(Detector):
             "row_kind": self._row_kind if self._aliased else with_slack(self._row_kind, rows, fill=-1),
             "totals": self._totals,
             **nested("numbers", self._numbers.snapshot()),
-            **nested("lists", self._lists.snapshot(groups if self._is_key else kinds)),
         }
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
-        self._numbers.restore(unnested("numbers", arrays))
-        self._lists.restore(unnested("lists", arrays))
-        self._partial = bool(arrays["partial"][0])
-        self._core, self._pairs, self._extra = arrays["core"], arrays["pairs"], arrays["extra"]
-        self._kinds, self._values = arrays["kinds"], arrays["values"]
-        self._row_kind, self._totals = arrays["row_kind"], arrays["totals"]
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot, whose counters must be those of its rows. Complexity: O(slots)."""
+        self._numbers.restore(arrays.part("numbers"))
+        groups, size = len(self._grouping), self._rows.size
+        used = groups if self._is_key else len(self._numbers)
+        self._core = arrays.array("core", np.int32, (groups, 2), grows=0, fill=0)
+        self._pairs = arrays.array("pairs", np.int64, (groups,), grows=0, fill=0)
+        if not self._aliased:
+            self._row_kind = arrays.index("row_kind", -1, used - 1, size)
+        if not self._is_key:
+            self._kinds = arrays.array("kinds", np.int32, (used, 4), grows=0)
+            self._extra = arrays.array("extra", np.int32, (groups, 4 if self._several else 1), grows=0)
+            self._check_lists(arrays, groups, used)
+        if self._several:
+            self._values = arrays.array("values", np.int64, (len(self.check.rhs), used), grows=1)
+        # of a single right-hand column nothing is partial
+        self._partial = self._several and bool(self._kinds[:used, kernels.MASK].any())
+        counted = np.zeros(used, dtype=np.int32)
+        bounds.count_living(self._kind_by_slot()[:size], self._rows.alive, counted)
+        self._totals = np.zeros(3, dtype=np.int64)
+        counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
+        wrong = kernels.misfit(*counters, counted, used, groups, self._totals)
+        arrays.require(wrong < 0, f"its counts do not follow from its rows, as those of {wrong} show")
+        told = arrays.few("totals", 0, self._rows.living**2, 3)
         self.pairs, self.rows, _ = self._totals.tolist()
+        arrays.require(told == self._totals.tolist(), f"its totals are {told}, not {self._totals.tolist()}")
+
+    def _check_lists(self, arrays: Checked, groups: int, used: int) -> None:
+        """The lists of kinds stay within their groups and end; groups to come have none."""
+        links, spare = self._kinds[:used], self._extra[groups:]
+        wrong = bounds.unlinked(links, kernels.GROUP, kernels.NEXT)
+        arrays.require(wrong < 0, f"the list of kinds after {wrong} leaves its group, or runs in a circle")
+        for which in (kernels.FULL, kernels.PARTIAL)[: 2 if self._several else 1]:
+            wrong = bounds.unheaded(self._extra[:groups], which, links, kernels.GROUP)
+            arrays.require(wrong < 0, f"the list of kinds of group {wrong} starts in another group")
+        arrays.require(np.array_equal(spare, self._no_extra(spare.shape[0])), "groups to come have kinds")
 
 
 def _equal_pairs(values: NDArray[np.integer]) -> int:
     """Number of unordered pairs of equal values."""
+    if values.size < 2:
+        return 0
     counts = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((counts * (counts - 1) // 2).sum())

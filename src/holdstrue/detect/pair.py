@@ -15,7 +15,8 @@ import numpy as np
 
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
-from holdstrue.index.arrays import Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.index.rows import Rows
@@ -126,11 +127,14 @@ class PairSet:
         roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self.roles)}
         return {**nested("index", self.index.snapshot()), **roles}
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self.roles = [arrays[f"roles.{i}"] for i in range(len(self.roles))]
-        self._entered = self._rows.size
-        self._index.restore(unnested("index", arrays))
+        size = self._rows.size
+        self.roles = [
+            arrays.index(f"roles.{i}", 0, T_ROLE | S_ROLE, size, dtype=np.uint8) for i in range(len(self.roles))
+        ]
+        self._entered = size
+        self._index.restore(arrays.part("index"), size)
         if not self._index.keeps_arrays:
             self._pending = [self._rows.living_slots()]
 
@@ -316,10 +320,15 @@ class PairDetector(Detector):
         """The arrays that make up the state."""
         return {"degree": with_slack(self._degree, self._rows.size), "totals": self._totals}
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
-        self._degree, self._totals = arrays["degree"], arrays["totals"]
-        self.rows, self.pairs = self._totals.tolist()
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot. Complexity: O(slots), vectorised."""
+        size, living = self._rows.size, self._rows.living
+        self.rows, self.pairs = arrays.few("totals", 0, living * living, 2)
+        self._degree = arrays.index("degree", 0, 2 * living, size, dtype=np.int64, fill=0)
+        own = self._degree[:size]
+        counted = np.count_nonzero(own) == self.rows and int(own.sum()) == 2 * self.pairs
+        arrays.require(counted, f"the pairs of its rows are not {self.pairs} in {self.rows} rows")
+        self._totals = np.array([self.rows, self.pairs], dtype=np.int64)
 
 
 def _as_array(terms: Sequence[Term[int]]) -> I32:

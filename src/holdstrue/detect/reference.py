@@ -11,9 +11,11 @@ import numpy as np
 
 from holdstrue.data.coding import key_digest
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, nothing
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import RowLists
 from holdstrue.index.rows import Rows
+from holdstrue.kernels import bounds
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
@@ -148,13 +150,25 @@ class ReferenceDetector(Detector):
             "providers": with_slack(self._providers, distinct),
             "rows": np.array([self.rows], dtype=np.int64),
             **nested("numbers", self._numbers.snapshot()),
-            **nested("lists", self._lists.snapshot(distinct)),
         }
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
-        self._numbers.restore(unnested("numbers", arrays))
-        self._lists.restore(unnested("lists", arrays))
-        self._refers, self._provides = arrays["refers"], arrays["provides"]
-        self._referring, self._providers = arrays["referring"], arrays["providers"]
-        self.rows = int(arrays["rows"][0])
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot. Complexity: O(slots)."""
+        self._numbers.restore(arrays.part("numbers"))
+        self._refers, self._referring = self._counted(arrays, "refers", "referring", self._rows)
+        self._provides, self._providers = self._counted(arrays, "provides", "providers", self._ref_rows)
+        distinct = len(self._numbers)
+        missing = self._referring[:distinct][self._providers[:distinct] == 0]
+        [self.rows] = arrays.few("rows", 0, self._rows.living, 1)
+        arrays.require(int(missing.sum()) == self.rows, f"not {self.rows} rows refer to what is missing")
+
+    def _counted(self, arrays: Checked, place: str, count: str, rows: Rows) -> tuple[I32, I32]:
+        """By slot the value of a row, and by value its living rows, which must be as many."""
+        distinct = len(self._numbers)
+        numbers = arrays.index(place, -1, distinct - 1, rows.size)
+        # what has no number is looked up at the last place, so that there must be one
+        counts = arrays.array(count, np.int32, (distinct + 1,), grows=0)
+        known = np.zeros_like(counts)
+        bounds.count_living(numbers[: rows.size], rows.alive, known)
+        arrays.require(np.array_equal(known, counts), f"{count!r} does not count the rows of {place!r}")
+        return numbers, counts

@@ -12,8 +12,9 @@ from holdstrue.data.buffers import python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import Numbering, all_true, no_slots
+from holdstrue.index.arrays import MOST_SLOTS, Numbering, all_true, no_slots
 from holdstrue.index.rows import Rows
+from holdstrue.kernels import bounds
 from holdstrue.kernels.hashing import repeats
 from holdstrue.typing import I32, I64, U64
 
@@ -49,6 +50,26 @@ def resolve(
         keys=(hi[image], lo[image]),
         old_keys=(hi[position][order], lo[position][order]),
     )
+
+
+def unfit(part: Incoming, rows: Rows, key: Sequence[str]) -> str | None:
+    """Why a batch that comes out of a log cannot have been resolved against these rows; None where it can.
+
+    Complexity: O(batch * log batch).
+    """
+    old, updates = part.old, part.updates
+    if updates.size != part.values.num_rows:
+        return f"it tells of {updates.size} rows what they replace, and brings {part.values.num_rows}"
+    if bounds.outside(old, 0, rows.size - 1) >= 0 or bounds.unsorted(old, True) >= 0 or not rows.alive[old].all():
+        return "it removes rows that are not there"
+    if any(part.values.column(name).null_count for name in key):
+        return "a key of it is NULL"
+    replaced = updates[updates >= 0]
+    places = np.searchsorted(old, replaced)
+    known = replaced.size <= old.size and bool((np.append(old, -1)[places] == replaced).all())
+    if not known or bounds.outside(updates, -1, MOST_SLOTS) >= 0 or np.unique(places).size < places.size:
+        return "it replaces rows that it does not remove"
+    return None
 
 
 def fitted(changes: Changes, schema: pa.Schema, key: Sequence[str]) -> pa.Table:

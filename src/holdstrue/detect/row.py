@@ -9,7 +9,9 @@ import numpy as np
 
 from holdstrue.detect.detector import Batches, Detector, Outcome, nothing
 from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
+from holdstrue.kernels import bounds
 from holdstrue.plan.checks import RowCheck
 from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, Mask
@@ -71,7 +73,12 @@ class RowDetector(Detector):
         """The arrays that make up the state."""
         return {"slots": self.violating(), "rows": np.array([self.rows], dtype=np.int64)}
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self._sorted = arrays["slots"]
-        self.rows = int(arrays["rows"][0])
+        [self.rows] = arrays.few("rows", 0, self._rows.living, 1)
+        self._sorted = arrays.index("slots", 0, self._rows.size - 1, self.rows)
+        ascending = self._sorted.size == self.rows and bounds.unsorted(self._sorted, True) < 0
+        arrays.require(
+            ascending and bool(self._rows.alive[self._sorted].all()),
+            f"its rows are not {self.rows} living ones in order",
+        )

@@ -16,16 +16,17 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
-from holdstrue.discovery.kinds import Kind, restore_kinds
-from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.kinds import Kind, families_of, restore_kinds
+from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
 from holdstrue.state.moment import Given, Moment, at_of
+from holdstrue.state.shape import DIGEST, require
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -299,14 +300,17 @@ class Discovery(Closing):
         journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
             about = journal.facts["discovery"]
-            schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
-            options = DiscoveryOptions.of(about["options"])
-            held = Held(schemas, {name: tuple(key) for name, key in about["keys"].items()}, options.seed)
+            held, options = journal.read(_told)
             restore_rows(journal, held)
-            found = cls(held, restore_kinds(held, options, cores_of(journal)), options)
+            cores = cores_of(journal, families_of(options))
+            found = cls(held, restore_kinds(held, options, cores), options)
+            journal.files.verified()
             found.types = tuple(about.get("types", {}).items())
-            for incoming in batches_of(journal):
-                found._follow(held.again(incoming))
+            for file, incoming in batches_of(journal, held):
+                try:
+                    found._follow(held.again(incoming))
+                except (DataError, StateError) as error:
+                    raise journal.files.damaged(file, error.message) from error
             found._batches = journal.committed
             found.moment = None if at is None else journal.moment
             found._read_only = read_only
@@ -336,6 +340,30 @@ class Discovery(Closing):
 
     def _snapshots(self) -> dict[str, Any]:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
+
+
+SHAPE = {
+    "discovery": {
+        "options": {**OPTIONS, "digest": DIGEST},
+        "schemas": {str: str},
+        "keys": {str: [str]},
+        "types?": {str: str},
+    }
+}
+"""The shape of a discovery's manifest."""
+
+
+def _told(facts: Mapping[str, Any]) -> tuple[Held, DiscoveryOptions]:
+    """What a state says of its tables, as yet without rows, and of what is looked for."""
+    require(facts, SHAPE)
+    about = facts["discovery"]
+    schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
+    options = DiscoveryOptions.of(about["options"])
+    keys = {name: tuple(key) for name, key in about["keys"].items()}
+    for name, key in keys.items():
+        if not {*key} <= {*schemas[name].names}:
+            raise ValueError(f"table {name!r} has no columns {', '.join(key)}")
+    return Held(schemas, keys, options.seed), options
 
 
 def _meaning(body: Body) -> Any:

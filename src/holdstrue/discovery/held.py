@@ -39,7 +39,7 @@ class Held:
         self.keys = {name: tuple(keys.get(name, ())) for name in schemas}
         nothing = compile_rules(RuleSet(()), next(iter(schemas)), schemas, seed=seed)
         # an engine without rules is a store of rows, with the files and the log of one
-        self.engine = Engine(nothing, schemas, keyed=any(self.keys.values()))
+        self.engine = Engine(nothing, schemas, keyed=[name for name, key in self.keys.items() if key])
         self._known: dict[str, Counter[str]] | None = None
 
     @property

@@ -16,6 +16,7 @@ from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ForeignKey
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Inclusion
 from holdstrue.state.files import Arrays
 
@@ -46,7 +47,7 @@ class InclusionKind:
         return cls(held, options, InclusionCore.load(tables, options, work))
 
     @classmethod
-    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> InclusionKind:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Checked) -> InclusionKind:
         """As it was left."""
         return cls(held, options, InclusionCore.restore(held.searched(options.columns), options, arrays))
 

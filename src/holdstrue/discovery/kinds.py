@@ -11,6 +11,7 @@ from holdstrue.discovery.inclusion_kind import InclusionKind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DenialKind, DependencyKind
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.state.files import Arrays
 
 
@@ -25,7 +26,7 @@ class Kind(Protocol):
         """Search the rows that are held."""
 
     @classmethod
-    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Kind:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Checked) -> Kind:
         """As it was left."""
 
     @property
@@ -57,9 +58,14 @@ FAMILIES: dict[str, type[Kind]] = {
 """By the name of its arrays in a state what finds the rules; the quickest come first."""
 
 
+def families_of(options: DiscoveryOptions) -> dict[str, type[Kind]]:
+    """Those that are asked for."""
+    return {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+
+
 def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, Kind]:
     """Search the rows that are held for every kind that is asked for; what one leaves of the time, others may use."""
-    wanted = {name: family for name, family in FAMILIES.items() if set(family.kinds) & set(options.kinds)}
+    wanted = families_of(options)
     found: dict[str, Kind] = {}
     for at, (name, family) in enumerate(wanted.items()):
         share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
@@ -67,10 +73,6 @@ def load_kinds(held: Held, options: DiscoveryOptions, work: Work) -> dict[str, K
     return found
 
 
-def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Arrays]) -> dict[str, Kind]:
+def restore_kinds(held: Held, options: DiscoveryOptions, arrays: Mapping[str, Checked]) -> dict[str, Kind]:
     """The kinds as a state holds them."""
-    return {
-        name: family.restore(held, options, arrays[name])
-        for name, family in FAMILIES.items()
-        if set(family.kinds) & set(options.kinds)
-    }
+    return {name: family.restore(held, options, arrays[name]) for name, family in families_of(options).items()}

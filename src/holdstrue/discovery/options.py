@@ -73,6 +73,14 @@ _SHARES = {
 }
 
 
+OPTIONS = {
+    "kinds": [str], "columns": [str], "max_predicates?": (int, None), "error?": str, "measure?": str, "nulls?": str,
+    "cross?": bool, "shared?": str, "sample?": (int, None), "budget?": (float, None), "threads?": (int, None),
+    "arity?": int, "as_text?": bool, "support?": int, "confidence?": str,
+}  # fmt: skip
+"""The shape of `DiscoveryOptions.to_dict`, as `state/shape.py` has it, but for the digest."""
+
+
 @dataclass(frozen=True)
 class DiscoveryOptions:
     """The choices of a discovery; all are kept in its state.

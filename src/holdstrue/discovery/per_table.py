@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.denials.choose_space import choose_space
@@ -31,7 +32,8 @@ from holdstrue.discovery.found import (
 from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.arrays import nested, unnested
+from holdstrue.index.arrays import nested
+from holdstrue.index.checked import Checked
 from holdstrue.monitor.check import check
 from holdstrue.rules.model import DC, FD, Body, Rule
 from holdstrue.state.files import Arrays
@@ -47,6 +49,13 @@ class Core(Protocol):
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
+
+    @property
+    def slots(self) -> int:
+        """How many slots were given out: the next row gets this one."""
+
+    def living(self) -> I64:
+        """The slots of the rows that are there, ascending."""
 
     def apply(self, removed: I64, added: pa.Table, work: Work) -> RuleTurnover:
         """Follow a batch."""
@@ -91,14 +100,15 @@ class PerTable(ABC, Generic[C]):
         return cls(held, options, cores)
 
     @classmethod
-    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Arrays) -> Self:
+    def restore(cls, held: Held, options: DiscoveryOptions, arrays: Checked) -> Self:
         """As it was left."""
-        schemas = held.searched(options.columns)
-        cores = {
-            name: cls.restored(held, name, schema, options, unnested(_place(held, name), arrays))
-            for name, schema in schemas.items()
-            if len(schema)
-        }
+        cores = {}
+        for name, schema in held.searched(options.columns).items():
+            if len(schema):
+                own, rows = arrays.part(_place(held, name)), held.engine.tables[name].rows
+                core = cores[name] = cls.restored(held, name, schema, options, own)
+                same = core.slots == rows.size and np.array_equal(core.living(), rows.living_slots())
+                own.require(same, f"it is not of the {rows.living} rows that there are")
         return cls(held, options, cores)
 
     @classmethod
@@ -108,7 +118,7 @@ class PerTable(ABC, Generic[C]):
 
     @classmethod
     @abstractmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> C:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked) -> C:
         """The core of one table as it was left."""
 
     @abstractmethod
@@ -202,7 +212,9 @@ class DenialKind(PerTable[DenialCore]):
         return DenialCore.load(table, options, work, space=space, verifier=breaking)
 
     @classmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> DenialCore:
+    def restored(
+        cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked
+    ) -> DenialCore:
         """The core of one table as it was left."""
         rows = held.engine.tables[name].rows.values().select(schema.names)
         return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
@@ -250,7 +262,7 @@ class DependencyKind(PerTable[DependencyCore | ApproximateCore]):
 
     @classmethod
     def restored(
-        cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any
+        cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked
     ) -> DependencyCore | ApproximateCore:
         """The core of one table as it was left."""
         return (ApproximateCore if options.error else DependencyCore).restore(schema, options, arrays)
@@ -289,7 +301,7 @@ class ConditionKind(PerTable[CfdCore]):
         return CfdCore.load(table, options, work)
 
     @classmethod
-    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Any) -> CfdCore:
+    def restored(cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked) -> CfdCore:
         """The core of one table as it was left."""
         return CfdCore.restore(schema, options, arrays)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.detect.engine import Incoming
+from holdstrue.detect.resolve import unfit
 from holdstrue.discovery.held import Held
+from holdstrue.index.checked import Checked
 from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
 from holdstrue.state.files import Arrays
 from holdstrue.state.history import Lines
 from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.manifest import RunFile
 
 HISTORY = Lines(
     pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()}),
@@ -28,21 +32,26 @@ def restore_rows(journal: Journal, held: Held) -> None:
     restore(journal.files, Runs(journal.runs.base), held.engine, held.keys)
 
 
-def cores_of(journal: Journal) -> dict[str, Arrays]:
-    """The arrays of each kind at the checkpoint."""
-    base = journal.runs.base
-    return {
-        name.removeprefix(_CORE): journal.files.map_arrays(file)
-        for name, file in base.items()
-        if name.startswith(_CORE)
-    }
+def cores_of(journal: Journal, names: Iterable[str]) -> dict[str, Checked]:
+    """The arrays of some kinds at the checkpoint."""
+    files, found = journal.files, {}
+    for name in names:
+        file = journal.runs.base.get(_CORE + name)
+        if file is None:
+            raise files.broken(journal.version, f"it names no file of {name}")
+        found[name] = Checked(files.map_arrays(file), partial(files.damaged, file))
+    return found
 
 
-def batches_of(journal: Journal) -> Iterator[dict[str, Incoming]]:
-    """The batches since the checkpoint, oldest first."""
+def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str, Incoming]]]:
+    """The batches since the checkpoint, oldest first; each fits the rows that those before it leave."""
     for file in journal.runs.log:
-        yield dict(parts_of(journal.files, file))
-    journal.files.verified()
+        batch = dict(parts_of(journal.files, file, held.engine))
+        for name, part in batch.items():
+            why = unfit(part, held.engine.tables[name].rows, held.keys[name])
+            if why is not None:
+                raise journal.files.damaged(file, why)
+        yield file, batch
 
 
 def write_line(

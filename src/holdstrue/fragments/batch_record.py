@@ -30,6 +30,16 @@ _OUTBOX = message_schema(pa.large_binary())
 _FLAGS = pa.schema([("cfd", pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
 
 
+_TABLES: tuple[pa.Schema | None, ...] = (
+    None,
+    pa.schema([("hi", pa.uint64()), ("lo", pa.uint64()), ("now", pa.bool_()), ("was", pa.bool_())]),
+    _FLAGS,
+    _OUTBOX,
+    pa.schema([(":cfd", pa.int32()), (":removed", pa.bool_())]),
+)
+"""The columns that the tables of a batch have at least; those of its rows are the site's."""
+
+
 _SENT = {
     "ship": ("ids", "rows"),
     "announce": ("announce",),
@@ -100,14 +110,21 @@ class BatchRecord:
         return replace(self, rows=self.rows.slice(0, 0), given={}, flags=_FLAGS.empty_table())
 
     def replay(self, indexed: IndexedRows) -> None:
-        """Apply the batch to what was held before it. Complexity: O(entries)."""
+        """Apply the batch to what was held before it; a ValueError says why it cannot be. Complexity: O(entries)."""
+        known = Numbering()
+        known.assign(self.ids.hi, self.ids.lo, all_true(self.ids.size))
         old = indexed.rows.find(self.ids.hi, self.ids.lo)
+        if len(known) < self.ids.size or not np.array_equal(old >= 0, self.was):
+            raise ValueError("it replaces rows that are not there")
         cfds = indexed.spec.cfds
         steps = {number: indexed.stage(cfds[number], old, self.now, part) for number, part in self.given.items()}
         for number in np.unique(numbers(plain(self.flags.column("cfd")), np.int32)):
             own = self.flags.filter(pa.compute.equal(self.flags.column("cfd"), int(number)))
             index = indexed.index(int(number))
-            index.set_flags(index.find(_lanes(own)), numbers(plain(own.column("flag")), np.uint8))
+            groups, flags = index.find(_lanes(own)), numbers(plain(own.column("flag")), np.uint8)
+            if (groups < 0).any() or (flags > 1).any():
+                raise ValueError("it flags groups that are not there")
+            index.set_flags(groups, flags)
         indexed.commit(self.ids, self.rows, self.now, old, steps)
 
     # --- as tables ------------------------------------------------------------------------------------
@@ -139,13 +156,28 @@ class BatchRecord:
         ]
 
     @staticmethod
-    def read(tables: Sequence[pa.Table]) -> BatchRecord:
-        """Out of a run file."""
+    def read(tables: Sequence[pa.Table], spec: SiteSpec) -> BatchRecord:
+        """Out of a run file; a ValueError says why that cannot be of this site."""
+        if len(tables) != len(_TABLES):
+            raise ValueError(f"it holds {len(tables)} tables of a batch instead of {len(_TABLES)}")
         rows, given, flags, messages, listed = tables
-        about = {name.decode(): value.decode() for name, value in rows.schema.metadata.items()}
-        sides: dict[str, tuple[int, int]] = json.loads(about["sides"])
+        key = [spec.schema.field(name) for name in spec.key]
+        for table, wanted in zip(tables, _TABLES, strict=True):
+            names = {field.name: field.type for field in (wanted or spec.schema)}
+            if not names.items() <= {field.name: field.type for field in table.schema}.items():
+                raise ValueError(f"a table of its batch has no columns {', '.join(names)}")
+        if any(column.null_count for table in (given, flags, messages) for column in table.columns):
+            raise ValueError("a number of its batch is unknown")
+        about, sides = _about(rows)
+        own = {cfd.number: cfd for cfd in spec.own_cfds}
+        if not (sides.keys() == own.keys() and rows.num_rows == given.num_rows):
+            raise ValueError("it tells of other rules, or of other rows, than it holds")
+        if not {*flags.column("cfd").to_pylist()} <= {number for number in own if not own[number].is_constant}:
+            raise ValueError("it flags groups of other rules")
+        if not {*listed.schema.names} <= {":cfd", ":removed", *(field.name for field in key)}:
+            raise ValueError("it lists other columns than the key")
         indexes = {
-            int(number): IndexInput(_lanes(given, x), _lanes(given, b), bools(plain(given.column(f"member{number}"))))
+            number: IndexInput(_lanes(given, x), _lanes(given, b), _bools(given, f"member{number}"))
             for number, (x, b) in sides.items()
         }
         return BatchRecord(
@@ -153,8 +185,8 @@ class BatchRecord:
             about["fingerprint"],
             _lanes(given),
             rows.replace_schema_metadata(None),
-            bools(plain(given.column("now"))),
-            bools(plain(given.column("was"))),
+            _bools(given, "now"),
+            _bools(given, "was"),
             indexes,
             flags,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
@@ -162,8 +194,29 @@ class BatchRecord:
         )
 
 
+def _about(rows: pa.Table) -> tuple[dict[str, str], dict[int, tuple[int, int]]]:
+    """What a batch says of itself, and by CFD which ids are those of its left and right sides."""
+    try:
+        about = {name.decode(): value.decode() for name, value in (rows.schema.metadata or {}).items()}
+        sides = {int(number): (int(x), int(b)) for number, (x, b) in json.loads(about["sides"]).items()}
+        return {name: about[name] for name in ("batch", "fingerprint")}, sides
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"it does not say what its batch is: {error}") from error
+
+
+def _column(table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
+    at = table.schema.get_field_index(name)
+    if at < 0 or table.schema.field(at).type != type_:
+        raise ValueError(f"its batch has no column {name} of {type_}")
+    return plain(table.column(at))
+
+
+def _bools(table: pa.Table, name: str) -> Mask:
+    return bools(_column(table, name, pa.bool_()))
+
+
 def _lanes(table: pa.Table, at: str | int = "") -> Ids:
-    return Ids(*(numbers(plain(table.column(f"{lane}{at}")), np.uint64).copy() for lane in ("hi", "lo")))
+    return Ids(*(numbers(_column(table, f"{lane}{at}", pa.uint64()), np.uint64).copy() for lane in ("hi", "lo")))
 
 
 def _flag_table(steps: Mapping[int, CFDStep]) -> pa.Table:

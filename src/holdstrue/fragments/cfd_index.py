@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdstrue.fragments.ids import Ids
-from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import RowLists
+from holdstrue.kernels import bounds
 from holdstrue.kernels import classes as kernels
 from holdstrue.typing import I32, U8, Mask
 
@@ -241,10 +243,27 @@ class CFDIndex:
             arrays |= {name: with_slack(getattr(self, f"_{name}"), used, fill=fill) for name, fill in names.items()}
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self._groups.restore(unnested("groups", arrays))
-        self._kinds.restore(unnested("kinds", arrays))
-        for name in ("slot_kind", *_BY_KIND, *_BY_GROUP):
-            setattr(self, f"_{name}", arrays[name])
+    def restore(self, arrays: Checked, rows: int, alive: U8) -> None:
+        """Take over the arrays of a snapshot (they will be written to) of so many slots. Complexity: O(slots)."""
+        self._groups.restore(arrays.part("groups"))
+        self._kinds.restore(arrays.part("kinds"))
+        groups, kinds = len(self._groups), len(self._kinds)
+        found = arrays.array("slot_kind", np.int32, (0,), grows=0)
+        arrays.within("slot_kind", found[:rows], -1, kinds - 1)
+        # an index that no batch told of anything has no place for rows yet
+        self._slot_kind = room(found, rows, fill=-1)
+        self._kind_group = arrays.index("kind_group", 0, groups - 1, kinds)
+        self._following = arrays.index("following", -1, kinds - 1, kinds, fill=-1)
+        self._first = arrays.index("first", -1, kinds - 1, groups, fill=-1)
+        self._flag = arrays.index("flag", 0, 1, groups, dtype=np.uint8, fill=0)
+        links = np.stack((self._kind_group[:kinds], self._following[:kinds]), axis=1)
+        lists = bounds.unlinked(links, 0, 1) < 0 and bounds.unheaded(self._first[:groups, None], 0, links, 0) < 0
+        arrays.require(lists, "a list of kinds leaves its group, or runs in a circle")
+        self._count = arrays.array("count", np.int32, (kinds,), grows=0, fill=0)
+        self._sides = arrays.array("sides", np.int32, (groups,), grows=0, fill=0)
+        counted = np.zeros(kinds, dtype=np.int32)
+        bounds.count_living(self._slot_kind[:rows], alive, counted)
+        sides = np.bincount(self._kind_group[:kinds][counted > 0], minlength=groups)
+        same = np.array_equal(counted, self._count[:kinds]) and np.array_equal(sides, self._sides[:groups])
+        arrays.require(same, "its counts do not follow from its rows")
         self._lists = RowLists()

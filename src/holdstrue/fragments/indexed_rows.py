@@ -18,7 +18,8 @@ from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.index.arrays import Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, Mask
 
@@ -195,10 +196,14 @@ class IndexedRows:
             arrays[f"marks{number}"] = with_slack(marks, min(self.rows.size, marks.size))
         return arrays
 
-    def restore(self, arrays: Snapshot, values: pa.Table) -> None:
+    def restore(self, arrays: Checked, values: pa.Table) -> None:
         """Take over the arrays of a snapshot and the values that belong to it."""
-        self.rows.restore(unnested("rows", arrays), values)
+        self.rows.restore(arrays.part("rows"), values)
+        rows, alive = self.rows.size, self.rows.alive
         for number, index in self._indexes.items():
-            index.restore(unnested(f"classes{number}", arrays))
+            index.restore(arrays.part(f"classes{number}"), rows, alive)
         for number in self._marks:
-            self._marks[number] = arrays[f"marks{number}"]
+            marks = arrays.array(f"marks{number}", np.uint8, (0,), grows=0)
+            arrays.within(f"marks{number}", marks, 0, 1)
+            marks = self._marks[number] = room(marks, rows, fill=0)
+            arrays.require(not (marks[:rows] > alive[:rows]).any(), f"a row violates CFD {number} and is not there")

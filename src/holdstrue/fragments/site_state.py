@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,14 +21,15 @@ from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
 from holdstrue.state.journal import (
     BATCHES,
     COLLECT_EVERY,
     Journal,
     Written,
+    facts_of,
     has_state,
-    manifest_of,
     schema_of,
     schema_text,
 )
@@ -49,7 +51,7 @@ class SiteState:
         if not SiteState.exists(path):
             return SiteState(Journal.create(path, "site"), spec)
         journal = Journal.open(path, "site")
-        if journal.facts["site"] != spec.fingerprint():
+        if journal.facts.get("site") != spec.fingerprint():
             journal.close()
             raise StateError(
                 f"{path} is the state of another site, or was made for other rules, columns or sites",
@@ -65,23 +67,34 @@ class SiteState:
     @staticmethod
     def declared(path: StatePath) -> pa.Schema:
         """The columns that the site's source had when the state was made."""
-        return schema_of(manifest_of(path, "site")["schema"])
+        return facts_of(path, "site", lambda facts: schema_of(str(facts["schema"])))
 
     def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
         files, runs = self._journal.files, self._journal.runs
         last: BatchRecord | None = None
         if runs.base:
-            indexed.restore(files.map_arrays(runs.base["arrays"]), files.map_tables(runs.base["values"])[0])
-            last = self._record(runs.base["last"])
+            arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
+            if arrays is None or values is None or kept is None:
+                raise files.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
+            checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
+            indexed.restore(checked, files.map_table(values, indexed.spec.schema))
+            files.verified()
+            last = self._record(kept)
         for file in runs.log:
             last = self._record(file)
-            last.replay(indexed)
-        files.verified()
+            try:
+                last.replay(indexed)
+            except ValueError as error:
+                raise files.damaged(file, str(error)) from error
         return None if last is None else last.answer()
 
     def _record(self, file: RunFile) -> BatchRecord:
-        return BatchRecord.read(self._journal.files.read_tables(file)[1:])
+        tables = self._journal.files.read_tables(file)[1:]
+        try:
+            return BatchRecord.read(tables, self._spec)
+        except ValueError as error:
+            raise self._journal.files.damaged(file, str(error)) from error
 
     @property
     def count(self) -> int:
@@ -129,7 +142,9 @@ class SiteState:
 
 def shared_seed(paths: Iterable[StatePath]) -> Seed:
     """The seed of the ids in the states of a relation's sites; a new one where none has a state yet."""
-    seeds = {path: Seed.of(manifest_of(path, "site")["digest"]) for path in paths if SiteState.exists(path)}
+    seeds = {
+        path: facts_of(path, "site", lambda facts: Seed.of(facts["digest"])) for path in paths if SiteState.exists(path)
+    }
     if len(set(seeds.values())) > 1:
         raise StateError(
             f"the states {', '.join(str(path) for path in seeds)} were not made together: their ids differ",

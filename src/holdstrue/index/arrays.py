@@ -7,7 +7,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.kernels import hashing
+from holdstrue.index.checked import Checked
+from holdstrue.kernels import bounds, hashing
 from holdstrue.typing import I32, U64, Mask
 
 Array = TypeVar("Array", bound=NDArray[Any])
@@ -75,6 +76,9 @@ Snapshot: TypeAlias = dict[str, NDArray[Any]]
 """The arrays that make up the state of a structure, by name."""
 
 _SMALLEST = 64
+
+MOST_SLOTS = 2**31 - 1
+"""Rows, groups and kinds are numbered by 32 bits."""
 
 FIRST_PART = 1 << 15
 """Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
@@ -173,18 +177,18 @@ class Numbering:
             "used": np.array([self._used], dtype=np.int64),
         }
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self._cells, self.hi, self.lo = arrays["cells"], arrays["hi"], arrays["lo"]
-        self._used = int(arrays["used"][0])
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot (they will be written to). Complexity: O(cells)."""
+        [used] = arrays.few("used", 0, MOST_SLOTS, 1)
+        cells = arrays.array("cells", np.uint64, (_SMALLEST,), grows=0)
+        # a search ends at a free cell, and starts where a mask of bits says
+        roomy = cells.size.bit_count() == 1 and used * 4 <= cells.size * 3
+        arrays.require(roomy, f"{cells.size} cells for {used} keys")
+        arrays.require(bounds.filled(cells, used) == used, f"its cells do not hold the numbers below {used}")
+        self.hi, self.lo = (arrays.array(name, np.uint64, (used,), grows=0) for name in ("hi", "lo"))
+        self._cells, self._used = cells, used
 
 
 def nested(prefix: str, arrays: Snapshot) -> Snapshot:
     """A part's arrays under names of their own in the whole's snapshot."""
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
-
-
-def unnested(prefix: str, arrays: Snapshot) -> Snapshot:
-    """The arrays of a part, out of the whole's snapshot."""
-    start = f"{prefix}."
-    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -25,7 +25,8 @@ from typing import ClassVar, Generic
 
 import numpy as np
 
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.kernels import runs as kernels
@@ -290,12 +291,14 @@ class BlockIndex:
                 arrays |= nested(f"{check}.{role}", run.snapshot())
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the runs of a snapshot."""
+    def restore(self, arrays: Checked, slots: int) -> None:
+        """Take over the runs of a snapshot of so many slots: in each are the living rows that may play its role."""
         for check, role, spine in self._each():
-            own = unnested(f"{check}.{role}", arrays)
-            spine.runs = [Run.restore(own)] if own else []
-            spine.held, spine.dead = sum(len(run) for run in spine.runs), 0
+            able = self._rows.alive[:slots] & ((self._rows.roles[check][:slots] & role) != 0)
+            members, rising = int(np.count_nonzero(able)), self._drives[check].rising
+            own = arrays.part(f"{check}.{role}")
+            spine.runs = [Run.restore(own, members, slots, rising=rising)] if members else []
+            spine.held, spine.dead = members, 0
 
 
 def _listed(terms: Sequence[Term[str]]) -> str:

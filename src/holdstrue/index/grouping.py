@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import groups as kernels
 from holdstrue.typing import I32, U64, Mask
 
@@ -66,15 +67,15 @@ class Grouping:
             arrays["s"] = with_slack(self.s_groups, rows, fill=-1)
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
-        self._numbers.restore(unnested("numbers", arrays))
-        self.t_groups = arrays["t"]
-        self.s_groups = arrays["s"] if self.two_sided else self.t_groups
+    def restore(self, arrays: Checked, rows: int) -> None:
+        """Take over the arrays of a snapshot of so many slots."""
+        self._numbers.restore(arrays.part("numbers"))
+        self.t_groups = arrays.index("t", -1, len(self) - 1, rows)
+        self.s_groups = arrays.index("s", -1, len(self) - 1, rows) if self.two_sided else self.t_groups
 
 
 class RowLists:
-    """Linked lists of slots, extended when they are read.
+    """Linked lists of slots, extended when they are read; no state holds them, as the numbers of the rows tell them.
 
     Examples
     --------
@@ -113,16 +114,3 @@ class RowLists:
     def size_bytes(self) -> int:
         """Memory held."""
         return self._head.nbytes + self._next.nbytes
-
-    def snapshot(self, distinct: int) -> Snapshot:
-        """The arrays that make up the state; empty when rows were never asked for."""
-        return {
-            "head": with_slack(self._head, min(distinct, self._head.size), fill=-1) if self._listed else self._head,
-            "next": with_slack(self._next, self._listed, fill=-1) if self._listed else self._next,
-            "listed": np.array([self._listed], dtype=np.int64),
-        }
-
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
-        self._head, self._next = arrays["head"], arrays["next"]
-        self._listed = int(arrays["listed"][0])

@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.operators import Op
 from holdstrue.typing import I32, I64, U8
 
@@ -137,8 +138,8 @@ class PairIndex(Protocol):
         """The arrays that make up the state; none where it is rebuilt."""
         ...
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot."""
+    def restore(self, arrays: Checked, slots: int) -> None:
+        """Take over the arrays of a snapshot of so many slots."""
         ...
 
 

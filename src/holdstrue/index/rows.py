@@ -16,7 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import python_value, python_values
-from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.index.checked import Checked
+from holdstrue.kernels import bounds
 from holdstrue.typing import I32, I64, U64
 
 MOST_PARTS = 64
@@ -162,10 +164,19 @@ class Rows:
             "counts": np.array([self.size, self.living], dtype=np.int64),
         }
 
-    def restore(self, arrays: Snapshot, values: pa.Table) -> None:
-        """Take over the arrays of a snapshot and the values that belong to it."""
-        self._numbers.restore(unnested("numbers", arrays))
-        self._current, self.alive, self.codes = arrays["current"], arrays["alive"], arrays["codes"]
-        self.size, self.living = (int(number) for number in arrays["counts"])
+    def restore(self, arrays: Checked, values: pa.Table) -> None:
+        """Take over the arrays of a snapshot and the values that belong to it. Complexity: O(slots)."""
+        self._numbers.restore(arrays.part("numbers"))
+        size, living = arrays.few("counts", 0, MOST_SLOTS, 2)
+        arrays.require(size == values.num_rows, f"{size} rows, and the values of {values.num_rows}")
+        self.alive = arrays.index("alive", 0, 1, size, dtype=np.uint8)
+        self.codes = arrays.array("codes", np.int64, (self.codes.shape[0], size), grows=1)
+        arrays.require(np.count_nonzero(self.alive[:size]) == living, f"not {living} of its rows are alive")
+        # an unknown key is looked up at the last place, so that there must be one
+        keys = len(self._numbers)
+        self._current = arrays.index("current", -1, size - 1, max(keys, 1), fill=-1)
+        known = bounds.placed(self._current[:keys], self.alive)
+        arrays.require(known == (living if self._keyed else 0), f"its keys are not those of {living} living rows")
+        self.size, self.living = size, living
         self.twin = np.empty(self.alive.size, dtype=np.int32)
-        self._parts, self._starts = ([values], [0]) if values.num_rows else ([], [])
+        self._parts, self._starts = ([values], [0]) if size else ([], [])

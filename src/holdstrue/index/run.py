@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdstrue.index.arrays import Snapshot
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot
+from holdstrue.index.checked import Checked
+from holdstrue.kernels import bounds
 from holdstrue.kernels import runs as kernels
 from holdstrue.kernels.sorting import SMALL, argsort
 from holdstrue.typing import I32, I64, U8
@@ -119,10 +121,30 @@ class Run:
         return {field.name: array for field, array in zip(fields(self), arrays, strict=True)}
 
     @staticmethod
-    def restore(arrays: Snapshot) -> Run:
-        """The run of a snapshot."""
-        rising = bool(arrays["rising"][0])
-        return Run(**{name: array for name, array in arrays.items() if name != "rising"}, rising=rising)
+    def restore(arrays: Checked, members: int, slots: int, *, rising: bool) -> Run:
+        """The run of a snapshot of so many members among so many slots. Complexity: O(members)."""
+        arrays.require(arrays.few("rising", 0, 1, 1) == [rising], "its chains run the other way")
+        places = arrays.index("slots", 0, slots - 1, members)
+        arrays.require(places.size == members, f"{places.size} rows instead of {members}")
+        a, b = (arrays.array(name, np.int64, (members,)) for name in ("a", "b"))
+        blocks = -(-members // kernels.BLOCK)
+        walls = -(-blocks // kernels.BLOCK)
+        fence_low, fence_high = (arrays.array(f"fence_{end}", np.int64, (blocks,)) for end in ("low", "high"))
+        wall_low, wall_high = (arrays.array(f"wall_{end}", np.int64, (walls,)) for end in ("low", "high"))
+        groups = arrays.index("groups", 0, MOST_SLOTS, 0)
+        starts = arrays.index("starts", 0, members, groups.size + 1)
+        splits = arrays.index("splits", 0, members, groups.size)
+        arrays.require(
+            starts.size == groups.size + 1
+            and splits.size == groups.size
+            and starts[0] == 0
+            and starts[-1] == members
+            and bounds.unsorted(starts, True) < 0
+            and bounds.unsorted(groups, True) < 0
+            and bool((splits >= starts[:-1]).all() and (splits <= starts[1:]).all()),
+            "its groups do not lie one after the other",
+        )
+        return Run(groups, starts, splits, a, b, places, fence_low, fence_high, wall_low, wall_high, rising)
 
 
 @dataclass(frozen=True)

@@ -335,6 +335,54 @@ def count_conflicts(core: I32, extra: I32, kinds: I32, values: I64, rows: I32, o
 
 
 @kernel
+def misfit(
+    core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, counted: I32, used: int, groups: int, totals: I64
+) -> int:
+    """What of the counters does not follow from the rows of each kind, which are `counted`; -1 when all of it does.
+
+    The answer is the number of the first group or kind that is wrong. What partial kinds conflict with is not
+    counted again: it is only looked whether it can be. Complexity: O(kinds + groups).
+    """
+    size = np.zeros((0 if kinds.shape[0] == 0 else groups, 3), dtype=np.int32)
+    found = np.zeros(size.shape[0], dtype=np.int64)
+    partial = values.shape[0] > 0
+    known = 0 if kinds.shape[0] == 0 else used
+    for kind in range(known):
+        group = kinds[kind, GROUP]
+        if group < 0 or group >= groups or kinds[kind, COUNT] != counted[kind]:
+            return kind
+        if kinds[kind, MASK] < 0 or kinds[kind, MASK] >= (1 << values.shape[0] if partial else 1):
+            return kind
+        if counted[kind] > 0:
+            found[group] += np.int64(counted[kind]) * size[group, N]
+            size[group, N] += counted[kind]
+            size[group, 1 if kinds[kind, MASK] == 0 else 2] += 1
+    totals[:] = 0
+    for group in range(groups):
+        rows = np.int64(counted[group] if kinds.shape[0] == 0 else size[group, N])
+        sure = rows * (rows - 1) // 2
+        open_ = False
+        if kinds.shape[0] > 0:
+            open_ = size[group, 2] > 0
+            sure = sure if open_ else found[group]
+            if core[group, D] != size[group, 1] or (partial and extra[group, P] != size[group, 2]):
+                return group
+        if core[group, N] != rows or pairs[group] < 0 or (pairs[group] > sure if open_ else pairs[group] != sure):
+            return group
+        conflicting = rows if pairs[group] > 0 else 0
+        if partial:
+            if extra[group, ROWS] > conflicting or (extra[group, ROWS] < conflicting and not open_):
+                return group
+            conflicting = extra[group, ROWS]
+            if conflicting < 0:
+                return group
+        totals[PAIRS_TOTAL] += pairs[group]
+        totals[ROWS_TOTAL] += conflicting
+        totals[GROUPS_TOTAL] += pairs[group] > 0
+    return -1
+
+
+@kernel
 def rows_of(groups: I32, extra: I32, kinds: I32, values: I64, head: I32, following: I32, alive: U8, out: I32) -> int:
     """Collect the living rows of some groups; returns how many. Complexity: O(rows and removed rows met)."""
     size = 0

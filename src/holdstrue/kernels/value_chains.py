@@ -288,6 +288,41 @@ def repack(head: I32, nodes: I32, out: I32) -> int:
 
 
 @kernel
+def sound(head: I32, nodes: I32, used: int, free: int, attributes: int) -> int:
+    """How many values have a chain, or -1 where chains are not what the others here rely on.
+
+    They must lie within the nodes in use, meet neither each other nor the free nodes, and have each attribute once, so
+    that none is longer than there are attributes. Complexity: O(nodes in use).
+
+    >>> head, nodes = np.array([0, -1], dtype=np.int32), np.array([[1, 5, 1], [0, 2, -1]], dtype=np.int32)
+    >>> sound(head, nodes, 2, -1, 2), sound(np.array([0, 1], dtype=np.int32), nodes, 2, -1, 2)
+    (1, -1)
+    """
+    met = np.zeros(used, dtype=np.bool_)
+    holds = np.full(attributes, -1, dtype=np.int64)
+    living = 0
+    for value in range(head.size):
+        at = head[value]
+        living += at >= 0
+        while at >= 0:
+            if at >= used or met[at]:
+                return -1
+            met[at] = True
+            attribute = nodes[at, 0]
+            if attribute < 0 or attribute >= attributes or holds[attribute] == value or nodes[at, 1] <= 0:
+                return -1
+            holds[attribute] = value
+            at = nodes[at, 2]
+    at = free
+    while at >= 0:
+        if at >= used or met[at]:
+            return -1
+        met[at] = True
+        at = nodes[at, 2]
+    return living
+
+
+@kernel
 def attribute_sets(head: I32, nodes: I32, start: int, end: int, words: U64) -> None:
     """The attributes of the values `start` to `end` as bits. Complexity: O(nodes of the values)."""
     one = np.uint64(1)

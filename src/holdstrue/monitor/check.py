@@ -98,7 +98,7 @@ def check(
     plan = compile_rules(ruleset, main, found, index)
     ordered = ordered_text(ruleset, main, found)
     notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
-    engine = Engine(plan, found, keyed=False)
+    engine = Engine(plan, found)
     nobody = np.empty(0, dtype=np.int32)
     engine.apply(
         {name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()},

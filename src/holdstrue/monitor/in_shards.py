@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Violation
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
@@ -19,7 +19,7 @@ from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, hi
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import Job, Layout
-from holdstrue.shards.ledger import Ledger, Settled
+from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import delta_lists, kept_references
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
@@ -56,7 +56,7 @@ class InShards:
         self._journal = journal
         self._sizing = sizing
         self._path = path
-        self.facts = Facts.of(journal.facts)
+        self.facts = journal.read(Facts.of)
         """What there is to know of the monitor beside its rows."""
 
     def now(self) -> Facts:
@@ -204,7 +204,7 @@ class InShards:
         return self._new_layout(plan, facts, rows, samples)
 
     def _known_layout(self, facts: Facts) -> Layout:
-        return Layout.restored(self._sharding, facts.plan(), facts.keys)
+        return self._journal.read(lambda data: layout_of(data, facts))
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
         tasks = self._tasks()
@@ -254,6 +254,11 @@ class InShards:
         """The state for a stage that reads it, laid out first where it was in one piece; None before any data."""
         if not self.facts.schemas:
             return None
+        if not self._sharding and self._journal.past:
+            raise StateError(
+                f"version {self._journal.version} of {self._path} was written by one process, not in shards",
+                hint=f"read it in one process: holdstrue.Monitor.open({self._path!r}, at={self._journal.version})",
+            )
         if not self._sharding and self._journal.read_only:
             # it is written anew in shards, for which it must be locked
             with writer_lock(self._path), Journal.open(self._path, "monitor", HISTORY) as journal:

@@ -16,6 +16,7 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
+from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.views import Views
@@ -87,16 +88,24 @@ class OnePiece:
     def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None) -> OnePiece:
         journal = Journal.open(path, "monitor", HISTORY, read_only=read_only, at=at)
         try:
-            facts, files = Facts.of(journal.facts), journal.files
+            facts, files = journal.read(Facts.of), journal.files
             files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
             piece._attach(journal)
-            if "sharding" in journal.facts:
+            if is_format_1(journal.facts):
+                piece.shard = loaded(journal, facts) if facts.schemas else None
+                piece._stale = True
+            elif "sharding" in journal.facts:
                 piece.shard = _gathered(journal, facts)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(files, facts.plan(), facts.keys, journal.runs)
+                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs)
             files.verified()
+            if facts.schemas:
+                _require_same(journal, "rows", facts.rows, piece.rows())
+            if facts.schemas and not piece._stale:
+                # in shards a row that is in several of them may be counted more than once
+                _require_same(journal, "violations", facts.counts, piece.counts())
         except BaseException:
             journal.close()
             raise
@@ -316,13 +325,19 @@ class OnePiece:
         return self.shard
 
 
+def _require_same(journal: Journal, what: str, told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The manifest and the files must be of the same rows."""
+    if dict(told) != dict(found):
+        raise journal.files.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
+
+
 def _gathered(journal: Journal, facts: Facts) -> Shard:
     """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
-    plan = facts.plan()
-    layout = Layout.of(plan, facts.keys, journal.facts["sharding"]["shards"], 1)
+    plan = journal.read(lambda _: facts.plan())
+    layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.keys))
     found: dict[str, list[pa.Table]] = {name: [] for name in plan.schemas}
     for number in range(layout.shards):
-        if str(number) in journal.facts["shards"]:
+        if str(number) in journal.facts.get("shards", {}):
             runs = Runs.of(journal.facts["shards"][str(number)])
             home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
             for name, table in home.engine.tables.items():

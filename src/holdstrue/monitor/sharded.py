@@ -27,7 +27,9 @@ from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, has_state
+from holdstrue.state.moment import Given, Moment, at_of
 from holdstrue.state.store import fixed_place
 
 
@@ -44,6 +46,7 @@ class Sharded(Monitor):
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
         sizing: Sizing | None = None,
+        at: Given | None = None,
     ) -> None:
         self._piece = None
         self._runner = runner
@@ -52,6 +55,7 @@ class Sharded(Monitor):
         # tasks run in other directories than the driver
         self.path = fixed_place(path)
         self._sizing = sizing or Sizing()
+        self._at = None if at is None else self._version(at)
         with writer_lock(self.path):
             if rules is not None and not has_state(self.path):
                 made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
@@ -71,6 +75,24 @@ class Sharded(Monitor):
                 hint="leave the rules out to go on with its own, or choose another directory",
             )
 
+    def _version(self, at: Given) -> int:
+        """The number of an earlier version, which stays the same whatever is applied."""
+        with StateFiles(self.path) as files:
+            return files.version_at(at_of(at))
+
+    @property
+    def moment(self) -> Moment:
+        """Which version of its state is read now, and of when."""
+        with self._opened(read_only=True) as journal:
+            return journal.moment
+
+    def _opened(self, *, read_only: bool) -> Journal:
+        if self._at is not None and not read_only:
+            raise StateError(
+                f"version {self._at} of {self.path} can only be read", hint="leave out at= to apply changes"
+            )
+        return Journal.open(self.path, "monitor", HISTORY, read_only=read_only, at=self._at)
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """No other thread of this process applies a batch to the state meanwhile, by whatever monitor."""
@@ -81,7 +103,7 @@ class Sharded(Monitor):
     def _kept(self, *, read_only: bool) -> Iterator[InShards]:
         with (
             self._lock if read_only else self.alone(),
-            Journal.open(self.path, "monitor", HISTORY, read_only=read_only) as journal,
+            self._opened(read_only=read_only) as journal,
         ):
             yield InShards(self._runner, journal, self._sizing, self.path)
 

@@ -10,17 +10,18 @@ Memory: 4 bytes a value beside `discovery/inclusions/counted_values.py`; a clust
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.discovery.bitsets import members
+from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.inclusions.counted_values import COMPACT_FROM, Values, words_for
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import digest
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask
@@ -156,10 +157,19 @@ class Clusters(ValueShards):
             arrays[f"cids{i}"] = with_slack(self._cids[i], min(len(values), self._cids[i].size), fill=-1)
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self._words, self._sizes = arrays["words"], arrays["sizes"]
-        self._ids.restore(unnested("ids", arrays))
-        self._cids = [arrays[f"cids{i}"] for i in range(len(self.shards))]
+    def restore(self, arrays: Checked, shards: Sequence[Checked] | None = None) -> None:
+        """Take over the arrays of a snapshot (they will be written to). Complexity: O(values)."""
+        super().restore(arrays, shards)
+        self._ids.restore(arrays.part("ids"))
+        known = len(self._ids)
+        self._words = arrays.sets("words", set_of(range(self.attributes), self._words.shape[1]), known)
+        self._sizes = arrays.index("sizes", 0, MOST_SLOTS, known, dtype=np.int64, fill=0)
+        self._cids, counted = [], np.zeros(self._sizes.size, dtype=np.int64)
+        for i, values in enumerate(self.shards):
+            # values that came with a batch which was refused may have no place
+            cids = arrays.array(f"cids{i}", np.int32, (0,), grows=0)
+            arrays.within(f"cids{i}", cids, -1, known - 1)
+            counted += np.bincount(cids[cids >= 0], minlength=counted.size)
+            self._cids.append(room(cids, len(values), fill=-1))
+        arrays.require(np.array_equal(counted, self._sizes), "its clusters do not have as many values as they say")
         self._included = None
-        super().restore(arrays)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.blocks import BlockIndex
+from holdstrue.index.checked import Checked
 from holdstrue.index.protocol import Hits, PairRows, Shape, Slots, Term
 
 
@@ -47,5 +48,5 @@ class ComparedIndex:
         """No arrays: the index is rebuilt from the rows."""
         return {}
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked, slots: int) -> None:
         """Nothing: rows are inserted again."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.errors import HoldstrueError
-from holdstrue.index.protocol import IndexKind
+from holdstrue.index.protocol import INDEXES, IndexKind
 from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import Inclusion, RuleSet
@@ -20,6 +20,7 @@ from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.sources.declared import agrees
 from holdstrue.state.history import Lines
 from holdstrue.state.journal import schema_of, schema_text
+from holdstrue.state.shape import DIGEST, RUNS, require
 
 Keys = Mapping[str, tuple[str, ...]]
 
@@ -134,6 +135,17 @@ HISTORY = Lines(
 )
 
 
+_COUNTS = {"rows": int, "pairs": int, "groups": int, "open": int}
+
+SHAPE = {
+    "rules": str, "main": str, "keys": {str: [str]}, "index": set(INDEXES), "digest": DIGEST, "schemas": {str: str},
+    "batches": int, "last_batch?": (str, None), "rows": {str: int}, "counts": {str: _COUNTS}, "kept?": bool,
+    "sharding?": {"shards": int, "blocks": int, "hot": [[[str]]], "routes": [str]},
+    "shards?": {str: {**RUNS, "rows": {str: int}, "tallies": {str: [int]}}},
+}  # fmt: skip
+"""The shape of a monitor's manifest."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """A monitor as its manifest describes it."""
@@ -200,7 +212,10 @@ class Facts:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Facts:
-        """From plain JSON data."""
+        """From plain JSON data; a ValueError where it has another shape."""
+        require(data, SHAPE)
+        if not all(data["keys"].values()):
+            raise ValueError("a table has no key")
         return Facts(
             rules=load_rules(data["rules"]),
             main=data["main"],

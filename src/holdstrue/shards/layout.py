@@ -39,6 +39,10 @@ T_FLAG, S_FLAG = ":t", ":s"
 
 _DIGEST = pa.binary(16)
 
+MOST_SHARDS = 1 << 16
+MOST_BLOCKS = 1 << 10
+"""More than any table is spread over: numbers above these are no layout of ours."""
+
 
 @dataclass(frozen=True)
 class Spot:
@@ -106,9 +110,17 @@ class Layout:
 
     @staticmethod
     def restored(known: Mapping[str, Any], plan: Plan, keys: Mapping[str, tuple[str, ...]]) -> Layout:
-        """Back from `to_dict`; without its hot places where the plan now has other routes."""
+        """Back from `to_dict`; without its hot places where the plan now has other routes.
+
+        A ValueError where there cannot be such a layout.
+        """
+        for name, most in (("shards", MOST_SHARDS), ("blocks", MOST_BLOCKS)):
+            if not 1 <= known[name] <= most:
+                raise ValueError(f"{known[name]} {name}, not 1 to {most}")
         layout = Layout.of(plan, keys, known["shards"], known["blocks"])
         hot = {i: [(int(a), int(b)) for a, b in places] for i, places in enumerate(known["hot"])}
+        if any(not 0 <= lane < 2**64 for places in hot.values() for digest in places for lane in digest):
+            raise ValueError("a hot place has no digest")
         return layout.with_hot(hot) if known["routes"] == [str(r) for r in layout.routes] else layout
 
     def to_dict(self) -> dict[str, Any]:

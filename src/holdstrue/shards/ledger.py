@@ -9,12 +9,25 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts, Step
+from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import HOME, Layout
 from holdstrue.shards.routing import Route
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.state.manifest import RunFile
 
 ROWS, PAIRS, GROUPS = range(3)
+
+
+def layout_of(manifest: Mapping[str, Any], facts: Facts) -> Layout:
+    """How a state in shards is laid out; a ValueError where its shards are others."""
+    layout = Layout.restored(manifest["sharding"], facts.plan(), facts.keys)
+    numbers, checks = {*map(str, range(len(layout.spots)))}, {*map(str, range(len(layout.plan.checks)))}
+    for number, shard in manifest.get("shards", {}).items():
+        tallies = shard["tallies"]
+        told = tallies.keys() <= checks and all(len(counts) == 3 for counts in tallies.values())
+        if number not in numbers or not told or not shard["rows"].keys() <= layout.plan.schemas.keys():
+            raise ValueError(f"there is no shard {number} of such rows and rules")
+    return layout
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,13 @@ import pyarrow.compute as pc
 from holdstrue.data.buffers import numbers
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
+from holdstrue.data.validity import same_columns
 from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.detect.resolve import OnConflict, resolve
+from holdstrue.detect.resolve import OnConflict, resolve, unfit
+from holdstrue.errors import DataError
+from holdstrue.index.checked import Checked, Refuse
+from holdstrue.kernels import bounds
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
@@ -53,7 +57,7 @@ class Shard:
     def __init__(self, plan: Plan, keys: Keys, *, keyed: bool = True) -> None:
         self.plan = plan
         self.keys = dict(keys)
-        self.engine = Engine(plan, plan.schemas, keyed=keyed)
+        self.engine = Engine(plan, plan.schemas, keyed=plan.schemas if keyed else ())
         self.runs = Runs()
 
     @staticmethod
@@ -232,32 +236,65 @@ def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str
 
 
 def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
-    """Bring an engine of the same plan to what the files hold. Complexity: O(rows logged since the checkpoint)."""
+    """Bring an engine of the same plan to what the files hold.
+
+    Complexity: O(rows), at the speed of memory, and O(rows logged since the checkpoint).
+    """
     own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
     files.bring([*own, *runs.log])
-    if "arrays" in runs.base:
-        arrays = files.map_arrays(runs.base["arrays"])
-        values = {table: files.map_tables(runs.base[f"values.{i}"])[0] for i, table in enumerate(engine.tables)}
-        for table in files.read_tables(runs.base["labels"]) if "labels" in runs.base else []:
-            number = int(table.schema.metadata[b"domain"])
-            engine.labels[number].restore(table.column("value").to_pylist(), table.column("label").to_pylist())
+    if runs.base.keys() & {"arrays", "values.0", "labels"}:
+        arrays = Checked(files.map_arrays(_base(files, runs, "arrays")), partial(files.damaged, runs.base["arrays"]))
+        values = {
+            name: files.map_table(_base(files, runs, f"values.{i}"), table.rows.schema)
+            for i, (name, table) in enumerate(engine.tables.items())
+        }
+        if "labels" in runs.base:
+            _restore_labels(files, runs.base["labels"], engine)
+        for i, (name, held) in enumerate(values.items()):
+            if any(held.column(column).null_count for column in keys[name]):
+                raise files.damaged(runs.base[f"values.{i}"], f"a key of {name!r} is NULL")
         engine.restore(arrays, values)
     replay(files, runs, engine, keys)
+
+
+def _base(files: StateFiles, runs: Runs, name: str) -> RunFile:
+    """A file of the checkpoint."""
+    if name not in runs.base:
+        raise files.damaged(next(iter(runs.base.values())), f"it comes without a file of {name}")
+    return runs.base[name]
+
+
+_LABELS = pa.schema({"value": pa.large_binary(), "label": pa.int64()})
+
+
+def _restore_labels(files: StateFiles, file: RunFile, engine: Engine) -> None:
+    numbers = {str(number).encode(): labels for number, labels in engine.labels.items()}
+    for table in files.read_tables(file):
+        labels = numbers.pop((table.schema.metadata or {}).get(b"domain", b""), None)
+        if labels is None or not same_columns(table.schema, _LABELS) or any(c.null_count for c in table.columns):
+            raise files.damaged(file, "it holds labels of other columns")
+        try:
+            labels.restore(table.column("value").to_pylist(), table.column("label").to_pylist())
+        except ValueError as error:
+            raise files.damaged(file, str(error)) from error
 
 
 def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
     """Apply the logged batches from number `since` on."""
     pending: dict[str, list[Incoming]] = {}
     for file in runs.log[since:]:
-        for table, part in parts_of(files, file):
+        apply = partial(_apply, engine, pending, keys, partial(files.damaged, file))
+        for table, part in parts_of(files, file, engine):
             rows = engine.tables[table].rows
             if table in pending and (part.old >= rows.size).any():
-                _apply(engine, pending, keys)
+                apply()
+            why = unfit(part, rows, keys[table])
+            if why is not None:
+                raise files.damaged(file, why)
             pending.setdefault(table, []).append(part)
-        if len(engine.tables) > 1:
+        if len(engine.tables) > 1 or file is runs.log[-1]:
             # changes of several tables belong together, in the order they came
-            _apply(engine, pending, keys)
-    _apply(engine, pending, keys)
+            apply()
 
 
 def size_of(incoming: Mapping[str, Incoming]) -> int:
@@ -277,14 +314,31 @@ def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
     return tables
 
 
-def parts_of(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
+_SLOTS = tuple(pa.schema({name: pa.int32()}) for name in ("old", "updates"))
+
+
+def parts_of(files: StateFiles, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
+    """The parts of a batch, table by table, for an engine of these tables (see `parts_in`)."""
+    for name, part in parts_in(files, file):
+        if name not in engine.tables or not same_columns(part.values.schema, engine.tables[name].rows.schema):
+            raise files.damaged(file, "it holds rows of another table")
+        yield name, part
+
+
+def parts_in(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
     """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
     tables = files.read_tables(file)
+    # the lines of history come first, where the run is a batch of its own
     tables = tables[len(tables) % 3 :]
     for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
-        name = values.schema.metadata[b"table"].decode()
-        columns = _int32(old.column("old")), _int32(updates.column("updates"))
-        yield name, Incoming(values.replace_schema_metadata(None), *columns)
+        name = (values.schema.metadata or {}).get(b"table", b"").decode(errors="replace")
+        slots = [
+            _int32(table.column(0)) if same_columns(table.schema, wanted) and not table.column(0).null_count else None
+            for table, wanted in zip((old, updates), _SLOTS, strict=True)
+        ]
+        if slots[0] is None or slots[1] is None:
+            raise files.damaged(file, "it does not say which rows it replaces")
+        yield name, Incoming(values.replace_schema_metadata(None), slots[0], slots[1])
 
 
 def _int32(column: pa.ChunkedArray) -> I32:
@@ -300,12 +354,18 @@ def _joined(parts: Sequence[Incoming]) -> Incoming:
     return Incoming(values, old, np.concatenate([part.updates for part in parts]))
 
 
-def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys) -> None:
+def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys, refuse: Refuse) -> None:
     """Apply logged batches again, without asking what they change."""
-    if pending:
-        joined = {name: _joined(parts) for name, parts in pending.items()}
+    if not pending:
+        return
+    joined = {name: _joined(parts) for name, parts in pending.items()}
+    if any(bounds.unsorted(part.old, True) >= 0 for part in joined.values()):
+        raise refuse("it removes a row that a batch before it removes")
+    try:
         engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
-        pending.clear()
+    except DataError as error:
+        raise refuse(error.message) from error
+    pending.clear()
 
 
 MOST_BYTES = 2 << 30

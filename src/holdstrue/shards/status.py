@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.shards.facts import Facts
-from holdstrue.shards.layout import Job, Layout
-from holdstrue.shards.ledger import Distinct, Ledger
+from holdstrue.shards.layout import Job
+from holdstrue.shards.ledger import Distinct, Ledger, layout_of
 from holdstrue.shards.reading import Violating
 
 Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
@@ -25,7 +25,7 @@ def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCoun
     Complexity: O(shards); O(violating rows) for rules whose rows are scattered.
     """
     facts = Facts.of(manifest)
-    layout = Layout.restored(manifest["sharding"], facts.plan(), facts.keys)
+    layout = layout_of(manifest, facts)
     ledger = Ledger(layout, manifest["shards"])
     job = Job(layout, 1, 0, path, manifest["version"])
     distinct = told_apart(_counted_here, ledger, job)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.inclusions.attributes import columns_of, comparisons, inclusion
-from holdstrue.discovery.inclusions.durable import about, told
+from holdstrue.discovery.inclusions.durable import about, checked_arrays, told
 from holdstrue.discovery.inclusions.unary import FoundInclusion, ValueLayout
 from holdstrue.discovery.inclusions.value_stages import Census, CountRows, ShiftCounts, Wake
 from holdstrue.discovery.options import Proportion, most_of
@@ -23,7 +23,7 @@ from holdstrue.index.arrays import Snapshot
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.state.journal import BATCHES, Journal, Runs, manifest_of
+from holdstrue.state.journal import BATCHES, Journal, Runs, facts_of
 from holdstrue.state.manifest import RunFile
 from holdstrue.state.store import fixed_place
 from holdstrue.typing import I64, Mask
@@ -43,7 +43,7 @@ class Inclusions:
         self.path = fixed_place(path)
         self._runner: SparkRunner = SparkRunner(spark)
         self._tasks = tasks
-        self._options, self._schemas = told(manifest_of(self.path, "inclusions"))
+        self._options, self._schemas = facts_of(self.path, "inclusions", told)
         self._attributes = columns_of(self._schemas)
         self._comparable = comparisons(self._schemas, self._attributes, self._options.compare)
 
@@ -87,7 +87,7 @@ class Inclusions:
     def rules(self, error: Proportion = 0.0) -> tuple[FoundInclusion, ...]:
         """The inclusions that miss no more than this share of the left side's distinct values."""
         with Journal.open(self.path, "inclusions", read_only=True) as journal:
-            shared = _shared(journal)
+            shared = _shared(journal, len(self._attributes))
         values = np.diagonal(shared)
         missing = values[:, None] - shared
         found = np.argwhere(self._comparable & (missing <= most_of(error, values)[:, None]))
@@ -116,7 +116,7 @@ class Inclusions:
             return self._committed(journal, messages, batch or f"#{journal.version + 1}")
 
     def _committed(self, journal: Journal, messages: Sequence[Message], batch: str) -> RuleTurnover:
-        shared = _shared(journal)
+        shared = _shared(journal, len(self._attributes))
         before = _included(shared) & self._comparable
         shards, runs, values = dict(journal.facts["shards"]), journal.runs, 0
         fresh = False
@@ -157,8 +157,9 @@ def _summary(shared: I64) -> Snapshot:
     return {"loaded": np.ones(shared.shape[0], dtype=np.uint8), "shared": shared}
 
 
-def _shared(journal: Journal) -> I64:
+def _shared(journal: Journal, attributes: int) -> I64:
     base = journal.runs.base
-    arrays = journal.files.map_arrays(base.get("now", base["summary"]))
+    arrays = checked_arrays(journal.files, base.get("now", base["summary"]))
+    shared: I64 = arrays.array("shared", np.int64, (attributes, attributes)).copy()
     journal.files.verified()
-    return np.array(arrays["shared"])
+    return shared

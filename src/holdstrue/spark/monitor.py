@@ -24,6 +24,7 @@ from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.moment import Given
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -57,6 +58,8 @@ class SparkMonitor(Sharded):
         batch. Chosen by the number of rows and cores unless given.
     hot_from
         From so many first rows on, a sample is searched for hot keys.
+    at
+        An earlier version of a state that is there, to be read only: as for `holdstrue.Monitor.open`.
     """
 
     def __init__(
@@ -73,11 +76,12 @@ class SparkMonitor(Sharded):
         blocks: int | None = None,
         tasks: int | None = None,
         hot_from: int = HOT_FROM,
+        at: Given | None = None,
     ) -> None:
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
         sizing = Sizing(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing)
+        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing, at=at)
         if data is not None:
             if self.batches:
                 raise HoldstrueError(

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.closing import Closing
+from holdstrue.data.validity import same_columns, validate_table
 from holdstrue.errors import StateError
 from holdstrue.kernels.digest import checksum
 from holdstrue.state import old_formats
@@ -344,13 +345,17 @@ class StateFiles(Closing):
         entry = self._entry(wanted)
         since = entry.header.get("since", wanted)
         if not isinstance(since, int) or not max(0, wanted - MOST_STEPS) <= since <= wanted:
-            raise self._broken(wanted, f"it builds on version {since!r}, which cannot be")
+            raise self.broken(wanted, f"it builds on version {since!r}, which cannot be")
         versions = range(since, wanted)
         steps = list(self._entries(versions, wanted))
         self._payloads = {v: step.payload for v, step in zip(versions, steps, strict=True) if step.payload}
-        manifest = checked(
-            folded([*(step.header for step in steps), entry.header]), f"{self.url}: the entry of version {wanted}"
-        )
+        try:
+            manifest = folded([*(step.header for step in steps), entry.header])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self.broken(wanted, f"it cannot be read ({type(error).__name__}: {error})") from error
+        manifest = checked(manifest, f"{self.url}: the entry of version {wanted}")
+        if manifest["version"] != wanted:
+            raise self.broken(wanted, f"it says that it is version {manifest['version']}")
         self._seen = wanted
         if writer is not None and writer == entry.header.get("writer") and since == wanted:
             _last_read["manifest"] = key, manifest
@@ -371,15 +376,15 @@ class StateFiles(Closing):
             return decode(self.store.read(f"{LOG}{version:012d}"))
         except Missing as error:
             raise self._lost(f"{LOG}{version:012d}", version if wanted is None else wanted) from error
-        except (BrokenError, ValueError) as error:
-            raise self._broken(version, str(error)) from error
+        except (BrokenError, ValueError, RecursionError) as error:
+            raise self.broken(version, str(error)) from error
 
     def time(self, version: int) -> dt.datetime:
         """When a version was made."""
         try:
             return dt.datetime.fromisoformat(self._entry(version).header["time"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(version, "it does not say when it was made") from error
+            raise self.broken(version, "it does not say when it was made") from error
 
     def version_at(self, at: At | None) -> int:
         """The version that is meant, the newest for None. Complexity: O(log versions) reads."""
@@ -485,16 +490,20 @@ class StateFiles(Closing):
         except Missing as error:
             raise self._lost(RUNS + file.name, self._seen) from error
 
-    def map_tables(self, file: RunFile) -> list[pa.Table]:
-        """The tables of a run, mapped into memory."""
-        return self._tables(file, pa.py_buffer(self._map(file)))
+    def map_table(self, file: RunFile, schema: pa.Schema) -> pa.Table:
+        """The one table of a run, of these columns, mapped into memory."""
+        tables = self._tables(file, pa.py_buffer(self._map(file)))
+        if len(tables) != 1 or not same_columns(tables[0].schema, schema):
+            raise self.damaged(file, f"it does not hold the columns {', '.join(schema.names)}")
+        return tables[0]
 
     def _tables(self, file: RunFile, data: pa.Buffer) -> list[pa.Table]:
         source, tables = pa.BufferReader(data), []
         try:
             while source.tell() < data.size:
                 tables.append(pa.ipc.open_stream(source).read_all())
-        except (pa.ArrowException, OSError) as error:
+                validate_table(tables[-1])  # Arrow's readers look at no buffer
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self.damaged(file, str(error)) from error
         return tables
 
@@ -508,7 +517,7 @@ class StateFiles(Closing):
             return {
                 field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
             }
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
             raise self.damaged(file, str(error)) from error
 
     def _map(self, file: RunFile) -> mmap.mmap:
@@ -558,7 +567,8 @@ class StateFiles(Closing):
         name = file.name if file.name.startswith(LOG) else RUNS + file.name
         return _damaged(f"{self.url}/{name}", why)
 
-    def _broken(self, version: int, why: str) -> StateError:
+    def broken(self, version: int, why: str) -> StateError:
+        """What to say of a version whose entry cannot be what was written."""
         return _damaged(f"{self.url}: the entry of version {version}", why)
 
     def _lost(self, name: str, version: int) -> StateError:
@@ -600,9 +610,11 @@ def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Arr
     values = column.values
     shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
     dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
-    if dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
+    if not pa.types.is_primitive(values.type) or dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
         raise ValueError(f"array {field.name!r} is said to hold {dtype} and holds {values.type}")
     if len(values) == 0:
+        if 0 not in shape:
+            raise ValueError(f"array {field.name!r} is said to have the shape {shape} and is empty")
         return np.empty(shape, dtype=dtype)
     offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
     if offset < 0:

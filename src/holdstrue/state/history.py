@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdstrue.data.validity import same_columns
 from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile
 
@@ -67,6 +68,15 @@ def history_files(base: Mapping[str, RunFile]) -> list[RunFile]:
     return [base[key] for key in _ordered(base)]
 
 
+def read_lines(files: StateFiles, file: RunFile, how: Lines) -> pa.Table:
+    """The lines of history that a run starts with."""
+    tables = files.read_tables(file)
+    fits = bool(tables) and same_columns(tables[0].schema, how.schema)
+    if not fits or any(column.null_count for column in tables[0].columns):
+        raise files.damaged(file, f"it has no history of {', '.join(how.schema.names)}")
+    return tables[0]
+
+
 def write_history(
     files: StateFiles, version: int, base: Mapping[str, RunFile], lines: pa.Table, how: Lines
 ) -> dict[str, RunFile]:
@@ -75,7 +85,7 @@ def write_history(
     if lines.num_rows:
         last = next(reversed(kept), None)
         if last is not None and "." in last and _level(last) == 0 and kept[last].size < FILE_BYTES:
-            lines = pa.concat_tables([*files.read_tables(kept[last]), lines])
+            lines = pa.concat_tables([read_lines(files, kept[last], how), lines])
         else:
             last = f"{_KEY}.0.{version:012d}"
         kept[last] = files.write_tables("history", version, [lines.combine_chunks()], packed=True)
@@ -89,7 +99,7 @@ def write_history(
 def _joined(
     files: StateFiles, version: int, kept: Mapping[str, RunFile], old: Sequence[str], how: Lines
 ) -> dict[str, RunFile]:
-    table = how.joined(pa.concat_tables([part for key in old for part in files.read_tables(kept[key])[:1]]))
+    table = how.joined(pa.concat_tables([read_lines(files, kept[key], how) for key in old]))
     first = old[0].rpartition(".")[2] if "." in old[0] else "0" * 12
     rest = {key: file for key, file in kept.items() if key not in old}
     file = files.write_tables("history", version, [table.combine_chunks()], packed=True)

@@ -20,16 +20,16 @@ import base64
 import datetime as dt
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from holdstrue.closing import Closing
-from holdstrue.errors import StateError
+from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
-from holdstrue.state.history import Lines, history_files, write_history
+from holdstrue.state.history import Lines, history_files, read_lines, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
 from holdstrue.state.moment import At, Moment
@@ -43,6 +43,8 @@ MOST_RUNS = 512
 """More batches than this cause a checkpoint: to read one takes 0.2 ms when a state is opened."""
 COLLECT_EVERY = 16
 """Commits between two looks for files of batches that were given up, where tasks write them."""
+
+Read = TypeVar("Read")
 
 Kind: TypeAlias = Literal["monitor", "discovery", "inclusions", "site"]
 
@@ -139,6 +141,8 @@ class Journal(Closing):
         self.files = files
         self.kind: Kind = kind
         self.read_only = read_only
+        self.past = False
+        """Whether a version was asked for, which need not be the newest."""
         self.facts = manifest
         """The manifest: what the state says of itself, beside its runs."""
         self.runs = Runs.of(manifest)
@@ -193,10 +197,12 @@ class Journal(Closing):
             # read when the lock is taken: another writer may have gone on before it was free
             manifest = files.manifest(None if at is None else files.version_at(at))
             _require_kind(files, kind, manifest)
-            return cls(files, kind, history, manifest, read_only=read_only)
+            journal = cls(files, kind, history, manifest, read_only=read_only)
         except BaseException:
             files.close()
             raise
+        journal.past = at is not None
+        return journal
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -224,15 +230,19 @@ class Journal(Closing):
         found: int = self.facts["committed"]
         return found
 
+    def read(self, reader: Callable[[Manifest], Read]) -> Read:
+        """What a reader makes of the facts; facts of which nothing can be made are damaged."""
+        return _read(self.files, self.facts, reader)
+
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
-        older = [part for file in history_files(self.runs.base) for part in self.files.read_tables(file)[:1]]
+        older = [read_lines(self.files, file, self._history) for file in history_files(self.runs.base)]
         return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
 
     def _logged(self) -> list[pa.Table]:
         """The lines of history of the log."""
         if self._lines is None:
-            self._lines = [self.files.read_tables(file)[0] for file in self.runs.log]
+            self._lines = [read_lines(self.files, file, self._history) for file in self.runs.log]
         return self._lines
 
     def seen(self, batch: str) -> bool:
@@ -427,6 +437,24 @@ def has_state(path: str | os.PathLike[str]) -> bool:
         return files.any()
 
 
+def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifest], Read]) -> Read:
+    """What a reader makes of the newest manifest of a state, which must be of this kind."""
+    with StateFiles(path) as files:
+        manifest = files.manifest()
+        _require_kind(files, kind, manifest)
+        return _read(files, manifest, reader)
+
+
+def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:
+    try:
+        return reader(facts)
+    except (HoldstrueError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        if isinstance(error, StateError) and files.url in error.message:
+            raise
+        why = error.message if isinstance(error, HoldstrueError) else f"{type(error).__name__} {error}"
+        raise files.broken(facts["version"], f"what it says cannot be: {why}") from error
+
+
 def _names(lines: pa.Table) -> list[str]:
     """The batches of which there are lines."""
     return list(dict.fromkeys(lines.column("batch").to_pylist()))
@@ -451,5 +479,10 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def schema_of(text: str) -> pa.Schema:
-    """Back from `schema_text`."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    """Back from `schema_text`; a ValueError where it cannot be."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+        _ = schema.names  # which must be text
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the columns of a table cannot be read: {error}") from error
+    return schema

@@ -9,13 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import holdstrue
+from holdstrue.cli.any_state import vacuum
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards.runner import Sizing
 from holdstrue.state import journal
 from holdstrue.state.files import GoneError, StateFiles
+from laws.shards import Loops
 from unit.cli.runs import run, run_json, write
 from unit.cli.test_kinds_of_state import kept
 
@@ -245,6 +250,32 @@ def test_an_earlier_version_is_only_read(state: Path) -> None:
     assert monitor.moment.version == 0
     with pytest.raises(StateError, match="read-only"):
         monitor.apply("changes.csv")
+
+
+def test_earlier_versions_of_a_state_in_shards(place: str) -> None:
+    rows = pa.table({"id": range(40), "a": [n % 7 for n in range(40)], "b": [n % 5 for n in range(40)]})
+    with holdstrue.Monitor.create(place, "a -> b", key="id", data=rows.slice(0, 5)):
+        pass
+    vacuum(place, 3600)
+    how = Sizing(shards=2, blocks=1)
+    monitor = Sharded(Loops(2), place, sizing=how)
+    known = {}
+    for start in range(5, 40, 5):
+        monitor.apply([rows.slice(start, 5)])
+        known[monitor.moment.version] = monitor.counts(), dict(monitor.rows)
+    for version, (counts, count) in known.items():
+        past = Sharded(Loops(2), place, sizing=how, at=version)
+        assert (past.counts(), past.rows, past.moment.version) == (counts, count, version)
+        assert {rule["name"]: rule["open"] for rule in run_json("status", place, "--at", version)["rules"]} == {
+            "a -> b": counts["a -> b"].open
+        }
+        assert holdstrue.Monitor.open(place, at=version).counts() == counts
+    with pytest.raises(StateError, match="can only be read"):
+        past.apply([rows])
+    first = Sharded(Loops(2), place, sizing=how, at=0)
+    assert first.rows == {"data": 5}
+    with pytest.raises(StateError, match="was written by one process"):
+        first.counts()
 
 
 @pytest.mark.parametrize("text", ["soon", "7", "-1d", "7y", "", "200000w"])

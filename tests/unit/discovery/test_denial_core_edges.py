@@ -16,6 +16,7 @@ from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Rule
 from holdstrue.rules.parser import parse_rule
 from holdstrue.rules.text import text_of
@@ -146,7 +147,7 @@ def test_text_by_order_under_changes_and_restored() -> None:
     options = DiscoveryOptions()
     core = DenialCore.load(table, options, ONE, space=choose_space(table, options, order_text=True))
     assert texts(core) == {"not(t.a = s.a)", "not(t.n = s.n)", "not(t.n <= s.n and t.a >= s.a)"}
-    core = DenialCore.restore(table.schema, options, core.snapshot())
+    core = DenialCore.restore(table.schema, options, Checked(core.snapshot()))
     more = pa.table({"a": [f"c{i:03}" for i in range(80)], "n": [2] * 80})
     core.apply(np.array([1]), more)
     whole = pa.concat_tables([table.take([0, 2]), more])

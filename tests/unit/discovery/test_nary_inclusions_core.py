@@ -12,6 +12,7 @@ from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
+from holdstrue.index.checked import Checked
 
 
 def test_three_hundred_alike_columns_end() -> None:
@@ -28,7 +29,7 @@ def test_the_deadline_ends_the_search_with_what_was_found() -> None:
     late = InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work.lasting(-1))
     assert not late.complete and late.rules() == ()
     restored = InclusionCore.restore(
-        late.unary.schemas, DiscoveryOptions(arity=3, seed=late.options.seed), late.snapshot()
+        late.unary.schemas, DiscoveryOptions(arity=3, seed=late.options.seed), Checked(late.snapshot())
     )
     assert not restored.complete and restored.rules() == ()
 
@@ -40,7 +41,7 @@ def test_a_search_that_ended_early_is_restored_as_it_was(monkeypatch: pytest.Mon
     core = InclusionCore.load({"t": table}, DiscoveryOptions(arity=3), Work(5.0))
     assert not core.complete and {len(rule.body.columns) for rule in core.rules()} == {1}
     restored = InclusionCore.restore(
-        core.unary.schemas, DiscoveryOptions(arity=3, seed=core.options.seed), core.snapshot()
+        core.unary.schemas, DiscoveryOptions(arity=3, seed=core.options.seed), Checked(core.snapshot())
     )
     assert restored.rules() == core.rules() and not restored.complete
     restored.apply({"t": RowChanges(removed=table.slice(0, 1))}, lambda _: table.slice(1))

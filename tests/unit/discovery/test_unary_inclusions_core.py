@@ -12,6 +12,7 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError
+from holdstrue.index.checked import Checked
 
 
 def names(core: UnaryInclusions) -> set[str]:
@@ -64,7 +65,7 @@ def test_a_passed_deadline_leaves_columns_out() -> None:
     assert not core.complete and core.rules() == ()
     assert said == [(0.5, "t.a"), (1.0, "t.b")]
     core.apply({"t": RowChanges(added=table)})
-    restored = UnaryInclusions.restore(core.schemas, core.layout, core.snapshot())
+    restored = UnaryInclusions.restore(core.schemas, core.layout, Checked(core.snapshot()))
     assert not restored.complete and restored.rules() == ()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.index.checked import Checked
 from holdstrue.index.protocol import INDEXES, T_ROLE, PairIndex, Shape, Term, index_type
 from holdstrue.operators import Op
 from holdstrue.typing import I32, I64
@@ -43,7 +44,7 @@ def test_every_index_answers_alike(name: str) -> None:
     assert sorted(among) == [(4, 1), (4, 3)]
     assert index.unsearched(0) == ()
     again = kind([SHAPE], Rows())
-    again.restore(index.snapshot())
+    again.restore(Checked(index.snapshot()), 5)
     if not kind.keeps_arrays:
         again.insert(everyone)
     assert sorted(slot for hits in again.probe(0, asked, T_ROLE) for slot in hits.partners.tolist()) == [1, 3]

@@ -297,11 +297,12 @@ def test_debezium_flattened(tmp_path: Path) -> None:
 
 def test_rows_of_columnar_feeds_are_not_looked_at_one_by_one() -> None:
     calls = []
-    for n in (1000, 8000):
+    # the first time kernels are loaded
+    for n in (8000, 1000, 8000):
         table = pa.table({"id": list(range(n)), **{f"c{i}": [f"v{j % 97}" for j in range(n)] for i in range(4)}})
         ops = table.append_column("_op", pa.array(["c", "u", "d", "u"] * (n // 4)))
         calls.append([_calls(source, table.schema) for source in (table, ops)])
-    assert all(many < few + 100 for few, many in zip(*calls, strict=True)), calls
+    assert all(many < few + 100 for few, many in zip(*calls[1:], strict=True)), calls
 
 
 def _calls(source: pa.Table, schema: pa.Schema) -> int:

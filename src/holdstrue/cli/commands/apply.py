@@ -95,7 +95,7 @@ def apply(
             from holdstrue.report.forms import parts
             from holdstrue.report.lookup import StateLookup
             from holdstrue.shards.facts import Facts
-            from holdstrue.state.journal import manifest_of
+            from holdstrue.state.journal import facts_of
 
             notes = Notes()
             batch = partial(_batch, changes, tables, against, read | {"notes": notes}, types)
@@ -107,7 +107,7 @@ def apply(
                 if cluster is None:
                     delta, known, rows = _in_process(state, batch, how | read, text=format == "text")
                 else:
-                    facts = Facts.of(manifest_of(state, "monitor"))
+                    facts = facts_of(state, "monitor", Facts.of)
                     delta = cluster.apply(state, facts, batch(facts), **how, read=read)
                     known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:

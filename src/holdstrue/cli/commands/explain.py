@@ -76,4 +76,4 @@ def _without_data(ruleset: RuleSet, tables: dict[str, list[str]], index: IndexKi
         for name, columns in needed.items()
     }
     plan = compile_rules(ruleset, main, schemas, index)
-    return explained(plan, Engine(plan, schemas, keyed=False).explain())
+    return explained(plan, Engine(plan, schemas).explain())

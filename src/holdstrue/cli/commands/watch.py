@@ -72,7 +72,7 @@ def watch(
     """
     from holdstrue.cli.ruleset import require_tables
     from holdstrue.shards.facts import Facts
-    from holdstrue.state.journal import manifest_of
+    from holdstrue.state.journal import facts_of
 
     wait = duration(every)
     cluster = Cluster.of(master, conf)
@@ -81,7 +81,7 @@ def watch(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
     origin = source_of(source, since, reading.options() | units_of(unit))
-    known = Facts.of(manifest_of(state, "monitor"))
+    known = facts_of(state, "monitor", Facts.of)
     require_tables([] if table is None else [table], known.keys)
     if isinstance(origin, Folder):
         require_columns_known(known, [table or known.main])

@@ -73,7 +73,23 @@ def choose_space(
 
 
 def space_from(schema: pa.Schema, names: list[str], comparisons: I64, options: DiscoveryOptions) -> Space:
-    """The space that was chosen before, from its columns and comparisons (left, right, ordered)."""
+    """The space that was chosen before, from its columns and comparisons (left, right, ordered).
+
+    A ValueError says why it cannot have been.
+    """
+    if len(set(names)) < len(names) or not {*names} <= {*schema.names}:
+        raise ValueError(f"the table has no columns {', '.join(names)}")
+    places = comparisons[:, :2]
+    if not ((places >= 0) & (places < len(names))).all() or not np.isin(comparisons[:, 2], (0, 1)).all():
+        raise ValueError("a column is compared that is not")
+    if np.unique(places, axis=0).shape[0] < places.shape[0]:
+        raise ValueError("two columns are compared twice")
+    for name in names:
+        if family_of(schema.field(name).type) is None:
+            raise ValueError(f"the values of {name!r} do not compare")
+    kin = [_kin(schema.field(name).type) for name in names]
+    if any(kin[left] != kin[right] for left, right in places.tolist()):
+        raise ValueError("columns of other types are compared")
     ordered_names = [names[left] for left, _, ordered in comparisons.tolist() if ordered]
     domains, _ = _domains(schema, names, options, ordered_names)
     chosen = tuple(ComparedColumns(int(left), int(right), bool(ordered)) for left, right, ordered in comparisons)

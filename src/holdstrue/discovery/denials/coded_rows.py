@@ -12,7 +12,9 @@ from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
 from holdstrue.discovery.denials.space import Space
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import Snapshot, room
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot, room
+from holdstrue.index.checked import Checked
+from holdstrue.kernels import bounds
 from holdstrue.typing import I64, Mask
 
 
@@ -114,12 +116,23 @@ class CodedRows:
             arrays[f"labels{column}.text"] = np.frombuffer(data or b"", dtype=np.uint8).copy()
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self.codes, self.known = arrays["codes"].copy(), arrays["known"].astype(np.bool_)
-        self.alive = arrays["alive"].astype(np.bool_)
-        self.size = int(self.alive.size)
+        alive = arrays.array("alive", np.bool_, (0,), grows=0)
+        arrays.within("alive", alive.view(np.uint8), 0, 1)
+        columns, self.size = len(self.space.columns), int(alive.size)
+        arrays.require(self.size <= MOST_SLOTS, f"{self.size} rows are more than there can be")
+        self.codes = arrays.array("codes", np.int64, (columns, self.size)).copy()
+        self.known = arrays.array("known", np.bool_, (columns, self.size)).copy()
+        self.alive = alive.copy()
         for column, labels in self._labels.items():
-            ends, text = arrays[f"labels{column}.offsets"], arrays[f"labels{column}.text"].tobytes()
+            own = arrays.part(f"labels{column}")
+            text = own.array("text", np.uint8, (0,), grows=0).tobytes()
+            ends = own.index("offsets", 0, len(text), 1, dtype=np.int64)
+            own.within("offsets", ends, 0, len(text))
+            own.require(bounds.unsorted(ends, False) < 0, "its offsets do not ascend")
             written = [text[ends[i] : ends[i + 1]] for i in range(ends.size - 1)]
-            labels.restore(written, arrays[f"labels{column}.labels"].tolist())
+            try:
+                labels.restore(written, own.array("labels", np.int64, (len(written),)).tolist())
+            except ValueError as error:
+                raise own.damaged(str(error)) from error

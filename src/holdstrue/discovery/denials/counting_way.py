@@ -14,7 +14,9 @@ from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evi
 from holdstrue.discovery.denials.word_layout import WordCounts
 from holdstrue.discovery.options import Method, Proportion, allowed
 from holdstrue.discovery.work import Work
+from holdstrue.errors import StateError
 from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.typing import I64, U64
 
 _MOST_DEAD = 0.5
@@ -111,7 +113,10 @@ class CountingWay:
         was[old] = before[numbers[old]]
         counts = self._tally.counts()
         now = counts[numbers]
-        assert not now.size or now.min() >= 0
+        if now.size and now.min() < 0:
+            raise StateError(
+                "the evidences that were counted are not those of the rows", hint="discover the rules anew"
+            )
         fresh, gone = numbers[(was == 0) & (now > 0)], numbers[(was > 0) & (now == 0)]
         # a pair kept from an earlier batch may be of rows that left: the pairs of this batch are looked up anew
         pairs = _pairs_of(self._tally.words()[fresh], added, self._rows.space.width)
@@ -161,11 +166,18 @@ class CountingWay:
         words, counts = self.weighted()
         return {"words": words, "counts": counts, "whole": np.array([self._whole])}
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self._tally = WordCounts(self._rows.space.width)
-        self._tally.add(arrays["words"], arrays["counts"])
-        self._whole = bool(arrays["whole"][0])
+        space, rows = self._rows.space, self._rows.live().size
+        words = arrays.sets("words", space.mask(range(len(space.atoms))))
+        counts = arrays.array("counts", np.int64, (words.shape[0],))
+        pairs = rows * (rows - 1)
+        arrays.within("counts", counts, 1, pairs)
+        [self._whole] = arrays.flags("whole", 1).tolist()
+        counted = int(counts.sum())
+        arrays.require(counted == pairs or not self._whole, f"{counted} pairs are counted, and there are {pairs}")
+        self._tally = WordCounts(space.width)
+        self._tally.add(words, counts)
 
 
 def _pairs_of(words: U64, parts: list[Evidence], width: int) -> I64:

@@ -16,12 +16,13 @@ from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
 from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
 from holdstrue.discovery.denials.probing_way import ProbingWay, Verifier
 from holdstrue.discovery.denials.select_index import IndexSelection
-from holdstrue.discovery.denials.space import Space, canonical, shown
+from holdstrue.discovery.denials.space import Space, canonical, contradictory, shown
 from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
 
@@ -111,6 +112,10 @@ class DenialCore:
     def slots(self) -> int:
         """How many slots were given out: the next row gets this one."""
         return self._rows.size
+
+    def living(self) -> I64:
+        """The slots of the rows that are there, ascending."""
+        return self._rows.live()
 
     @property
     def method(self) -> Method:
@@ -255,20 +260,27 @@ class DenialCore:
         cls,
         schema: pa.Schema,
         options: DiscoveryOptions,
-        arrays: Snapshot,
+        arrays: Checked,
         *,
         verifier: Verifier | None = None,
         table: pa.Table | None = None,
     ) -> DenialCore:
         """The core as it was left; a verifier needs the table by slot (rows that went included)."""
-        names = arrays["columns"].tobytes().decode().split("\0")
-        core = cls(space_from(schema, names, arrays["comparisons"], options), options)
-        core._rows.restore(unnested("rows", arrays))
-        complete, probing = (bool(flag) for flag in arrays["flags"])
+        comparisons = arrays.array("comparisons", np.int64, (0, 3), grows=0)
+        try:
+            names = arrays.array("columns", np.uint8, (0,), grows=0).tobytes().decode().split("\0")
+            space = space_from(schema, names, comparisons, options)
+        except ValueError as error:
+            raise arrays.damaged(f"its comparisons cannot be: {error}") from error
+        core = cls(space, options)
+        core._rows.restore(arrays.part("rows"))
+        complete, probing = arrays.flags("flags", 2).tolist()
         if probing:
             core._way = core._probing(verifier, table)
-        core._way.restore(unnested("way", arrays))
-        core._cover = Cover(arrays["cover"].copy(), complete)
+        core._way.restore(arrays.part("way"))
+        sets = arrays.sets("cover", space.mask(range(len(space.atoms)))).copy()
+        arrays.require(not contradictory(space, sets).any(), "a rule contradicts itself")
+        core._cover = Cover(sets, complete)
         core._reasons = ["as it was left"]
         return core
 

@@ -26,7 +26,8 @@ from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
 from holdstrue.discovery.denials.space import canonical, canonical_each
 from holdstrue.discovery.options import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
-from holdstrue.index.arrays import Snapshot
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import hitting_sets as kernels
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
@@ -264,8 +265,13 @@ class ProbingWay:
             "sample_counts": self._weights[1],
         }
 
-    def restore(self, arrays: Snapshot) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self._words, self._pairs = arrays["words"].copy(), arrays["pairs"].copy()
-        self._weights = arrays["sample_words"], arrays["sample_counts"]
+        atoms = self._rows.space.mask(range(len(self._rows.space.atoms)))
+        self._words, sample = arrays.sets("words", atoms).copy(), arrays.sets("sample_words", atoms)
+        self._pairs = arrays.array("pairs", np.int64, (self._words.shape[0], 2)).copy()
+        arrays.within("pairs", self._pairs, -1, self._rows.size - 1)
+        counts = arrays.array("sample_counts", np.int64, (sample.shape[0],))
+        arrays.within("sample_counts", counts, 0, MOST_SLOTS**2)
+        self._weights = sample, counts
         self._probes = []

@@ -287,6 +287,16 @@ def _entailed(space: Space, pattern: U64, among: U64) -> tuple[U64, U64]:
     return space.mask(found[0]), space.mask(found[1])
 
 
+def contradictory(space: Space, sets: U64) -> Mask:
+    """Which sets hold atoms of one comparison that no values satisfy together. Complexity: O(sets x comparisons)."""
+    found = np.zeros(sets.shape[0], dtype=np.bool_)
+    for i, comparison in enumerate(space.comparisons):
+        # = and !=, or <= and >= and !=
+        every = space.mask(range(space.offsets[i], space.offsets[i] + len(comparison.atoms)))
+        found |= ((sets & every) == every).all(axis=1)
+    return found
+
+
 def canonical(space: Space, sets: U64) -> U64:
     """The sets in a fixed order, of two that are each other with t and s exchanged the smaller one."""
     return np.unique(canonical_each(space, sets), axis=0) if sets.shape[0] else sets

@@ -11,7 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from holdstrue.data.seed import OPEN
-from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.discovery.bitsets import set_of
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import agreement, antichains, digest
 from holdstrue.typing import I32, I64, U64, Mask
 
@@ -55,11 +57,7 @@ class AgreeSets:
 
     def add(self, matrix: I32, pairs: I32) -> I64:
         """Compare pairs of rows; returns the numbers of the outcomes that were not known. Complexity: O(values)."""
-        agree = np.empty((pairs.shape[0], self.words), dtype=np.uint64)
-        differ = np.empty_like(agree)
-        agreement.compare(matrix, pairs, agree, differ)
-        # two rows always break the key, the target behind the last column
-        differ[:, self._key >> 6] |= np.uint64(1 << (self._key & 63))
+        agree, differ = self._compared(matrix, pairs)
         before = len(self)
         numbers, origin = self._number(agree, differ)
         after = len(self)
@@ -73,6 +71,15 @@ class AgreeSets:
             return fresh
         self.witness[numbers[lost]] = pairs[lost]
         return np.concatenate((np.unique(numbers[lost]).astype(np.int64), fresh))
+
+    def _compared(self, matrix: I32, pairs: I32) -> tuple[U64, U64]:
+        """On which columns pairs of rows agree, and differ."""
+        agree = np.empty((pairs.shape[0], self.words), dtype=np.uint64)
+        differ = np.empty_like(agree)
+        agreement.compare(matrix, pairs, agree, differ)
+        # two rows always break the key, the target behind the last column
+        differ[:, self._key >> 6] |= np.uint64(1 << (self._key & 63))
+        return agree, differ
 
     def _number(self, agree: U64, differ: U64) -> tuple[I32, I32]:
         """Numbers of outcomes, and the lines in which new ones came first."""
@@ -139,9 +146,19 @@ class AgreeSets:
         kept: Snapshot = {name: with_slack(array, len(self)) for name, array in arrays.items()}
         return kept | nested("numbering", self._numbering.snapshot())
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self.agree, self.differ, self.witness = (
-            np.require(arrays[name], requirements=["C", "W"]) for name in ("agree", "differ", "witness")
-        )
-        self._numbering.restore(unnested("numbering", arrays))
+    def restore(self, arrays: Checked, matrix: I32, alive: Mask) -> None:
+        """Take over the arrays of a snapshot (they will be written to) of these rows. Complexity: O(values).
+
+        Every pair is compared again: it must show what is said of it.
+        """
+        self._numbering.restore(arrays.part("numbering"))
+        count = len(self)
+        everything = set_of(range(self._key + 1), self.words)
+        self.agree, self.differ = (arrays.sets(name, everything, count) for name in ("agree", "differ"))
+        self.witness = arrays.array("witness", np.int32, (count, 2), grows=0)
+        arrays.within("witness", self.witness[:count], -1, alive.size - 1)
+        pairs = np.ascontiguousarray(self.witness[self.known()])
+        arrays.require(bool((pairs >= 0).all() and alive[pairs].all()), "a pair has a row that is not there")
+        agree, differ = self._compared(matrix, pairs)
+        same = np.array_equal(agree, self.agree[self.known()]) and np.array_equal(differ, self.differ[self.known()])
+        arrays.require(same, "a pair does not show what is said of it")

@@ -11,13 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.ranking import Dependency, judged, profiles, suspects
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
@@ -93,10 +95,16 @@ class ApproximateCore(CodedCore):
         return nested("codes", self.codes.snapshot()) | found | {"complete": np.array([self.complete])}
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> ApproximateCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked) -> ApproximateCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
-        core.codes.restore(unnested("codes", arrays))
-        core._lines, core._of = np.ascontiguousarray(arrays["lines"]), arrays["targets"]
-        core._counts, core.complete = arrays["counts"], bool(arrays["complete"][0])
+        core.codes.restore(arrays.part("codes"))
+        many, rows = len(core.names), core.codes.rows
+        core._lines = arrays.sets("lines", set_of(range(many), many // 64 + 1))
+        found = core._lines.shape[0]
+        core._of = arrays.array("targets", np.int64, (found,))
+        arrays.require(bool(np.isin(core._of, core._targets).all()), "it has rules about other columns")
+        core._counts = arrays.array("counts", np.int64, (found, 4))
+        arrays.within("counts", core._counts, 0, rows * rows)
+        [core.complete] = arrays.flags("complete", 1).tolist()
         return core

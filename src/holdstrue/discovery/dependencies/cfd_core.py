@@ -32,7 +32,9 @@ from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import Work
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.errors import HoldstrueError
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.kernels.partitions import GATHERED, SUPPORT, SURPLUS
 from holdstrue.rules.model import CFD, Constant, Pattern
 from holdstrue.rules.parser import parse_body
@@ -268,17 +270,35 @@ class CfdCore(CodedCore):
         return nested("codes", self.codes.snapshot()) | {"said": np.frombuffer(said, dtype=np.uint8)}
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> CfdCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked) -> CfdCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
-        core.codes.restore(unnested("codes", arrays))
-        said = json.loads(arrays["said"].tobytes())
-        core.complete = said["complete"]
-        core._values = [
-            [None if text is None else Cursor(text).constant("").value for text in known] for known in said["values"]
-        ]
-        for text, *measures in said["rules"]:
-            body = parse_body(text).body
-            assert isinstance(body, CFD)
-            core._rules += (ConditionalRule(body, *measures),)
+        core.codes.restore(arrays.part("codes"))
+        text = arrays.array("said", np.uint8, (0,), grows=0).tobytes()
+        try:
+            said = json.loads(text)
+            core.complete = bool(said["complete"])
+            core._values = [
+                [None if text is None else Cursor(text).constant("").value for text in known]
+                for known in said["values"]
+            ]
+            core._rules = tuple(core._told(*rule) for rule in said["rules"])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, HoldstrueError) as error:
+            raise arrays.damaged(f"what it says of its rules cannot be read: {error}") from error
+        known = [len(numbering) for numbering in core.codes.numberings]
+        fits = len(core._values) == len(known) and all(
+            len(values) in (0, size) for values, size in zip(core._values, known, strict=True)
+        )
+        arrays.require(fits, "it says other values than its columns have")
         return core
+
+    def _told(
+        self, text: str, score: float, rows: int, support: int, confidence: float, implied: bool
+    ) -> ConditionalRule:
+        """A rule as it was written; a ValueError where it cannot have been."""
+        body = parse_body(text).body
+        if not isinstance(body, CFD) or len(body.rhs) != 1 or not {*body.lhs, *body.rhs} <= {*self.names}:
+            raise ValueError(f"{text!r} is no conditional FD of this table")
+        if any(pattern.lhs[0] is None or any(pattern.lhs[1:]) for pattern in body.tableau):
+            raise ValueError(f"{text!r} has other conditions than are looked for")
+        return ConditionalRule(body, float(score), int(rows), int(support), float(confidence), bool(implied))

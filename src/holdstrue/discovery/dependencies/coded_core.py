@@ -55,6 +55,16 @@ class CodedCore(ABC):
         died = tuple(Died(body, self._witness(body)) for body in before if body not in are)
         return RuleTurnover(died, tuple(body for body in after if body not in were))
 
+    @property
+    def slots(self) -> int:
+        """How many slots were given out: the next row gets this one."""
+        return self.codes.next_slot
+
+    def living(self) -> I64:
+        """The slots of the rows that are there, ascending."""
+        found: I64 = self.codes.slots[self.codes.members()]
+        return found
+
     def _take(self, table: pa.Table, codes: I32) -> None:
         """Take in rows that were coded."""
         self.codes.append(codes)

@@ -16,7 +16,9 @@ from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.discovery.options import Nulls
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
-from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, unnested, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.index.checked import Checked
+from holdstrue.kernels import bounds
 from holdstrue.typing import I32, I64, U64, Mask
 
 MOST_ROWS = 2**31 - 2
@@ -157,14 +159,16 @@ class Codes:
             arrays |= nested(f"numbering{number}", numbering.snapshot())
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self.matrix, self.alive, self.slots = (
-            np.require(arrays[name], requirements=["C", "W"]) for name in ("matrix", "alive", "slots")
-        )
-        self.used, self.next_slot = (int(count) for count in arrays["counts"])
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot (they will be written to). Complexity: O(values)."""
+        self.used, self.next_slot = arrays.few("counts", 0, 2**62, 2)
+        self.matrix = arrays.array("matrix", np.int32, (len(self.names), self.used), grows=1)
+        self.alive = arrays.array("alive", np.bool_, (self.used,), grows=0)
+        self.slots = arrays.index("slots", 0, self.next_slot - 1, self.used, dtype=np.int64)
+        arrays.require(bounds.unsorted(self.slots[: self.used], True) < 0, "its slots do not ascend")
         for number, numbering in enumerate(self.numberings):
-            numbering.restore(unnested(f"numbering{number}", arrays))
+            numbering.restore(arrays.part(f"numbering{number}"))
+            arrays.within("matrix", self.matrix[number, : self.used], -1, len(numbering) - 1)
 
 
 def _words(coded: Coded, *, nulls_equal: bool) -> tuple[U64, U64, Mask]:

@@ -20,7 +20,8 @@ from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Body
 from holdstrue.typing import I64, U64
 
@@ -176,14 +177,15 @@ class DependencyCore(CodedCore):
         }
 
     @classmethod
-    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Snapshot) -> DependencyCore:
+    def restore(cls, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked) -> DependencyCore:
         """A core as it was left (the arrays will be written to)."""
         core = cls(schema, options)
-        core.codes.restore(unnested("codes", arrays))
-        core._search.agree_sets.restore(unnested("evidence", arrays))
-        for cover in core._search.covers:
-            cover.restore(unnested(f"cover{cover.target}", arrays))
-        core._search.extents.restore(unnested("extents", arrays))
-        searched, length, complete = (int(value) for value in arrays["progress"])
-        core._search.searched, core._search.length, core.complete = searched, length, bool(complete)
+        codes, search, many = core.codes, core._search, len(core.names)
+        codes.restore(arrays.part("codes"))
+        search.agree_sets.restore(arrays.part("evidence"), codes.matrix, codes.alive[: codes.used])
+        for cover in search.covers:
+            cover.restore(arrays.part(f"cover{cover.target}"))
+        search.extents.restore(arrays.part("extents"), set_of(range(many), search.agree_sets.words), codes.rows)
+        search.searched, search.length, complete = arrays.few("progress", 0, max(many, 1), 3)
+        core.complete = bool(complete)
         return core

@@ -6,12 +6,12 @@ Memory: 16 bytes for each 64 columns and 2 bytes more a left side.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.agree_sets import Outcomes
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import room
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import antichains
 from holdstrue.kernels.antichains import CUT, DONE, HITS, HOLDS, OPEN, SET_AT, SETS, STALE
 from holdstrue.typing import I64, U8, U64, Mask
@@ -118,13 +118,16 @@ class LeftSides:
         """The arrays that make up the state."""
         return {"sets": self.sets, "status": self.status, "flags": np.array([self.cut, self.settled])}
 
-    def restore(self, arrays: dict[str, NDArray[np.generic]]) -> None:
+    def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
-        self._used = arrays["sets"].shape[0]
+        sets = arrays.sets("sets", self.allowed)
+        self._used = sets.shape[0]
+        status = arrays.array("status", np.uint8, (self._used,))
+        arrays.within("status", status, OPEN, STALE)
         self._sets = room(self._sets, self._used)
         self._status = room(self._status, self._used)
-        self._sets[: self._used], self._status[: self._used] = arrays["sets"], arrays["status"]
-        self.cut, self.settled = (bool(flag) for flag in arrays["flags"])
+        self._sets[: self._used], self._status[: self._used] = sets, status
+        self.cut, self.settled = arrays.flags("flags", 2).tolist()
 
 
 def set_sizes(sets: U64) -> I64:

@@ -19,6 +19,7 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.dependencies.left_sides import LeftSides, set_sizes
 from holdstrue.discovery.dependencies.validation import Partitions, Tested, Validator
 from holdstrue.discovery.work import Work
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import partitions
 from holdstrue.kernels.antichains import HOLDS, OPEN, STALE
 from holdstrue.kernels.partitions import GATHERED, SUPPORT
@@ -86,15 +87,16 @@ class Extents:
         extents = np.array(list(self._known.values()), dtype=np.int64).reshape(-1, 2)
         return {"lines": lines, "extents": extents}
 
-    def restore(self, arrays: dict[str, NDArray[np.generic]]) -> None:
-        """Take over the arrays of a snapshot."""
-        lines = np.ascontiguousarray(arrays["lines"])
+    def restore(self, arrays: Checked, columns: U64, rows: int) -> None:
+        """Take over the arrays of a snapshot of so many rows with these columns."""
+        lines = arrays.sets("lines", columns)
+        extents = arrays.array("extents", np.int64, (lines.shape[0], 2))
+        arrays.within("extents", extents, 0, rows)
         self._known = {
-            line.tobytes(): (int(rows), int(groups))
-            for line, (rows, groups) in zip(lines, arrays["extents"].tolist(), strict=True)
+            line.tobytes(): (int(own), int(groups)) for line, (own, groups) in zip(lines, extents.tolist(), strict=True)
         }
         # states of earlier versions may hold extents from some batches ago
-        if "changed" in arrays and arrays["changed"].any():
+        if "changed" in arrays and arrays.array("changed", np.bool_, (0,), grows=0).any():
             self._known = {}
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, unnested, with_slack
+from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.checked import Checked
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64
 
@@ -150,11 +151,16 @@ class Values:
             **nested("numbers", self._numbers.snapshot()),
         }
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self._numbers.restore(unnested("numbers", arrays))
-        self._head, self._nodes = arrays["head"], arrays["nodes"]
-        self._ends, self.living = arrays["ends"][:2].copy(), int(arrays["ends"][2])
+    def restore(self, arrays: Checked) -> None:
+        """Take over the arrays of a snapshot (they will be written to). Complexity: O(values)."""
+        self._numbers.restore(arrays.part("numbers"))
+        used, free, self.living = arrays.few("ends", -1, MOST_SLOTS, 3)
+        arrays.require(used >= 0, f"{used} nodes are in use")
+        self._head = arrays.index("head", -1, used - 1, len(self), fill=-1)
+        self._nodes = arrays.array("nodes", np.int32, (used, 3), grows=0)
+        living = kernels.sound(self._head[: len(self)], self._nodes, used, free, self._delta.size)
+        arrays.require(living == self.living, f"the attributes of its {self.living} values are not told apart")
+        self._ends = np.array([used, free], dtype=np.int64)
 
 
 class LackingError(ChangeError):

@@ -10,7 +10,7 @@ Memory: see `counted_values.py`; 8 bytes a pair of attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
 from holdstrue.discovery.inclusions.value_shards import ValueShards
-from holdstrue.index.arrays import Snapshot
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.typing import I64, Mask
 
 SHARDS = 8
@@ -91,10 +92,14 @@ class Counters(ValueShards):
         """The arrays beside those of the shards' values."""
         return {"shared": self._shared}
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
-        self._shared = arrays["shared"]
-        super().restore(arrays)
+    def restore(self, arrays: Checked, shards: Sequence[Checked] | None = None) -> None:
+        """Take over the arrays of a snapshot (they will be written to). Complexity: O(values)."""
+        super().restore(arrays, shards)
+        self._shared = arrays.array("shared", np.int64, (self.attributes, self.attributes))
+        arrays.within("shared", self._shared, 0, min(self.distinct_values(), MOST_SLOTS))
+        own = np.diagonal(self._shared)
+        fits = np.array_equal(self._shared, self._shared.T) and (self._shared <= own).all()
+        arrays.require(fits, "two attributes share more values than one has")
 
 
 Shares = tuple[I64, I64, I64]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,32 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.inclusions.attributes import Changes
+from holdstrue.discovery.inclusions.counted_values import LackingError
 from holdstrue.discovery.inclusions.net_changes import NetChanges
 from holdstrue.discovery.inclusions.unary import UnaryInclusions, ValueLayout
 from holdstrue.errors import ChangeError, StateError
-from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.shape import DIGEST, FILE, require
+
+SHAPE = {
+    "options": {
+        "compare": {"types", "text"},
+        "structure": {"counters", "clusters"},
+        "shards": int,
+        "digest": DIGEST,
+    },
+    "schemas": {str: str},
+    "shards": {str: {"base": {"values": FILE}, "log": [FILE]}},
+    "values": int,
+}
+"""The shape of the manifest of inclusions."""
+
+MOST_SHARDS = 1 << 16
+"""A shard is a number of 16 bits."""
 
 
 class DurableInclusions(Closing):
@@ -50,11 +70,15 @@ class DurableInclusions(Closing):
         """The state as it was left. Complexity: O(counts logged since the checkpoint); values are mapped."""
         journal = Journal.open(path, "inclusions", read_only=read_only)
         try:
-            options, schemas = told(journal.facts)
-            core = UnaryInclusions.restore(schemas, options, _arrays(journal))
+            options, schemas = journal.read(told)
+            core = UnaryInclusions.restore(schemas, options, *_arrays(journal, options.shards))
+            journal.files.verified()
             for file in journal.runs.log:
-                for counted in tallies_in(journal.files, file):
-                    core.structure.apply(counted)
+                for counted in tallies_in(journal.files, file, len(core.attributes)):
+                    try:
+                        core.structure.apply(counted)
+                    except LackingError as error:
+                        raise journal.files.damaged(file, error.message) from error
         except BaseException:
             journal.close()
             raise
@@ -98,7 +122,8 @@ class DurableInclusions(Closing):
         base = {"summary": files.write_arrays("summary", version, rest)}
         counted = {"shards": shards, "values": structure.distinct_values()}
         journal.commit(journal.write_checkpoint(base, lines, {**facts, **counted}))
-        structure.restore(_arrays(journal))
+        structure.restore(*_arrays(journal, len(structure.shards)))
+        files.verified()
 
     def close(self) -> None:
         """Let go of the directory; raises if a file of it turned out to be damaged."""
@@ -114,19 +139,34 @@ def about(options: ValueLayout, schemas: Mapping[str, pa.Schema]) -> dict[str, A
 
 
 def told(facts: Mapping[str, Any]) -> tuple[ValueLayout, dict[str, pa.Schema]]:
-    """Back from `about`."""
+    """Back from `about`; a ValueError where it is not."""
+    require(facts, SHAPE)
     schemas = {table: schema_of(text) for table, text in facts["schemas"].items()}
-    return ValueLayout.of(facts["options"]), schemas
+    options = ValueLayout.of(facts["options"])
+    if options.shards.bit_count() != 1 or options.shards > MOST_SHARDS:
+        raise ValueError(f"{options.shards} shards, not a power of two up to {MOST_SHARDS}")
+    return options, schemas
 
 
-def tallies_in(files: StateFiles, file: RunFile) -> list[NetChanges]:
-    """The net counts that a run holds, after its lines of history."""
-    return [NetChanges.of(table) for table in files.read_tables(file)[1:]]
+def tallies_in(files: StateFiles, file: RunFile, attributes: int) -> list[NetChanges]:
+    """The net counts that a run holds of so many columns, after its lines of history."""
+    try:
+        return [NetChanges.of(table, attributes) for table in files.read_tables(file)[1:]]
+    except ValueError as error:
+        raise files.damaged(file, str(error)) from error
 
 
-def _arrays(journal: Journal) -> Snapshot:
-    files = journal.files
-    arrays: Snapshot = dict(files.map_arrays(journal.runs.base["summary"]))
-    for number, shard in journal.facts["shards"].items():
-        arrays |= nested(f"shard{number}", dict(files.map_arrays(RunFile.of(shard["base"]["values"]))))
-    return arrays
+def checked_arrays(files: StateFiles, file: RunFile) -> Checked:
+    """The arrays of a run, for a structure that is restored."""
+    return Checked(files.map_arrays(file), partial(files.damaged, file))
+
+
+def _arrays(journal: Journal, shards: int) -> tuple[Checked, list[Checked]]:
+    """What there is beside the values, and the values of every shard."""
+    files, named = journal.files, journal.facts["shards"]
+    if "summary" not in journal.runs.base or named.keys() != {str(number) for number in range(shards)}:
+        raise files.broken(journal.version, f"it does not name the counters, and the values of {shards} shards")
+    summary = checked_arrays(files, journal.runs.base["summary"])
+    return summary, [
+        checked_arrays(files, RunFile.of(named[str(number)]["base"]["values"])) for number in range(shards)
+    ]

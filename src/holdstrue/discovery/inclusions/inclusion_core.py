@@ -24,7 +24,8 @@ from holdstrue.discovery.inclusions.unary import FoundInclusion, UnaryInclusions
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.typing import Mask
 
 LEVEL_SHARDS = 1
@@ -174,17 +175,20 @@ class InclusionCore:
         return arrays
 
     @staticmethod
-    def restore(schemas: Mapping[str, pa.Schema], options: DiscoveryOptions, arrays: Snapshot) -> InclusionCore:
+    def restore(schemas: Mapping[str, pa.Schema], options: DiscoveryOptions, arrays: Checked) -> InclusionCore:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
         core = InclusionCore(UnaryInclusions.restore(schemas, _layout(options), arrays), options)
         # a search that the deadline ended goes on with the columns it came to
-        arity, in_time = arrays["searched"].tolist()
+        arity, in_time = arrays.few("searched", 0, MOST_SLOTS, 2)
         core._arity, core._in_time = min(options.arity, arity), bool(in_time)
-        while part := unnested(f"level{len(core.levels)}", arrays):
+        while "attributes" in (part := arrays.part(f"level{len(core.levels)}")):
             level = core._level()
-            level.restore(part, core._columns)
+            level.restore(part, core._columns, len(core.levels) + 2)
             core.levels.append(level)
-        core._search(_no_tables, Work())
+        try:
+            core._search(_no_tables, Work())
+        except LookupError as error:
+            raise arrays.damaged("its levels do not count what follows from those below") from error
         return core
 
 

@@ -15,7 +15,8 @@ from holdstrue.discovery.inclusions.counters import Counters
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts, distinct, tally
 from holdstrue.discovery.options import Measure, Proportion, most_of
 from holdstrue.discovery.work import Work
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.typing import I64
 
 Tables = Callable[[str], pa.Table]
@@ -134,12 +135,19 @@ class Level:
             **nested("counters", self._counters.snapshot()),
         }
 
-    def restore(self, arrays: Snapshot, columns: Mapping[str, Sequence[str]]) -> None:
+    def restore(self, arrays: Checked, columns: Mapping[str, Sequence[str]], arity: int) -> None:
         """Take over the arrays of a snapshot."""
         names = list(columns)
+        found = arrays.array("attributes", np.int64, (0, arity + 1), grows=0)
+        arrays.within("attributes", found[:, :1].copy(), 0, len(names) - 1)
+        widths = np.array([len(columns[name]) for name in names], dtype=np.int64)
+        arrays.require(
+            bool(((found[:, 1:] >= 0) & (found[:, 1:] < widths[found[:, :1]])).all()), "it counts columns that are not"
+        )
         self.attributes = {
             Attribute(names[row[0]], tuple(columns[names[row[0]]][place] for place in row[1:])): i
-            for i, row in enumerate(arrays["attributes"].tolist())
+            for i, row in enumerate(found.tolist())
         }
+        arrays.require(len(self.attributes) == found.shape[0], "it counts the same columns twice")
         self._counters = Counters(len(self.attributes), self._shards)
-        self._counters.restore(unnested("counters", arrays))
+        self._counters.restore(arrays.part("counters"))

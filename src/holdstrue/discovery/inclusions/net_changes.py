@@ -11,11 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.buffers import numbers
+from holdstrue.data.buffers import lend, numbers, plain
+from holdstrue.data.validity import same_columns
 from holdstrue.discovery.inclusions.contents import Content
 from holdstrue.index.arrays import Numbering, room
+from holdstrue.kernels import bounds
 from holdstrue.kernels import value_chains as kernels
 from holdstrue.typing import I32, I64, U64, Mask
+
+_COUNTS = pa.schema({"hi": pa.uint64(), "lo": pa.uint64(), "attribute": pa.int32(), "net": pa.int32()})
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,19 @@ class NetChanges:
         )
 
     @staticmethod
-    def of(table: pa.Table) -> NetChanges:
-        """From the rows of `to_table`, those of a value together."""
+    def of(table: pa.Table, attributes: int) -> NetChanges:
+        """From the rows of `to_table`, those of a value together; a ValueError says why they cannot be."""
+        owners = numbers(plain(table.column("attribute")), np.int32) if same_columns(table.schema, _COUNTS) else None
+        if owners is None or any(column.null_count for column in table.columns):
+            raise ValueError("it holds no counts of values")
+        if bounds.outside(lend(owners), 0, attributes - 1) >= 0:
+            raise ValueError("it counts values of columns that are not")
         hi, lo = (_numbers(table, name, np.uint64) for name in ("hi", "lo"))
         first = np.ones(hi.size, dtype=np.bool_)
         first[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
         starts = np.flatnonzero(first)
-        attributes, nets = (_numbers(table, name, np.int32) for name in ("attribute", "net"))
-        return NetChanges(hi[starts], lo[starts], np.append(starts, hi.size), attributes, nets)
+        owners, nets = (_numbers(table, name, np.int32) for name in ("attribute", "net"))
+        return NetChanges(hi[starts], lo[starts], np.append(starts, hi.size), owners, nets)
 
     def split(self, shards: int) -> list[NetChanges]:
         """The values of every shard. Complexity: O(changes)."""

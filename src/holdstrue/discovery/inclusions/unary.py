@@ -9,7 +9,7 @@ right. A column without values is included in every column it compares with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -37,6 +37,7 @@ from holdstrue.discovery.inclusions.value_shards import ValueShards
 from holdstrue.discovery.options import Measure, Proportion, exact, most_of
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import Snapshot
+from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Inclusion
 from holdstrue.typing import Mask
 
@@ -219,10 +220,15 @@ class UnaryInclusions:
         return {"loaded": self.loaded, **self.structure.snapshot()}
 
     @staticmethod
-    def restore(schemas: Mapping[str, pa.Schema], layout: ValueLayout, arrays: Snapshot) -> UnaryInclusions:
+    def restore(
+        schemas: Mapping[str, pa.Schema],
+        layout: ValueLayout,
+        arrays: Checked,
+        shards: Sequence[Checked] | None = None,
+    ) -> UnaryInclusions:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
         core = UnaryInclusions(schemas, layout)
-        core.loaded = arrays["loaded"].astype(np.bool_)
+        core.loaded = arrays.flags("loaded", len(core.attributes))
         core._comparable &= core.loaded[:, None] & core.loaded[None, :]
-        core.structure.restore(arrays)
+        core.structure.restore(arrays, shards)
         return core

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from holdstrue.discovery.inclusions.counted_values import Values
 from holdstrue.discovery.inclusions.net_changes import NetChanges, ValueCounts
-from holdstrue.index.arrays import Snapshot, nested, unnested
+from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.checked import Checked
 from holdstrue.typing import I64, Mask
 
 
@@ -67,7 +68,7 @@ class ValueShards(ABC):
             arrays |= nested(f"shard{i}", values.snapshot())
         return arrays
 
-    def restore(self, arrays: Snapshot) -> None:
-        """Take over the arrays of a snapshot (they will be written to)."""
+    def restore(self, arrays: Checked, shards: Sequence[Checked] | None = None) -> None:
+        """Take over the arrays of a snapshot (they will be written to), those of each shard apart where they are."""
         for i, values in enumerate(self.shards):
-            values.restore(unnested(f"shard{i}", arrays))
+            values.restore(arrays.part(f"shard{i}") if shards is None else shards[i])

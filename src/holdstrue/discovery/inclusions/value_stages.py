@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdstrue.discovery.inclusions.attributes import Contents, columns_of, fitting
 from holdstrue.discovery.inclusions.counted_values import LackingError, Values
 from holdstrue.discovery.inclusions.counters import shifted
-from holdstrue.discovery.inclusions.durable import tallies_in
+from holdstrue.discovery.inclusions.durable import checked_arrays, tallies_in
 from holdstrue.discovery.inclusions.net_changes import NetChanges, net, shard_of, tally
 from holdstrue.discovery.inclusions.unary import ValueLayout
 from holdstrue.errors import ChangeError, HoldstrueError
@@ -120,7 +120,7 @@ class ShiftCounts:
 
     def _shifted(self, files: StateFiles, owned: list[int], rows: list[pa.Table]) -> Iterator[Message]:
         census, manifest = self.census, files.manifest(self.census.version)
-        log, touched, logged = [], [], Logged(files, Runs.of(manifest).log, census.options.shards)
+        log, touched, logged = [], [], Logged(files, Runs.of(manifest).log, census)
         for number, part in enumerate(_net(rows, census).split(census.options.shards)):
             if number % census.tasks not in owned or not (part.changes or census.checkpoint):
                 continue
@@ -170,10 +170,10 @@ def _net(rows: list[pa.Table], census: Census) -> NetChanges:
 class Logged:
     """The runs since the checkpoint, each read once for all shards of a task."""
 
-    def __init__(self, files: StateFiles, runs: Sequence[RunFile], shards: int) -> None:
+    def __init__(self, files: StateFiles, runs: Sequence[RunFile], census: Census) -> None:
         self.runs = runs
         self._files = files
-        self._shards = shards
+        self._census = census
         self._read: dict[str, list[list[NetChanges]]] = {}
 
     def parts(self, number: int, held: Collection[str]) -> Iterator[NetChanges]:
@@ -182,8 +182,8 @@ class Logged:
         self._files.bring(file for file in new if file.name not in self._read)
         for file in new:
             if file.name not in self._read:
-                counted = tallies_in(self._files, file)
-                self._read[file.name] = [one.split(self._shards) for one in counted]
+                counted = tallies_in(self._files, file, self._census.attributes)
+                self._read[file.name] = [one.split(self._census.options.shards) for one in counted]
             yield from (parts[number] for parts in self._read[file.name])
 
 
@@ -199,7 +199,7 @@ def _taken(
     if values is None or not set(base) <= set(held) <= set(names):
         held, values = (), Values(census.attributes)
         if known:
-            values.restore(dict(files.map_arrays(RunFile.of(known["base"]["values"]))))
+            values.restore(checked_arrays(files, RunFile.of(known["base"]["values"])))
     change = np.zeros((census.attributes, census.attributes), dtype=np.int64)
     for part in logged.parts(number, held):
         values.shift(values.number(part), part, change)
