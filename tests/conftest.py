@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings
 
 from objects import moto, proxy, s3
-from places import buckets, place, places
+from places import buckets, folders, place, places
 
-__all__ = ["buckets", "moto", "place", "places", "proxy", "s3"]
+__all__ = ["buckets", "folders", "moto", "place", "places", "proxy", "s3"]
 
 # the suite draws the same examples every time; scripts/soak looks for new ones
 settings.register_profile("suite", max_examples=100, deadline=None, derandomize=True)

@@ -89,9 +89,13 @@ class Buckets:
         """A folder with these objects."""
         place = self.fresh()
         for name, data in objects.items():
-            status, body = self._moto.request("PUT", f"/{place.removeprefix('s3://')}/{name}", data)
-            assert status == 200, body
+            self.put(place, name, data)
         return place
+
+    def put(self, place: str, name: str, data: bytes) -> None:
+        """Put an object there."""
+        status, body = self._moto.request("PUT", f"/{place.removeprefix('s3://')}/{name}", data)
+        assert status == 200, body
 
 
 @pytest.fixture
@@ -101,12 +105,16 @@ def buckets(moto: Moto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Buck
     return Buckets(moto)
 
 
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """Directories alone."""
+    return Folders(tmp_path / "places")
+
+
 @pytest.fixture(params=["local", "s3"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
+def places(request: pytest.FixtureRequest) -> Places:
     """Directories, then an object store: a test that asks for it runs with both."""
-    if request.param == "local":
-        return Folders(tmp_path)
-    found: Buckets = request.getfixturevalue("buckets")
+    found: Places = request.getfixturevalue("folders" if request.param == "local" else "buckets")
     return found
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import Discovery, HoldstrueError, check, discover
 from holdstrue.discovery.found import RuleChanges
 from holdstrue.rules.model import Inclusion, Rule
 from oracle_inclusions import Database, holds, lacking, same, tuples
+from places import Buckets, Folders
 
 SCHEMA = pa.schema({"id": pa.int64(), "a": pa.int64(), "b": pa.string(), "c": pa.float64()})
 OTHER = pa.schema({"id": pa.int64(), "x": pa.string(), "y": pa.int64()})
@@ -94,15 +93,21 @@ def table(rows: dict[int, dict[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(list(rows.values()), schema=schema)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_following_equals_finding_anew(data: st.DataObject) -> None:
+def test_following_equals_finding_anew(folders: Folders, data: st.DataObject) -> None:
     """Rules and measures, also where the extents of left sides follow a batch of most rows."""
     with patch("holdstrue.discovery.dependencies.search.MANY", data.draw(st.sampled_from([0.1, 100.0]))):
-        follow(data)
+        follow(folders.fresh(), data)
 
 
-def follow(data: st.DataObject) -> None:
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_following_equals_finding_anew_in_an_object_store(buckets: Buckets, data: st.DataObject) -> None:
+    follow(buckets.fresh(), data)
+
+
+def follow(place: str, data: st.DataObject) -> None:
     kinds = tuple(data.draw(st.sets(st.sampled_from(["dc", "fd", "key", "cfd", "ind"]), min_size=1)))
     first = {i: data.draw(row(i)) for i in range(data.draw(st.integers(0, 6)))}
     second = {i: data.draw(other(i)) for i in range(data.draw(st.integers(0, 4)))}
@@ -116,27 +121,26 @@ def follow(data: st.DataObject) -> None:
             discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
         return
     found = discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
-    with tempfile.TemporaryDirectory() as folder:
-        found.save(Path(folder) / "state")
-        for _ in range(data.draw(st.integers(1, 3))):
-            before = said(found)
-            one, two = data.draw(batches(frozenset(first), row)), data.draw(batches(frozenset(second), other))
-            changes = {
-                "r": pa.Table.from_pylist(one, schema=SCHEMA.append(pa.field("op", pa.string()))),
-                "q": pa.Table.from_pylist(two, schema=OTHER.append(pa.field("op", pa.string()))),
-            }
-            what = found.apply(changes, feed="ops", op_column="op")
-            first, second = applied(first, one), applied(second, two)
-            after = said(found)
-            assert {(e.table, e.text) for e in what.died} == before.keys() - after.keys()
-            assert {(b.table, b.text) for b in what.born} == after.keys() - before.keys()
-            assert all(after[b.table, b.text] == b.to_dict() for b in what.born)
-            database = {"r": list(first.values()), "q": list(second.values())}
-            check_endings(what, database, Fraction(error), rows=options["measure"] == "rows", nulls=options["nulls"])
-            if data.draw(st.booleans()):
-                found.close()
-                found = Discovery.open(Path(folder) / "state")
-                assert said(found) == after
-            anew = discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
-            assert said(anew) == after
-        found.close()
+    found.save(place)
+    for _ in range(data.draw(st.integers(1, 3))):
+        before = said(found)
+        one, two = data.draw(batches(frozenset(first), row)), data.draw(batches(frozenset(second), other))
+        changes = {
+            "r": pa.Table.from_pylist(one, schema=SCHEMA.append(pa.field("op", pa.string()))),
+            "q": pa.Table.from_pylist(two, schema=OTHER.append(pa.field("op", pa.string()))),
+        }
+        what = found.apply(changes, feed="ops", op_column="op")
+        first, second = applied(first, one), applied(second, two)
+        after = said(found)
+        assert {(e.table, e.text) for e in what.died} == before.keys() - after.keys()
+        assert {(b.table, b.text) for b in what.born} == after.keys() - before.keys()
+        assert all(after[b.table, b.text] == b.to_dict() for b in what.born)
+        database = {"r": list(first.values()), "q": list(second.values())}
+        check_endings(what, database, Fraction(error), rows=options["measure"] == "rows", nulls=options["nulls"])
+        if data.draw(st.booleans()):
+            found.close()
+            found = Discovery.open(place)
+            assert said(found) == after
+        anew = discover({"r": table(first, SCHEMA), "q": table(second, OTHER)}, **options)
+        assert said(anew) == after
+    found.close()

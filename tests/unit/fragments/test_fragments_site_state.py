@@ -27,9 +27,9 @@ FIRST = pa.table({"op": ["i", "u", "d"], "id": [5, 3, 1], "a": [1, 1, None], "b"
 SECOND = pa.table({"op": ["u", "i"], "id": [4, 6], "a": [1, 2], "b": [2, 9], "c": [5, 1]})
 
 
-def split(shape: str, folder: Path | None) -> list[Site]:
-    def state(name: str) -> Path | None:
-        return None if folder is None else folder / name
+def split(shape: str, folder: str | Path | None) -> list[Site]:
+    def state(name: str) -> str | None:
+        return None if folder is None else f"{folder}/{name}"
 
     if shape == "vertical":
         return [Site(c, (c,), source=ROWS.select(["id", c]), state=state(c)) for c in "abc"]
@@ -88,24 +88,22 @@ SHAPES = ["vertical", "horizontal", "mixed"]
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("every", [False, True])
-def test_what_is_opened_is_what_was_left(
-    shape: str, every: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_opened_is_what_was_left(shape: str, every: bool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without a checkpoint after every batch."""
     if every:
         monkeypatch.setattr(journal, "CHECKPOINT_FROM", -1)
         monkeypatch.setattr(journal, "CHECKPOINT_SHARE", 1 << 30)
-    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+    with Relation(split(shape, place), RULES, key="id") as relation:
         assert not relation.loaded
         relation.load()
         relation.apply(FIRST, batch_id="one")
-    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+    with Relation(split(shape, place), RULES, key="id") as relation:
         assert relation.loaded and state_of(relation) == wanted(shape, FIRST)
         assert relation.apply(FIRST, batch_id="one").repeated
         assert relation.load().repeated
         delta = relation.apply(SECOND, batch_id="two")
         assert not delta.repeated and state_of(relation) == wanted(shape, FIRST, SECOND)
-    with Relation(split(shape, tmp_path), RULES, key="id") as relation:
+    with Relation(split(shape, place), RULES, key="id") as relation:
         assert state_of(relation) == wanted(shape, FIRST, SECOND)
         assert relation.apply(FIRST, batch_id="one").repeated
         assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
@@ -152,11 +150,11 @@ def test_a_site_that_is_down(shape: str, verb: str, kept: bool, tmp_path: Path) 
     relation.close()
 
 
-def test_a_state_of_other_rules_is_refused(tmp_path: Path) -> None:
-    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+def test_a_state_of_other_rules_is_refused(place: str) -> None:
+    with Relation(split("vertical", place), RULES, key="id") as relation:
         relation.load()
     with pytest.raises(StateError, match="made for other rules"):
-        Relation(split("vertical", tmp_path), RULES[:1], key="id")
+        Relation(split("vertical", place), RULES[:1], key="id")
 
 
 def test_loading_comes_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import shutil
@@ -10,25 +11,29 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from fault_calls import Fail, FaultCalls
 from holdstrue import Monitor, discover
 from holdstrue.errors import StateError
+from holdstrue.state import files as state_files
 from holdstrue.state import old_formats
-from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import BATCHES, MOST_RUNS, READ_WITH, Journal, Kind, manifest_of
+from holdstrue.state.files import StateFiles, UncommittedError
+from holdstrue.state.journal import BATCHES, MOST_RUNS, READ_WITH, Journal, Kind, Written, manifest_of
 from holdstrue.state.manifest import FORMAT, files_of
+from holdstrue.state.store import UnsureError
+from places import Buckets, Folders
 
 ROWS = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]})
 NONE = BATCHES.schema.empty_table()
 
 
-def made(path: Path, kind: Kind = "site") -> Journal:
+def made(path: str | Path, kind: Kind = "site") -> Journal:
     journal = Journal.create(path, kind)
     journal.commit(journal.write_checkpoint({}, NONE, {"rows": 0}))
     return journal
 
 
-def test_every_batch_is_remembered_over_checkpoints_and_reopening(tmp_path: Path) -> None:
-    with made(tmp_path) as journal:
+def test_every_batch_is_remembered_over_checkpoints_and_reopening(place: str) -> None:
+    with made(place) as journal:
         for number in range(7):
             line = journal.line(f"b{number}")
             if number % 3 == 2:
@@ -38,7 +43,7 @@ def test_every_batch_is_remembered_over_checkpoints_and_reopening(tmp_path: Path
                 journal.commit(journal.write_batch([pa.table({"x": [number]})], 1, line, {"rows": number}))
             assert journal.seen(f"b{number}")
             assert not journal.seen(f"b{number + 1}")
-    with Journal.open(tmp_path, "site", read_only=True) as again:
+    with Journal.open(place, "site", read_only=True) as again:
         assert again.history().column("batch").to_pylist() == [f"b{number}" for number in range(7)]
         assert (again.version, again.facts["rows"], len(again.runs.log), again.runs.log_rows) == (7, 6, 1, 1)
         [lines, rows] = again.files.read_tables(again.runs.log[0])
@@ -46,18 +51,18 @@ def test_every_batch_is_remembered_over_checkpoints_and_reopening(tmp_path: Path
         assert rows.column("x").to_pylist() == [6]
 
 
-def test_facts_stay_until_they_are_given_or_taken_away(tmp_path: Path) -> None:
-    with made(tmp_path) as journal:
+def test_facts_stay_until_they_are_given_or_taken_away(place: str) -> None:
+    with made(place) as journal:
         journal.commit(journal.write_batch([], 0, journal.line("a"), {"more": {"x": 1}}))
         journal.commit(journal.write_batch([], 0, journal.line("b"), {"rows": 3}))
         assert (journal.facts["more"], journal.facts["rows"]) == ({"x": 1}, 3)
         journal.commit(journal.written(journal.runs, {"more": None}))
         assert "more" not in journal.facts
-    assert "more" not in manifest_of(tmp_path, "site")
+    assert "more" not in manifest_of(place, "site")
 
 
-def test_what_is_written_counts_only_when_it_is_named(tmp_path: Path) -> None:
-    with made(tmp_path) as journal:
+def test_what_is_written_counts_only_when_it_is_named(place: str) -> None:
+    with made(place) as journal:
         journal.write_batch([ROWS], 3, journal.line("given up"), {"rows": 3})
         written = journal.write_batch([ROWS], 3, journal.line("kept"), {"rows": 3})
         journal.commit(written)
@@ -67,8 +72,8 @@ def test_what_is_written_counts_only_when_it_is_named(tmp_path: Path) -> None:
             journal.files.commit(written.draft)
 
 
-def test_checkpoints_are_due_by_rows_and_by_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with made(tmp_path) as journal:
+def test_checkpoints_are_due_by_rows_and_by_runs(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with made(place) as journal:
         assert not journal.runs.due(10_000, 0)
         assert journal.runs.due(10_001, 0)
         assert not journal.runs.due(10_001, 16 * 10_001)
@@ -80,23 +85,24 @@ def test_checkpoints_are_due_by_rows_and_by_runs(tmp_path: Path, monkeypatch: py
         assert runs.due(0, 0)
 
 
-def test_a_directory_that_was_given_up_is_vacant(tmp_path: Path) -> None:
-    Journal.create(tmp_path / "s", "site").close()
-    with made(tmp_path / "s"):
+def test_a_place_that_was_given_up_is_vacant(place: str) -> None:
+    with Journal.create(place, "site") as journal:
+        journal.write_batch([ROWS], 3, journal.line("given up"), {}, apart=True)
+    with made(place):
         pass
-    with pytest.raises(StateError, match="not an empty directory"):
-        Journal.create(tmp_path / "s", "site")
+    with pytest.raises(StateError, match=r"(not an empty directory|is not empty): it holds a state"):
+        Journal.create(place, "site")
 
 
 @pytest.mark.parametrize(("asked", "found"), list(itertools.permutations(READ_WITH, 2)))
-def test_a_state_of_another_kind_says_what_it_is_and_how_to_read_it(tmp_path: Path, asked: Kind, found: Kind) -> None:
-    made(tmp_path, found).close()
+def test_a_state_of_another_kind_says_what_it_is_and_how_to_read_it(place: str, asked: Kind, found: Kind) -> None:
+    made(place, found).close()
     for read_only in (True, False):
         with pytest.raises(StateError) as caught:
-            Journal.open(tmp_path, asked, read_only=read_only)
+            Journal.open(place, asked, read_only=read_only)
         assert f"is the state of {'' if found == 'inclusions' else 'a '}{found}" in caught.value.message
-        assert ("holdstrue fragments" if found == "site" else str(tmp_path)) in (caught.value.hint or "")
-    with Journal.open(tmp_path, found):
+        assert ("holdstrue fragments" if found == "site" else place) in (caught.value.hint or "")
+    with Journal.open(place, found):
         pass
 
 
@@ -168,9 +174,61 @@ def test_files_of_others_are_never_taken_over_or_removed(tmp_path: Path) -> None
     assert (tmp_path / "s" / "runs" / "notes.txt").exists()
 
 
-def test_what_later_versions_need_outlives_a_late_look_for_what_is_not_needed(tmp_path: Path) -> None:
+def test_objects_of_others_are_never_taken_over_or_removed(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_files, "GRACE", -5.0)
+    for names in (["runs/results.txt"], ["runs/exp/a.arrow"], ["results.txt", f"runs/batch-{0:012d}-{0:012x}.arrow"]):
+        place = buckets.filled(dict.fromkeys(names, b"precious"))
+        with pytest.raises(StateError, match="is not empty: it holds "):
+            Journal.create(place, "site")
+        assert buckets.objects(place) == dict.fromkeys(names, b"precious")
+    with made(place := buckets.fresh()) as journal:
+        buckets.put(place, "runs/notes.txt", b"precious")
+        buckets.put(place, f"runs/batch-{0:012d}-{0:012x}.arrow", b"given up")
+        journal.vacuum()
+    assert buckets.objects(place).keys() >= {"runs/notes.txt", "log/000000000000"}
+    assert f"runs/batch-{0:012d}-{0:012x}.arrow" not in buckets.objects(place)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_ids_of_batches_that_were_not_committed_are_not_known(folders: Folders, checkpoint: bool) -> None:
+    """Whatever fails, the same journal takes the batch again."""
+    place = folders.fresh()
+    with FaultCalls(place) as calls, made(place) as journal:
+
+        def write(batch: str) -> Written:
+            if checkpoint:
+                return journal.write_checkpoint({}, journal.line(batch), {"rows": 1})
+            return journal.write_batch([ROWS], 3, journal.line(batch), {"rows": 1})
+
+        calls.plan()
+        journal.commit(write("a"))
+        for at in range(1, len(calls.made) + 1):
+            calls.plan({at: Fail(errno.ENOSPC)})
+            try:
+                journal.commit(write(f"b{at}"))
+            except UncommittedError as error:
+                assert "No space left" in error.message and "nothing was committed" in error.message
+                assert not journal.seen(f"b{at}")
+                calls.plan()
+                journal.commit(write(f"b{at}"))
+            assert journal.seen(f"b{at}")
+        assert at > 2
+    with Journal.open(place, "site", read_only=True) as again:
+        assert again.history().column("batch").to_pylist() == ["a", *(f"b{number}" for number in range(1, at + 1))]
+
+
+def test_a_version_that_may_have_been_made_is_said_to_be_one(folders: Folders) -> None:
+    place = folders.fresh()
+    with FaultCalls(place) as calls, made(place) as journal:
+        calls.plan(dict.fromkeys(range(1, 100), Fail(errno.EIO)))
+        with pytest.raises(UnsureError, match=r"whether version 1 of .* was made is not known") as told:
+            journal.commit(journal.write_batch([ROWS], 3, journal.line("b"), {}))
+        assert "open the state again: its history says whether the batch is in" in str(told.value.hint)
+
+
+def test_what_later_versions_need_outlives_a_late_look_for_what_is_not_needed(place: str) -> None:
     """Files are removed beside the work, when versions were made that nobody knew of as it began."""
-    with made(tmp_path) as journal:
+    with made(place) as journal:
         asked = journal._needed(), 0, journal.version
         for number in range(3):
             file = journal.files.write_tables("values", journal.version + 1, [ROWS])
