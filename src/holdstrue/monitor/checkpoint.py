@@ -120,7 +120,7 @@ class Checkpointer:
 def write(place: str, version: int) -> dict[str, RunFile]:
     """Write the checkpoint of a version; returns its files. Complexity: O(table)."""
     with Journal.open(place, "monitor", HISTORY, at=version) as journal:
-        facts = Facts.of(journal.facts)
+        facts = journal.read(Facts.of)
         shard = Shard.open(journal.files, facts.plan(), facts.keys, journal.runs)
         return {**write_checkpoint(journal.files, version + 1, shard.engine), **journal.memory()}
 

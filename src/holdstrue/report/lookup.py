@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,7 +20,8 @@ from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
 from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import Runs
+from holdstrue.state.journal import Runs, read_facts
+from holdstrue.state.manifest import Manifest
 from holdstrue.typing import I32
 
 
@@ -122,7 +123,7 @@ class StateLookup:
     """The rows of a state that was written in shards; only the homes of the rows asked for are opened."""
 
     files: StateFiles
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     @staticmethod
     def of(path: str) -> StateLookup:
@@ -132,7 +133,7 @@ class StateLookup:
 
     @cached_property
     def _state(self) -> Facts:
-        return Facts.of(self.manifest)
+        return read_facts(self.files, self.manifest, Facts.of)
 
     @cached_property
     def _layout(self) -> Layout:

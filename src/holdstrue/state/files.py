@@ -122,7 +122,7 @@ class StateFiles(Closing):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.place = path
         self.store = store_at(path)
-        self._verifying: dict[str, Future[None]] = {}
+        self._verifying: dict[str, Future[mmap.mmap]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._payloads: dict[int, memoryview] = {}
         """Of steps that were read for their headers, until they are asked for."""
@@ -522,9 +522,7 @@ class StateFiles(Closing):
 
     def _map(self, file: RunFile) -> mmap.mmap:
         self.verify(file)
-        self._verifying.pop(file.name).result()
-        with self._opened(file) as handle:
-            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+        return self._verifying.pop(file.name).result()
 
     def verify(self, *files: RunFile) -> None:
         """Start to compare whole files with their checksums, beside other work (see `verified`)."""
@@ -534,13 +532,17 @@ class StateFiles(Closing):
             if file.name not in self._verifying and RUN_NAME.fullmatch(file.name):
                 self._verifying[file.name] = self._pool.submit(self._verify, file)
 
-    def _verify(self, file: RunFile) -> None:
+    def _verify(self, file: RunFile) -> mmap.mmap:
+        """The bytes that were compared, to be used: to map them once more would cost as much as to look at them."""
         for last in (False, True):
-            with self._opened(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
-                if _checksum(mapped) == file.checksum:
-                    return
+            with self._opened(file) as handle:
+                mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+            if _checksum(mapped) == file.checksum:
+                return mapped
+            mapped.close()
             if last or not self.store.drop(RUNS + file.name):
-                raise self.damaged(file, "its checksum does not match")
+                break
+        raise self.damaged(file, "its checksum does not match")
 
     def verified(self) -> None:
         """Wait until every file under way has been read and compared with its checksum; raises for a damaged one."""

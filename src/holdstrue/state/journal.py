@@ -232,7 +232,7 @@ class Journal(Closing):
 
     def read(self, reader: Callable[[Manifest], Read]) -> Read:
         """What a reader makes of the facts; facts of which nothing can be made are damaged."""
-        return _read(self.files, self.facts, reader)
+        return read_facts(self.files, self.facts, reader)
 
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
@@ -442,10 +442,11 @@ def facts_of(path: str | os.PathLike[str], kind: Kind, reader: Callable[[Manifes
     with StateFiles(path) as files:
         manifest = files.manifest()
         _require_kind(files, kind, manifest)
-        return _read(files, manifest, reader)
+        return read_facts(files, manifest, reader)
 
 
-def _read(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:
+def read_facts(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], Read]) -> Read:
+    """What a reader makes of what a version says; where it can make nothing of it, that is damaged."""
     try:
         return reader(facts)
     except (HoldstrueError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
