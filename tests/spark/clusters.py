@@ -21,6 +21,8 @@ from holdstrue.spark.session import settings
 
 HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
+SOON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java process that is to start at once rather than to run fast later."""
 PATIENCE = 90.0
 """Seconds until a server that does not answer is given up; a Java process starts in 3 to 10."""
 
@@ -100,7 +102,13 @@ def answers(port: int, host: str = LOOPBACK) -> bool:
 
 def _environment(host: str = LOOPBACK) -> dict[str, str]:
     """What Spark's scripts read: this Python for the workers, one address for everything."""
-    return {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable}
+    return {
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_IP": host,
+        "PYSPARK_PYTHON": sys.executable,
+        # masters and workers do little and end soon
+        "SPARK_DAEMON_JAVA_OPTS": SOON,
+    }
 
 
 def _options(conf: Mapping[str, str]) -> list[str]:

@@ -40,6 +40,7 @@ from holdstrue.state.objects import ObjectStore
 from holdstrue.state.store import RUNS
 from laws.shards import Loops
 from laws.worlds import applied
+from spark.clusters import SOON
 from translate import expected
 
 Row = dict[str, Any]
@@ -265,7 +266,7 @@ def apart(path: str, url: str, host: str, go: str) -> None:
 
     conf = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
     conf |= {"spark.driver.host": host, "spark.driver.bindAddress": host, "spark.log.level": "OFF"}
-    # a lost worker is noticed by its connection, not by its silence
+    conf |= {"spark.driver.extraJavaOptions": SOON, "spark.executor.extraJavaOptions": SOON}
     spark = start(url, conf)
     monitor = Monitor(spark, path, RULES, key="id", **CUT)
     for number in range(5):
