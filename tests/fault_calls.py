@@ -74,7 +74,7 @@ class FaultCalls:
     """Stands between this process and the files below a folder; see the module."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = os.path.abspath(folder)  # noqa: PTH100  # links in it are as given
+        self.folder = os.path.abspath(folder)  # noqa: PTH100  # links in it are as given
         self._plan: Mapping[int, CallFault] = {}
         self._handles: dict[int, str] = {}
         self._lock = threading.Lock()
@@ -118,9 +118,9 @@ class FaultCalls:
         if not isinstance(path, str | os.PathLike):
             return None
         full = os.path.abspath(os.fspath(path))  # noqa: PTH100
-        if full == self._folder:
+        if full == self.folder:
             return "."
-        return full[len(self._folder) + 1 :] if full.startswith(self._folder + os.sep) else None
+        return full[len(self.folder) + 1 :] if full.startswith(self.folder + os.sep) else None
 
     def _open(self, real: Callable[..., int]) -> Callable[..., int]:
         def call(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:

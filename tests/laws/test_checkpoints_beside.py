@@ -15,6 +15,7 @@ from holdstrue.monitor import checkpoint, one_piece
 from holdstrue.state import journal
 from holdstrue.state.journal import manifest_of
 from laws.test_state import RULES, everything, table
+from places import Buckets
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +83,45 @@ def test_one_that_fails_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: p
         assert everything(again) == left
         for step in (3, 4, 5):
             assert not again.apply(changes(step), op_column="_op").notes
+
+
+@pytest.mark.parametrize("error", [OSError("no more processes"), RuntimeError("can't start new thread")])
+def test_one_that_cannot_be_begun_is_begun_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The batch is in, and that is no error of its."""
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(checkpoint, "RETRY_AFTER", 2)
+    with Monitor.create(tmp_path / "s", RULES, key="id", data=table(0, 400)) as monitor:
+        beside = monitor._here()._beside
+        assert beside is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", failing)
+            notes = [note for step in range(2) for note in monitor.apply(changes(step), op_column="_op").notes]
+            assert notes == [str(error)]
+        for step in range(2, 6):
+            assert not monitor.apply(changes(step), op_column="_op").notes
+            if beside._listener is not None:
+                beside._listener.join()
+        assert manifest_of(tmp_path / "s", "monitor")["since"] > 0, "none was written"
+
+
+def test_one_that_another_writer_overtook_is_given_up(buckets: Buckets) -> None:
+    """Every batch is in, and the other writer's version stands: closing is no error."""
+    place = buckets.fresh()
+    with Monitor.create(place, RULES, key="id", data=table(0, 400)) as monitor:
+        for step in range(2):
+            monitor.apply(changes(step), op_column="_op")
+        beside = monitor._here()._beside
+        assert beside is not None and beside._listener is not None
+        with Monitor.open(place) as other:
+            other.apply(table(5000, 1), batch_id="other")
+    with Monitor.open(place) as again:
+        assert again.rows == {"data": 401}
+        assert again.apply(table(5000, 1), batch_id="other").duplicate
 
 
 def test_one_under_way_is_given_up_when_types_are_learned(tmp_path: Path) -> None:

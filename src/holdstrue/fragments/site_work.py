@@ -301,7 +301,8 @@ class SiteWork:
 
     def commit(self) -> None:
         """Make the batch count."""
-        if self._repeated is None:
+        fresh = self._repeated is None
+        if fresh:
             running = self._running()
             if self._state is not None:
                 self._behind = True
@@ -316,7 +317,7 @@ class SiteWork:
             if self._state is None:
                 self._seen.add(running.name)
         self._clear()
-        if self._state is not None:
+        if fresh and self._state is not None:
             self._state.tidy(self._indexed)
 
     def abort(self) -> None:

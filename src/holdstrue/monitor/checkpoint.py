@@ -67,17 +67,21 @@ class Checkpointer:
         mark = self._journal.mark()
         place = os.fspath(self._journal.files.place)
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109
-        self._child = subprocess.Popen(  # noqa: S603  # our own program
+        child = subprocess.Popen(  # noqa: S603  # our own program
             [sys.executable, "-m", "holdstrue.monitor.checkpoint", place, str(mark.version)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": paths},
         )
-        self._listener = threading.Thread(target=self._listen, args=(self._child,), name="holdstrue-checkpoint")
-        self._listener.daemon = True
-        self._listener.start()
-        self._mark = mark
+        listener = threading.Thread(target=self._listen, args=(child,), name="holdstrue-checkpoint", daemon=True)
+        try:
+            listener.start()
+        except RuntimeError:
+            child.kill()
+            child.communicate()
+            raise
+        self._mark, self._child, self._listener = mark, child, listener
 
     def _listen(self, child: subprocess.Popen[bytes]) -> None:
         self._said = child.communicate()

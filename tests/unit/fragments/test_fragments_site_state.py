@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fault_calls import Fail, FaultCalls
 from holdstrue import Monitor
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.site_state import SiteState
 from holdstrue.state import journal
 
 RULES = [
@@ -199,11 +202,54 @@ def test_nothing_is_checked_between_two_states() -> None:
     with pytest.raises(StateError, match="committed at some sites only"):
         relation.apply(FIRST, batch_id="one")
     hosts[0].down = None
-    with pytest.raises(StateError, match="committed at some sites only"):
-        relation.check()
+    for ask in (relation.check, relation.violations, relation.counts):
+        with pytest.raises(StateError, match="committed at some sites only"):
+            ask()
     relation.apply(FIRST, batch_id="one")
     assert state_of(relation) == wanted("vertical", FIRST)
     assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
+
+
+def test_a_site_that_cannot_write_a_checkpoint_has_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is applied again and found to be there; the site's indexes are as they should be."""
+
+    def failing(*_: Any) -> None:
+        raise StateError("no room for a checkpoint")
+
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+        with monkeypatch.context() as patch:
+            patch.setattr(SiteState, "tidy", failing)
+            for _ in range(3):
+                with pytest.raises(StateError, match=r"not known whether batch 'one' .* no room for a checkpoint"):
+                    relation.apply(FIRST, batch_id="one")
+            assert relation.apply(FIRST, batch_id="one").repeated
+        assert state_of(relation) == wanted("vertical", FIRST)
+        relation.apply(SECOND, batch_id="two")
+        assert state_of(relation) == wanted("vertical", FIRST, SECOND)
+
+
+def test_a_site_that_is_not_sure_of_a_batch_says_so(tmp_path: Path) -> None:
+    with FaultCalls(tmp_path) as calls, Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+        calls.plan()
+        commit = SiteState.commit
+
+        def lasting(state: SiteState, prepared: Any) -> None:
+            calls.plan(dict.fromkeys(range(2, 100), Fail(errno.EIO)))  # once its run is surely there
+            commit(state, prepared)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SiteState, "commit", lasting)
+            with pytest.raises(StateError, match="not known whether batch 'one' was committed at some sites only"):
+                relation.apply(FIRST, batch_id="one")
+        calls.plan()
+        with pytest.raises(StateError, match="does not know whether its state has the last batch") as told:
+            relation.apply(FIRST, batch_id="one")
+        assert "open the relation again" in str(told.value.hint)
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.apply(FIRST, batch_id="one")
+        assert state_of(relation) == wanted("vertical", FIRST)
 
 
 def test_filters_that_overlap_are_refused() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from fault_calls import Fail, FaultCalls, Short, Torn
 from holdstrue.errors import StateError
 from holdstrue.state import local
 from holdstrue.state.local import LocalStore
+from holdstrue.state.lock import WriterLock
 from holdstrue.state.store import LOG, Missing, Taken, UnsureError
 
 
@@ -58,6 +61,46 @@ def test_a_version_is_made_once(tmp_path: Path) -> None:
     other.lock()
     other.create(name(5), b"mine now")
     assert versions(store) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_note_that_is_not_written_fails_no_commit(tmp_path: Path) -> None:
+    """It is made after the commit: without it less is known, and nothing else."""
+    with FaultCalls(tmp_path) as calls:
+        store = filled(tmp_path)
+        calls.plan({3: Fail(errno.EIO)})
+        store.create(name(5), b"there")
+        assert calls.made == ["write log/000000000000.log", "fdatasync log/000000000000.log", "write lock"]
+    store.close()
+    assert versions(LocalStore(tmp_path)) == list(range(6))
+
+
+@pytest.mark.parametrize("length", range(22))
+def test_half_a_note_is_none(tmp_path: Path, length: int) -> None:
+    """199 and the start of 200 must not look like 299, which would be a version that was lost."""
+    filled(tmp_path).close()
+    lock = WriterLock(tmp_path / "lock")
+    lock.take()
+    lock.note(199)
+    before = (tmp_path / "lock").read_bytes()
+    lock.note(200)
+    assert lock.noted() == 200
+    after = (tmp_path / "lock").read_bytes()
+    lock.release()
+    (tmp_path / "lock").write_bytes(after[:length] + before[length:])
+    assert lock.noted() in (-1, 199, 200)
+
+
+def test_entries_are_removed_by_one_byte(tmp_path: Path) -> None:
+    """A removal that is cut short must not look like damage, beyond which nothing is read."""
+    with FaultCalls(tmp_path) as calls:
+        store = filled(tmp_path)
+        calls.plan({1: Short(), 2: Torn(errno.ENOSPC)})
+        store.delete([name(0)])
+        with pytest.raises(OSError, match="No space left"):
+            store.delete([name(1)])
+    for each in (store, LocalStore(tmp_path)):
+        assert versions(each)[-3:] == [2, 3, 4]
+        assert 0 not in versions(each)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20, 33, 39])
