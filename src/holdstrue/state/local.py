@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
-from holdstrue.state.lock import NOFOLLOW, WriterLock
+from holdstrue.state.lock import NOFOLLOW, WriterLock, refuse_strange
 from holdstrue.state.store import LOG, RUNS, Listed, Missing, Problem, Survey, Taken, UnsureError
 
 SEGMENT_BYTES = 8 << 20
@@ -134,16 +134,26 @@ class LocalStore:
 
     def _newest(self) -> int:
         """The number of the last entry, -1 where there is none."""
-        if not self._lock.held or not self._segments:
-            noted = self._lock.noted()
-            newest = self._scanned()
-            if newest < noted and (newest := self._scanned()) < noted:
-                raise StateError(
-                    f"{self._last_path()} is damaged: version {noted} was written and cannot be read",
-                    hint="restore the state directory from a copy, or make it anew",
-                )
-            return newest
-        return self._segments[max(self._segments)].newest
+        if self._lock.held and self._segments:
+            return self._segments[max(self._segments)].newest
+        try:
+            return self._examined()
+        except StateError:
+            self._segments = {}  # nobody goes on from what is damaged
+            raise
+
+    def _examined(self) -> int:
+        """The same, from what the log files hold now."""
+        noted = self._lock.noted()
+        newest = self._scanned()
+        if newest < noted and (newest := self._scanned()) < noted:
+            raise _damaged(self._last_path(), f"version {noted} was written and cannot be read")
+        for segment in [segment for segment in self._segments.values() if segment.newest >= newest]:
+            if not segment.torn:
+                raise _damaged(segment.path, f"what comes after version {segment.newest} is no entry")
+            if self._lock.held:
+                self._mend(segment)
+        return newest
 
     def _scanned(self) -> int:
         """Look which log files there are, and what the last of them holds."""
@@ -151,14 +161,16 @@ class LocalStore:
         self._segments = {segment.first: segment for segment in found}
         for segment in reversed(found):
             if segment.scan():
-                if self._lock.held:
-                    segment.repair()
                 return segment.newest
-            if self._lock.held:
-                # a crash came between its making and its first entry
-                segment.path.unlink()
-                del self._segments[segment.first]
         return -1
+
+    def _mend(self, segment: Segment) -> None:
+        """Take away what a crash left of an entry that was being written, and nothing else."""
+        if segment.places:
+            segment.repair()
+        else:
+            segment.path.unlink()
+            del self._segments[segment.first]
 
     def _found(self) -> list[Segment]:
         folder = self._folder("log")
@@ -342,6 +354,8 @@ class Segment:
         self.places: list[tuple[int, int]] = []
         """Where the bytes of each entry start, and how many they are."""
         self.modified = 0.0
+        self.torn = True
+        """Whether what follows the last entry, if anything, is the start of one that a crash cut short."""
         self._dead: set[int] = set()
         self._reading = threading.Lock()
         self._end = 0
@@ -381,6 +395,7 @@ class Segment:
 
     def scan(self) -> bool:
         """Read what was appended since the last look; returns whether there is any entry. Complexity: O(new bytes)."""
+        refuse_strange(self.path)
         try:
             handle = os.open(self.path, os.O_RDONLY | NOFOLLOW)
         except FileNotFoundError:
@@ -397,17 +412,15 @@ class Segment:
             if not framed or start + size > len(data):
                 break
             if zlib.crc32(data[start : start + size]) != content:
-                if start + size < len(data):
-                    raise StateError(
-                        f"{self.path} is damaged: the entry of version {version} does not match its checksum",
-                        hint="restore the state directory from a copy, or make it anew",
-                    )
+                if data[start + size :].strip(b"\0"):
+                    raise _damaged(self.path, f"the entry of version {version} does not match its checksum")
                 break
             if mark == _DEAD:
                 self._dead.add(version)
             self.places.append((self._end + start, size))
             at = start + size + -size % 8
         self._end += at
+        self.torn = _is_start(data[at:], self.newest + 1)
         return bool(self.places)
 
     def read(self, version: int) -> bytes:
@@ -474,6 +487,22 @@ class Segment:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def _is_start(data: bytes, version: int) -> bool:
+    """Whether bytes can be the start of a version's entry, with nothing or zeros in place of the rest."""
+    head = data[: _FRAME.size].rstrip(b"\0")
+    if len(head) < 8 or len(data) < _FRAME.size:
+        return head == _MARK[: len(head)] or head.startswith(_MARK)
+    mark, check, found, *_ = _FRAME.unpack_from(data)
+    if mark != _MARK:
+        return False
+    whole = zlib.crc32(data[8 : _FRAME.size]) == check
+    return found == version if whole else not data[_FRAME.size :].strip(b"\0")
+
+
+def _damaged(path: Path, why: str) -> StateError:
+    return StateError(f"{path} is damaged: {why}", hint="restore the state directory from a copy, or make it anew")
 
 
 def _version(name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import zlib
 from contextlib import suppress
@@ -47,6 +48,7 @@ class WriterLock:
         """Become the writer, or raise at once."""
         if self._handle is not None:
             return
+        refuse_strange(self._path)
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | NOFOLLOW, 0o644)
         try:
             _take(handle)
@@ -73,6 +75,7 @@ class WriterLock:
 
     def noted(self) -> int:
         """The last version that was noted; -1 where none is, or one that is just being written."""
+        refuse_strange(self._path)
         try:
             text = self._path.read_bytes()
         except OSError:
@@ -93,3 +96,16 @@ def _note(version: int) -> bytes:
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 """A link inside a state leads out of it, so none is followed."""
+
+
+def refuse_strange(path: Path) -> None:
+    """Refuse what is there in the place of a file: a link leads out of the state, a pipe never ends."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        what = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no file"
+        raise StateError(
+            f"{path} is damaged: it is {what}", hint="restore the state directory from a copy, or make it anew"
+        )

@@ -103,19 +103,63 @@ def test_entries_are_removed_by_one_byte(tmp_path: Path) -> None:
         assert 0 not in versions(each)
 
 
-@pytest.mark.parametrize("cut", [1, 8, 20, 33, 39])
-def test_an_entry_that_was_cut_short_is_none_and_is_cut_off(tmp_path: Path, cut: int) -> None:
-    store = filled(tmp_path)
+@pytest.mark.parametrize("cut", [0, 1, 8, 20, 33, 39])
+@pytest.mark.parametrize("zeros", [0, 100])
+@pytest.mark.parametrize("count", [0, 5])
+def test_an_entry_that_was_cut_short_is_none_and_is_cut_off(tmp_path: Path, cut: int, zeros: int, count: int) -> None:
+    store = filled(tmp_path, count)
+    start = sum(file.stat().st_size for file in (tmp_path / "log").iterdir())
+    note = (tmp_path / "lock").read_bytes()
+    store.create(name(count), b"the next one")
     store.close()
     [file] = (tmp_path / "log").iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(whole + whole[:cut])  # the start of a sixth entry
+    file.write_bytes(file.read_bytes()[: start + cut] + bytes(zeros))
+    (tmp_path / "lock").write_bytes(note)  # a crash came before it was written
     reader, writer = LocalStore(tmp_path), LocalStore(tmp_path)
-    assert versions(reader) == [0, 1, 2, 3, 4]
+    assert versions(reader) == list(range(count))
     writer.lock()
-    writer.create(name(5), b"sixth")
-    assert reader.read(name(5)) == b"sixth"
-    assert file.stat().st_size == len(whole) + 40
+    writer.create(name(count), b"sixth")
+    assert reader.read(name(count)) == b"sixth"
+    assert file.stat().st_size == start + 40
+
+
+@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("at", [0, 5, 9])
+@pytest.mark.parametrize("count", [1, 5])
+def test_what_is_damaged_is_never_taken_away(tmp_path: Path, at: int, count: int, noted: bool) -> None:
+    filled(tmp_path, count).close()
+    [file] = (tmp_path / "log").iterdir()
+    data = bytearray(file.read_bytes())
+    data[at] ^= 0x80
+    file.write_bytes(data)
+    if not noted:
+        (tmp_path / "lock").unlink()
+    for _ in range(2):
+        store = LocalStore(tmp_path)
+        store.lock()
+        with pytest.raises(StateError, match=r"000000000000\.log is damaged"):
+            store.create(name(count), b"more")
+        with pytest.raises(StateError, match=r"is damaged"):
+            store.list(LOG)
+        store.close()
+    assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link"])
+@pytest.mark.parametrize("place", ["lock", "log/000000000000.log"])
+def test_what_is_no_file_is_refused(tmp_path: Path, what: str, place: str) -> None:
+    filled(tmp_path / "s").close()
+    path = tmp_path / "s" / place
+    path.unlink()
+    match what:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match=f"{path.name} is damaged"):
+        versions(LocalStore(tmp_path / "s"))
 
 
 @pytest.mark.parametrize("at", [3, 40, 70, 150, 190])
