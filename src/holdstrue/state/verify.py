@@ -1,13 +1,12 @@
 """Every file of every version that is kept, read and compared with what was written.
 
-Damage is told apart from what is merely left over. Versions are removed from the oldest on; an entry may outlive the
-rest of its version, where a later one needs the rows of its batch and for a while in object stores, and what is missing
-of such a version is not missed. What the newest version needs, and those of the time that is to be kept, must be there.
+Damage is told apart from what is merely left over. Versions are removed from the oldest on, entries before files, and
+an entry may outlive the rest of its version where a later one needs the rows of its batch: what is missing of such a
+version is not missed.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -148,7 +147,6 @@ class _Examination:
         """The versions of which everything is there; says what others lack."""
         newest = max((_number(name) for name in self._there if name.startswith(LOG)), default=-1)
         oldest = min((v for v in self._headers if _entry(v) not in self._lasting), default=0)
-        secured = self._secured(newest)
         chain: list[int] = []
         for version, header in sorted(self._headers.items()):
             since = header.get("since", version)
@@ -161,29 +159,13 @@ class _Examination:
                 lacking += [_entry(v) for v in range(max(since, version - MOST_STEPS), version)]
             lacking = [name for name in lacking if name not in self._there]
             for gone in lacking:
-                # in a directory entries go first, the oldest first
                 left_over = _entry(version) in self._lasting or (gone.startswith(LOG) and _number(gone) < oldest)
-                if version >= secured or not (self._files.store.shared or left_over):
+                if version == newest or not left_over:
                     self._wrong(gone, MISSING)
             sound = not lacking and not self._problems.keys() & {_entry(version), *named}
             if sound and (since == version or chain[-1:] == [version - 1]):
                 chain.append(version)
         yield from self._folded(chain)
-
-    def _secured(self, newest: int) -> int:
-        """The first version of which nothing may be missing."""
-        header = self._headers.get(newest, {})
-        since: int = header.get("since", newest)
-        keep = self._headers.get(since, {}).get("keep", 0)
-        if not keep:
-            return since
-        when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
-        for version, header in sorted(self._headers.items(), reverse=True):
-            # an entry that says everything also says how long versions were kept from then on
-            if ("since" not in header and header.get("keep", 0) < keep) or _made(header) < when:
-                break
-            since = min(since, version)
-        return since
 
     def _folded(self, chain: list[int]) -> Iterator[int]:
         """The versions of a chain, up to the first that does not go with those before it."""
@@ -223,13 +205,6 @@ class _Examination:
                 self._wrong(name, MISSING)
             self._compare(name, parts)
         return self._answer(() if self._problems else (older,))
-
-
-def _made(header: Mapping[str, Any]) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(header["time"]).astimezone()
-    except (KeyError, TypeError, ValueError):
-        return dt.datetime.now(dt.UTC)
 
 
 def _problems(header: Mapping[str, Any], version: int) -> Iterator[str]:

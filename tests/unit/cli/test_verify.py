@@ -20,7 +20,6 @@ from holdstrue.state import journal
 from holdstrue.state.cache import Cache
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal
-from holdstrue.state.manifest import files_of
 from holdstrue.state.objects import ObjectStore
 from holdstrue.state.store import LOG, RUNS
 from laws.shards import Loops
@@ -243,30 +242,6 @@ def test_objects_are_read_past_the_cache(s3: str, moto: Moto, people: Path, rule
     gone = "/" + s3.removeprefix("s3://") + "/" + store.list(RUNS)[0].name
     assert moto.request("DELETE", gone)[0] == 204
     assert "it is missing" in run("verify", s3).stdout
-
-
-@pytest.mark.usefixtures("often")
-@pytest.mark.parametrize("keep", ["0", "7d"])
-def test_objects_that_went_are_told_from_those_that_were_taken(
-    s3: str, tmp_path: Path, people: Path, rules: Path, monkeypatch: pytest.MonkeyPatch, keep: str
-) -> None:
-    """In a store entries stay a while after the files that they name."""
-    monkeypatch.setattr("holdstrue.state.files.GRACE", -60.0)
-    assert run("init", s3, "--rules", rules, "--data", people, "--keep", keep).exit_code == 0
-    follow(s3, tmp_path, 8)
-    answer = run_json("verify", s3)
-    assert answer["ok"], answer["problems"]
-    store = ObjectStore(s3)
-    entries = [int(listed.name[-12:]) for listed in store.list(LOG)]
-    assert (answer["versions"] == entries) == (keep == "7d")
-    with StateFiles(s3) as files:
-        now = {f"runs/{file.name}" for file in files_of(files.manifest())}
-    earlier = [listed.name for listed in store.list(RUNS) if listed.name not in now]
-    assert earlier
-    store.delete(earlier[:1])
-    assert run("verify", s3).exit_code == (1 if keep == "7d" else 0)
-    store.delete(sorted(now & {listed.name for listed in store.list(RUNS)})[:1])
-    assert run("verify", s3).exit_code == 1
 
 
 def test_no_state_is_no_damage(tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
