@@ -75,6 +75,7 @@ def test_damaged_states(name: str, user: User) -> None:
     outcomes = Counter(one["outcome"] for one in found)
     print(f"\n{name}: {dict(outcomes)} of {total}")
     assert not [one for one in found if one["outcome"] in ("crashed", "hung", "failed")]
-    # what its checksum tells is never used
-    assert not [one for one in found if not one["repaired"] and one["outcome"] != "refused"]
+    # what its checksum tells is never used; parts of joint files that list violations are not read here
+    damaged = [one for one in found if not one["repaired"] and ": joint " not in one["label"]]
+    assert not [one for one in damaged if one["outcome"] != "refused"]
     assert outcomes["refused"]

@@ -1,5 +1,6 @@
 """Whether bytes are UTF-8, many at a time: each is judged by the three before it, without a branch.
 
+>>> import numpy as np
 >>> def text(data): return np.frombuffer(data, dtype=np.uint8)
 >>> is_utf8(text("Straße, 日本, 😀".encode())), is_utf8(text("Straße".encode()[:5])), is_utf8(text(b"\\xed\\xa0\\x80"))
 (True, False, False)

@@ -88,7 +88,7 @@ def _note(version: int) -> bytes:
     """A version with a checksum, since what is half written may look like another.
 
     >>> _note(12)
-    b'000000000012 73dc10d8\\n'
+    b'000000000012 536bfb9a\\n'
     """
     text = b"%012d" % version
     return b"%s %08x\n" % (text, zlib.crc32(text))
