@@ -112,7 +112,7 @@ def main() -> None:
     monitor = hs.Monitor(spark, state, rules, key="id", data=data)
     print(f"{sum(counts.open for counts in monitor.counts().values()):,} open", flush=True)
 
-    shown("stream four days of change files", "holdstrue watch state arriving --once")
+    shown("stream four days of change files", "holdstrue watch state arriving --once --engine spark")
     for day, rows in enumerate(days(clean, dice)):
         path = arriving / f"day{day}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

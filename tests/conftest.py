@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from browser.chromium import browser, opened
+from database import postgres
 from objects import moto, proxy, s3
 from places import buckets, folders, place, places
 
-__all__ = ["buckets", "folders", "moto", "place", "places", "proxy", "s3"]
+__all__ = ["browser", "buckets", "folders", "moto", "opened", "place", "places", "postgres", "proxy", "s3"]
 
 # the suite draws the same examples every time; scripts/soak looks for new ones
 settings.register_profile("suite", max_examples=100, deadline=None, derandomize=True)

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from holdstrue.state import local
+from holdstrue.state import segment
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Die:
 
 CallFault = Fail | Short | Torn | Interrupt | Die
 
-_BY_HANDLE = ("write", "fsync", "fdatasync", "ftruncate")
+_BY_HANDLE = ("write", "pwrite", "fsync", "fdatasync", "ftruncate")
 _BY_PATH = ("unlink", "remove", "rename", "replace", "mkdir", "rmdir")
 
 
@@ -99,8 +100,8 @@ class FaultCalls:
         for module, name, swap in swaps:
             self._patches.append(mock.patch.object(module, name, swap))
             self._patches[-1].start()
-        # looked up when local was imported
-        self._patches.append(mock.patch.object(local, "_sync_data", getattr(os, "fdatasync", os.fsync)))
+        # looked up when it was imported
+        self._patches.append(mock.patch.object(segment, "_sync_data", getattr(os, "fdatasync", os.fsync)))
         self._patches[-1].start()
         return self
 
@@ -150,10 +151,12 @@ class FaultCalls:
             inside = self._handles.get(handle)
             if inside is None:
                 return real(handle, *args)
-            short = (
-                (lambda: real(handle, memoryview(args[0])[: max(1, len(args[0]) // 2)])) if name == "write" else None
-            )
-            return self._harmed(f"{name} {inside}", lambda: real(handle, *args), short)
+            writes = name in ("write", "pwrite")
+            short = None
+            if writes:
+                data, *at = args
+                short = partial(real, handle, memoryview(data)[: max(1, len(data) // 2)], *at)
+            return self._harmed(f"{'write' if writes else name} {inside}", partial(real, handle, *args), short)
 
         return call
 

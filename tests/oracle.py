@@ -7,12 +7,16 @@ A table is a list of dicts (None is NULL). A rule is a tuple:
 - ("dc", predicates): a predicate is (left, op, right), a side is ("t", column), ("s", column) or
   ("const", value)
 - ("in", columns, other table, other columns)
+- ("measure", measure, bounds): a measure is (function, table, column), table None for the rule's own; a bound is
+  (op, right), and right a measure, ("const", value) or ("seconds", number)
 
-`violations` gives a set of (row number,) and (t, s) tuples; a pair of a symmetric rule once, t < s.
+`violations` gives a set of (row number,) and (t, s) tuples; a pair of a symmetric rule once, t < s. A measure that
+breaks a bound is the violation () of no row.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -31,8 +35,9 @@ def violations(
     others: dict[str, list[Row]] | None = None,
     nulls_equal: bool = False,
     where: Callable[[Row], bool | None] | None = None,
+    now: dt.datetime | None = None,
 ) -> set[tuple[int, ...]]:
-    """All violations of a rule in a table."""
+    """All violations of a rule in a table; freshness is judged at `now`."""
     numbers = [i for i, row in enumerate(rows) if where is None or where(row) is True]
     pairs = list(permutations(numbers, 2))
     match rule:
@@ -61,7 +66,63 @@ def violations(
                     for values in provided
                 )
             }
+        case ("measure", measure, bounds):
+            own = [rows[i] for i in numbers]
+            return {()} if any(breaks(measure, op, right, own, others or {}, now) for op, right in bounds) else set()
     raise ValueError(rule)
+
+
+def breaks(measure: Any, op: str, right: Any, own: list[Row], others: dict[str, list[Row]], now: Any) -> bool:
+    """Whether a measure is known to break a bound; the filter of a rule is on its own rows alone."""
+    left = measured(measure, own, others)
+    if measure[0] == "fresh" and left is not None:
+        moment = now if now.tzinfo is None else now.astimezone(dt.UTC).replace(tzinfo=None)
+        left = seconds(moment - dt.datetime(1970, 1, 1)) - left
+    other = right[1] if right[0] in ("const", "seconds") else measured(right, own, others)
+    return compare(left, op, plain_number(other)) is False
+
+
+def measured(measure: tuple[str, str | None, str | None], own: list[Row], others: dict[str, list[Row]]) -> Any:
+    """A measure, exactly; None where nothing is known. Dates and times are in seconds, those without a zone of UTC."""
+    function, table, column = measure
+    rows = own if table is None else others[table]
+    if column is None:
+        return len(rows)
+    known = [plain_number(row[column]) for row in rows if row[column] is not None]
+    if function == "count":
+        return sum(row[column] is not None for row in rows)
+    if not known:
+        return None
+    if function != "sum":
+        return (min if function == "min" else max)(known, key=_ordered)
+    special = [value for value in known if isinstance(value, float)]
+    return math.fsum(special) if special and not _both_infinite(special) else math.nan if special else sum(known)
+
+
+def _both_infinite(values: list[float]) -> bool:
+    return math.inf in values and -math.inf in values
+
+
+def plain_number(value: Any) -> Any:
+    """A number as a fraction; dates and times in seconds; NaN, infinities and other values as they are."""
+    match value:
+        case dt.datetime():
+            naive = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+            return seconds(naive - dt.datetime(1970, 1, 1))
+        case dt.date():
+            return Fraction((value - dt.date(1970, 1, 1)).days * 86_400)
+        case dt.time():
+            return seconds(dt.datetime.combine(dt.date.min, value) - dt.datetime.min)
+        case dt.timedelta():
+            return seconds(value)
+        case bool() | str() | bytes() | None:
+            return value
+    return Fraction(value) if math.isfinite(value) else float(value)
+
+
+def seconds(length: dt.timedelta) -> Fraction:
+    """A length of time in seconds."""
+    return Fraction(length // dt.timedelta(microseconds=1), 10**6)
 
 
 def cfd(

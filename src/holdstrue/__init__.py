@@ -10,15 +10,20 @@ if TYPE_CHECKING:
     from holdstrue.discovery.api import discover
     from holdstrue.discovery.discovery import Discovery
     from holdstrue.errors import HoldstrueError
+    from holdstrue.monitor.accepting import accepting
     from holdstrue.monitor.check import check
+    from holdstrue.monitor.following import follow
     from holdstrue.monitor.monitor import Monitor
     from holdstrue.monitor.report import Report
+    from holdstrue.report.sql import to_sql
     from holdstrue.rules import CFD, DC, FD, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "accepting": "holdstrue.monitor.accepting",
     "check": "holdstrue.monitor.check",
+    "follow": "holdstrue.monitor.following",
     "Monitor": "holdstrue.monitor.monitor",
     "Report": "holdstrue.monitor.report",
     "Delta": "holdstrue.detect.delta",
@@ -26,8 +31,9 @@ _HOMES = {
     "Discovery": "holdstrue.discovery.discovery",
     "discover": "holdstrue.discovery.api",
     "HoldstrueError": "holdstrue.errors",
+    "to_sql": "holdstrue.report.sql",
     **dict.fromkeys(
-        ("CFD", "DC", "FD", "Inclusion", "Key", "NotNull", "Rule", "RuleSet", "load_rules", "parse_rule"),
+        ("CFD", "DC", "FD", "Inclusion", "Key", "Measured", "NotNull", "Rule", "RuleSet", "load_rules", "parse_rule"),
         "holdstrue.rules",
     ),
 }
@@ -41,16 +47,20 @@ __all__ = [
     "HoldstrueError",
     "Inclusion",
     "Key",
+    "Measured",
     "Monitor",
     "NotNull",
     "Report",
     "Rule",
     "RuleSet",
     "Violation",
+    "accepting",
     "check",
     "discover",
+    "follow",
     "load_rules",
     "parse_rule",
+    "to_sql",
 ]
 
 

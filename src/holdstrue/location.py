@@ -99,11 +99,35 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     assert found is not None
     if found[2] == "/":  # a pathlib.Path of a URL
         text = text.replace(":/", "://", 1)
-    # an error goes to logs and screens
-    text = re.sub(r"://([^/@:]*):[^/@]*@", r"://\1:***@", text)
+    text = shown(text)
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))
+
+
+_KEYWORD = re.compile(r"(?i)\b(password|passwd|pwd|token|secret|sslpassword)=[^&\s]*")
+
+
+def shown(source: str | os.PathLike[str]) -> str:
+    """A path or URL as it may go to logs and screens: without passwords, and without the query of a web address.
+
+    >>> shown("postgresql://me:secret@host/db?table=t"), shown("https://host/t.csv?signature=abc"), shown("a.csv")
+    ('postgresql://me:***@host/db?table=t', 'https://host/t.csv?...', 'a.csv')
+    """
+    text = os.fspath(source)
+    if text.lower().startswith("adbc:"):
+        # what a driver is given may hold a password anywhere
+        return re.sub(r"(?i)\buri=.*?(?=&(?:table|query)=|$)", "uri=***", text)
+    if not _URL.match(text):
+        return _KEYWORD.sub(r"\1=***", text)
+    # a password may hold a slash or an @ that should have been encoded: up to the last @ before the query
+    head, mark, query = text.partition("?")
+    head = re.sub(r"(://?)([^/@:?#]*):[^?]*@", r"\1\2:***@", head)
+    if re.match(r"(?i)https?:", text):
+        # a token may stand where a name would, and a query may be a signature
+        head = re.sub(r"(?i)^(https?://?)[^/@]*@", r"\1***@", head)
+        return head + ("?..." if mark else "")
+    return head + mark + _KEYWORD.sub(r"\1=***", query)
 
 
 def is_elsewhere(source: str | os.PathLike[str]) -> bool:

@@ -70,4 +70,5 @@ class Played:
 def _written(command: Sequence[str]) -> str:
     """Do what `python -m holdstrue.monitor.checkpoint PLACE VERSION` does."""
     place, version = command[-2:]
-    return json.dumps({name: file.to_dict() for name, file in checkpoint.write(place, int(version)).items()})
+    files = {name: file.to_dict() for name, file in checkpoint.write(place, int(version)).items()}
+    return f"said at the start\n{checkpoint._ANSWER.decode()}{json.dumps(files)}\n"

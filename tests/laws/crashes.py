@@ -24,9 +24,11 @@ from holdstrue.discovery.state import HISTORY as DISCOVERED
 from holdstrue.errors import StateError
 from holdstrue.fragments import Relation, Site
 from holdstrue.monitor import one_piece
+from holdstrue.shards import shard
 from holdstrue.shards.facts import HISTORY
 from holdstrue.state import files as state_files
-from holdstrue.state import journal, local
+from holdstrue.state import journal, segment
+from holdstrue.state import runs as state_runs
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Kind, has_state
 from holdstrue.state.manifest import files_of
@@ -106,7 +108,7 @@ class Work:
 
     def prepare(self, place: str) -> None:
         """The state that the work starts from: of two checkpoints, so that there is something to clear up."""
-        with mock.patch.object(journal, "CHECKPOINT_FROM", 0), Monitor.create(place, RULES, key="id") as monitor:
+        with mock.patch.object(state_runs, "CHECKPOINT_FROM", 0), Monitor.create(place, RULES, key="id") as monitor:
             for name in FIRST:
                 monitor.apply(BATCHES[name], name)
 
@@ -463,10 +465,12 @@ def _violating(relation: Relation) -> Any:
     return {rule: sorted(table.column("id").to_pylist()) for rule, table in relation.violations().items()}
 
 
-_CHECKPOINT: Settings = [(journal, "CHECKPOINT_FROM", 0)]
+_CHECKPOINT: Settings = [(state_runs, "CHECKPOINT_FROM", 0)]
 _APART: Settings = [(journal, "INLINE_BYTES", 0)]
 _BESIDE: Settings = [(one_piece, "BESIDE_FROM", 0), *_CHECKPOINT]
-_SEGMENTS: Settings = [(local, "SEGMENT_ENTRIES", 1)]
+_COMPACTION: Settings = [*_BESIDE, (shard, "COMPACT_FROM", -1_000_000), (one_piece, "LAST_RESORT", 1 << 40)]
+_SEGMENTS: Settings = [(segment, "SEGMENT_ENTRIES", 1)]
+_AHEAD: Settings = [(segment, "ROOM_AFTER", 0), (segment, "ROOM_BYTES", 20_000)]
 
 WORKS = {
     work.name: work
@@ -475,7 +479,9 @@ WORKS = {
         Work("run", settings=_APART),
         Work("checkpoint", settings=_CHECKPOINT),
         Work("segments", ("b", "c"), [*_SEGMENTS, *_CHECKPOINT], local=True),
+        Work("ahead", ("b", "c"), _AHEAD, local=True),
         Work("beside", ("b", "c"), _BESIDE),
+        Work("compaction", ("b", "c"), _COMPACTION),
         Creation("creation"),
         Vacuum("vacuum", None),
         Vacuum("vacuum keep", 3600.0),
@@ -484,7 +490,10 @@ WORKS = {
         Including("inclusions"),
         Including("inclusions checkpoint", settings=_CHECKPOINT),
         Sites("sites"),
-        Sites("sites checkpoint", settings=[(journal, "CHECKPOINT_FROM", -1), (journal, "CHECKPOINT_SHARE", 1 << 30)]),
+        Sites(
+            "sites checkpoint",
+            settings=[(state_runs, "CHECKPOINT_FROM", -1), (state_runs, "CHECKPOINT_SHARE", 1 << 30)],
+        ),
     )
 }
 

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from holdstrue import Monitor
 from holdstrue.errors import StateError
 from holdstrue.state import files as state_files
-from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
+from holdstrue.state import trust
 from holdstrue.state.files import GoneError, OvertakenError
 from laws import crowd
 
@@ -81,9 +82,9 @@ def read(path: str, wanted: int) -> None:
 if __name__ == "__main__":
     role, state, number, many = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     if role == "write":
-        journal.CHECKPOINT_FROM = int(sys.argv[5])
+        state_runs.CHECKPOINT_FROM = int(sys.argv[5])
         # what is not needed goes soon; no checkpoint is written beside the work here
-        state_files.GRACE, state_files.ENTRY_GRACE, state_files.TRUST = 0.0, 4.0, 1.0
+        state_files.GRACE, state_files.ENTRY_GRACE, trust.TRUST = 0.0, 4.0, 1.0
         write(state, number, many)
     else:
         read(state, 1 + number * many)

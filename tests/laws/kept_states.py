@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
@@ -18,12 +19,13 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.durable import DurableInclusions
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.fragments import Relation, Site
+from holdstrue.monitor import checkpoint
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.shards import hot
+from holdstrue.shards import hot, shard
 from holdstrue.shards.lists import ADDED, violation_of
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.shard import POOL
-from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
 from laws.shards import Loops
 
 RULES = [
@@ -32,6 +34,11 @@ RULES = [
     "not(t.price > s.price and t.day < s.day)", "not(t.size = s.cost and t.id != s.id)", "not(t.size < 0)",
     "not null(view)", "not(t.flag = s.flag and t.zip = s.zip and t.size > s.size)",
 ]  # fmt: skip
+MEASURES = [
+    "count() < 100", "count(view) > 0", "data.sum(size) > zips.count()", "sum(cost) < 5", "sum(price) >= 7",
+    "max(price) < 20", "min(cost) <= max(size)", "fresh(day) < 2 days",
+]  # fmt: skip
+"""Rules about whole tables."""
 REFERENCE = {"name": "known zip", "rule": "data.zip in zips.zip"}
 MANY = 90
 """Rows that a group needs for a chain are 64."""
@@ -76,12 +83,12 @@ ZIPS = pa.table({"zip": ["z0", "z1", "z5"], "land": ["a", "b", None]})
 @contextmanager
 def checkpoints_from(rows: int) -> Iterator[None]:
     """Runs of so many rows cause a checkpoint."""
-    before = journal.CHECKPOINT_FROM
-    journal.CHECKPOINT_FROM = rows
+    before = state_runs.CHECKPOINT_FROM
+    state_runs.CHECKPOINT_FROM = rows
     try:
         yield
     finally:
-        journal.CHECKPOINT_FROM = before
+        state_runs.CHECKPOINT_FROM = before
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ class KeptState:
 def one_piece(index: Any) -> KeptState:
     """A monitor in one piece: a checkpoint and two batches."""
     # the papers' indexes are built anew from rows: there is less to damage
-    rules = [*RULES, REFERENCE] if index == "blocks" else [RULES[1], RULES[5], RULES[6]]
+    rules = [*RULES, *MEASURES, REFERENCE] if index == "blocks" else [RULES[1], RULES[5], RULES[6]]
 
     def make(path: Path) -> None:
         data = {"data": table(0, MANY), "zips": ZIPS} if index == "blocks" else table(0, MANY)
@@ -111,6 +118,29 @@ def one_piece(index: Any) -> KeptState:
             monitor.apply(batch(40), feed="ops", op_column="_op")
         monitor.apply(table(2000, 3), "a batch")
         monitor.apply(batch(60), feed="ops", op_column="_op")
+        monitor.close()
+
+    return KeptState(make, use_monitor)
+
+
+def with_moved_rows() -> KeptState:
+    """A monitor whose checkpoint left out removed rows, with batches that name the slots of before."""
+
+    @mock.patch.object(checkpoint.Checkpointer, "tend")  # the one checkpoint beside the work is made here
+    def make(path: Path, _: Any) -> None:
+        monitor = Monitor.create(path, [*RULES, *MEASURES, REFERENCE], key={"data": "id", "zips": "zip"})
+        monitor.apply({"data": table(0, MANY), "zips": ZIPS})
+        monitor.apply(batch(20), feed="ops", op_column="_op")
+        piece = monitor._here()
+        assert piece.journal is not None
+        mark = piece.journal.mark()
+        monitor.apply(batch(40), feed="ops", op_column="_op")
+        with mock.patch.object(shard, "COMPACT_FROM", -1_000_000):
+            base = checkpoint.write(str(path), mark.version)
+        piece.journal.commit(piece.journal.rebase(base, mark, piece.now().to_dict()))
+        monitor.apply(table(2000, 3), "a batch")
+        monitor.apply(batch(60), feed="ops", op_column="_op")
+        assert piece.journal.runs.renumbering
         monitor.close()
 
     return KeptState(make, use_monitor)
@@ -146,7 +176,7 @@ def in_shards() -> KeptState:
     def make(path: Path) -> None:
         hot.SEEN_AT_LEAST = 2
         sizing = Sizing(shards=2, blocks=2, tasks=1, hot_from=0)
-        rules = [*RULES[:2], RULES[5], RULES[9], REFERENCE]
+        rules = [*RULES[:2], RULES[5], RULES[9], *MEASURES, REFERENCE]
         monitor = Sharded(Loops(1), path, rules, {"data": "id", "zips": "zip"}, sizing=sizing)
         monitor.apply({"data": [table(0, 40), table(40, 30)], "zips": [ZIPS]})
         monitor.apply([batch(20)], feed="ops", op_column="_op")
@@ -294,6 +324,7 @@ STATES: dict[str, KeptState] = {
     "monitor": one_piece("blocks"),
     "monitor by lt_tree": one_piece("lt_tree"),
     "monitor by chains": one_piece("chains"),
+    "monitor whose rows moved": with_moved_rows(),
     "monitor in shards": in_shards(),
     "discovery": discovery(kinds=("dc", "fd", "key", "cfd", "ind"), arity=2, support=3, confidence=0.8, cross=False),
     "discovery with an error": discovery(kinds=("fd", "key", "ind"), error=0.1, keyed=False),

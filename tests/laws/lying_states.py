@@ -13,9 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.state.entry import decode, encode
-from holdstrue.state.files import StateFiles, _checksum
+from holdstrue.state.files import StateFiles
 from holdstrue.state.local import LocalStore
 from holdstrue.state.manifest import files_of
+from holdstrue.state.run_reader import checksum_of
 from holdstrue.state.store import LOG
 
 
@@ -72,7 +73,7 @@ class Lying:
                 entry["bytes"] = max(1, min(entry["bytes"], len(data) - start))
                 data = data[start : start + entry["bytes"]]
             entry["bytes"] = max(1, len(data))
-            entry["checksum"] = _checksum(bytearray(data)) if data else "0" * 16
+            entry["checksum"] = checksum_of(bytearray(data)) if data else "0" * 16
         self.save()
 
     def save(self) -> None:

@@ -49,7 +49,13 @@ class Case:
 
 
 def pages(data: bytes, how: str, where: str, chance: random.Random) -> bytes:
-    """A page overwritten, or the file cut, prolonged or emptied."""
+    """A page overwritten, or the file cut, prolonged or emptied; never as it was."""
+    changed = _pages(data, how, where, chance)
+    # zeros may be in the place of zeros
+    return changed if changed != data else bytes([data[0] ^ 1]) + data[1:]
+
+
+def _pages(data: bytes, how: str, where: str, chance: random.Random) -> bytes:
     at = {"first": 0, "middle": len(data) // 2 // 8 * 8, "last": max(0, len(data) - PAGE)}[where]
     size = min(PAGE, len(data) - at)
     match how:

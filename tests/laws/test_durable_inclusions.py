@@ -15,6 +15,7 @@ from holdstrue.discovery.inclusions.durable import DurableInclusions
 from holdstrue.discovery.inclusions.unary import StructureKind, UnaryInclusions, ValueLayout
 from holdstrue.errors import ChangeError, StateError
 from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
 from laws.inclusion_worlds import COLUMNS, as_pairs, as_tables, changes, compares, databases
 from oracle_inclusions import unary
 from places import Buckets, Folders
@@ -50,7 +51,7 @@ def opened_as_left(place: str, data: st.DataObject, structure: StructureKind) ->
 
 
 def test_checkpoints_when_the_log_is_long(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "CHECKPOINT_FROM", 50)
+    monkeypatch.setattr(state_runs, "CHECKPOINT_FROM", 50)
     rows = [pa.table({"a": list(range(i, i + 20)), "b": list(range(20))}) for i in range(6)]
     with DurableInclusions.create(place, UnaryInclusions.load({"t": rows[0]})) as kept:
         runs = []

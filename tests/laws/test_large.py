@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from holdstrue import Monitor, check
-from holdstrue.index import blocks
+from holdstrue.index import blocks, spine
+from holdstrue.index import rows as index_rows
 
 Mask = NDArray[np.bool_]
 OPS = {
@@ -110,11 +111,17 @@ def test_from_scratch(name: str, dirt: float) -> None:
 def test_under_changes(monkeypatch: pytest.MonkeyPatch, index: Any, few: int) -> None:
     """Batches of all sizes, updates and deletes among them, on some hundred rows in few groups."""
     monkeypatch.setattr(blocks, "MOST_UNSORTED", few)
+    if few < 128:
+        # runs are merged beside the work, small parts of rows joined, and large ones not
+        monkeypatch.setattr(spine, "BESIDE_FROM", 16)
+        monkeypatch.setattr(spine, "SQUEEZED_FROM", 8)
+        monkeypatch.setattr(index_rows, "LARGE_PART", 64)
+        monkeypatch.setattr(index_rows, "MOST_PARTS", 2)
     dice = np.random.default_rng(few)
     monitor = Monitor([{"name": name, "rule": rule(shape)} for name, shape in SHAPES.items()], key="id", index=index)
     table = {name: np.empty(0, dtype=np.int64) for name in ("id", *COLUMNS)}
     before: dict[str, set[tuple[int, int]]] = {name: set() for name in SHAPES}
-    for size in (350, 1, 40, 150, 3, 90):
+    for size in (350, 1, 40, 150, 3, 90, 5, 30):
         present = table["id"]
         gone = dice.choice(present, size=min(size // 3, present.size), replace=False)
         changed = dice.choice(np.setdiff1d(present, gone), size=min(size // 3, present.size - gone.size), replace=False)

@@ -11,7 +11,8 @@ import pytest
 
 from holdstrue import Monitor
 from holdstrue.state import files as state_files
-from holdstrue.state import journal, local
+from holdstrue.state import runs as state_runs
+from holdstrue.state import segment
 from holdstrue.state.files import GoneError, StateFiles
 from holdstrue.state.journal import Journal
 from laws.crashes import RULES, rows
@@ -24,8 +25,8 @@ ALL = os.environ.get("HOLDSTRUE_CRASHES") == "all"
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many checkpoints, many files of the log, and what is not needed goes at once."""
-    monkeypatch.setattr(journal, "CHECKPOINT_FROM", 40)
-    monkeypatch.setattr(local, "SEGMENT_ENTRIES", 25)
+    monkeypatch.setattr(state_runs, "CHECKPOINT_FROM", 40)
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 25)
     monkeypatch.setattr(state_files, "GRACE", -5.0)
     monkeypatch.setattr(state_files, "ENTRY_GRACE", -5.0)
 

@@ -17,7 +17,7 @@ import holdstrue
 from holdstrue import Monitor
 from holdstrue.detect.delta import Delta
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.monitor.sharded_check import ROW, Checked, FreshListing, from_scratch
+from holdstrue.monitor.sharded_check import ROW, FreshListing, ShardedFindings, from_scratch
 from holdstrue.shards import hot
 from holdstrue.shards import routes as work
 from holdstrue.shards.lists import by_table, violation_of
@@ -161,7 +161,7 @@ def test_rows_keep_changing_places(kind: str, data: st.DataObject) -> None:
 # --- from scratch --------------------------------------------------------------------------------
 
 
-def every(runner: Loops, checked: Checked) -> list[Any]:
+def every(runner: Loops, checked: ShardedFindings) -> list[Any]:
     """All violations of a check, as its data frame of violations has them."""
     listing = Listing(checked.source.job, tuple(range(len(checked.ledger.layout.plan.checks))))
     tables = runner.read(FreshListing(listing), checked.source.job.tasks, checked.source.work)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdstrue import Monitor, check, load_rules
 from laws.test_detection import found, nonempty
 from laws.worlds import applied
+from places import Folders
 from translate import expected
 
 RULES = load_rules(
@@ -64,11 +65,22 @@ def truth(orders: dict[int, Any], customers: dict[int, Any]) -> dict[str, set[An
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_both_tables_change(data: st.DataObject) -> None:
-    monitor = Monitor(RULES, key={"orders": "id", "customers": "id"})
+    both_change(data, None)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_both_tables_change_in_a_state_that_is_opened_again(folders: Folders, data: st.DataObject) -> None:
+    both_change(data, folders.fresh())
+
+
+def both_change(data: st.DataObject, place: str | None) -> None:
+    key = {"orders": "id", "customers": "id"}
+    monitor = Monitor(RULES, key=key) if place is None else Monitor.create(place, RULES, key=key)
     orders: dict[int, Any] = {}
     customers: dict[int, Any] = {}
     before = truth(orders, customers)
-    for _ in range(data.draw(st.integers(1, 5))):
+    for _ in range(data.draw(st.integers(1 if place is None else 3, 5))):
         one, two = data.draw(batch(set(orders), order)), data.draw(batch(set(customers), customer))
         parts = {"orders": as_table(one, ORDERS), "customers": as_table(two, CUSTOMERS)}
         skip = data.draw(st.sampled_from(["none", "orders", "customers"]))
@@ -87,6 +99,13 @@ def test_both_tables_change(data: st.DataObject) -> None:
             ), rule
         assert found(monitor.violations()) == nonempty(after)
         before = after
+        if place is not None and data.draw(st.sampled_from([True, True, False])):
+            counts = monitor.counts()
+            monitor.close()
+            monitor = Monitor.open(place)
+            assert monitor.counts() == counts
+            assert found(monitor.violations()) == nonempty(after)
+    monitor.close()
     if orders and customers:
         data_orders = pa.Table.from_pylist(list(orders.values()), schema=ORDERS)
         data_customers = pa.Table.from_pylist(list(customers.values()), schema=CUSTOMERS)

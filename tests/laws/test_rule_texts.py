@@ -23,6 +23,7 @@ RULES = (
     "r.(a, b) in q.(c, d)",
     "t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)", "[DC: t0.a(String) == t1.b(String)  ]", "∀t,s: ¬(t.a = s.a)",
     "!(t.x == date '2024-01-31' and t.y <= timestamp '2024-01-31 12:30:00')", "not(t.a = decimal '1.50')", "zip > 0",
+    "count() > 1000", "r.sum(a) = q.sum(`b c`)", "fresh(a) < 2 days", "count(*) between 1 and 10", "5 < max(r.a)",
     "my rule := a -> b", "unique(zip)", "zip in (10, 11)",
 )  # fmt: skip
 FILTERS = ("a = 1 and (b > 'x' or not c is null)", "a in (1, 2.5, 'x')", "not a between 1 and 5", "vip", "t.a != true")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -11,8 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor
-from holdstrue.state import files, journal
+from holdstrue.index import blocks, spine
+from holdstrue.state import files, trust
+from holdstrue.state import runs as state_runs
 from holdstrue.state.files import OvertakenError, StateFiles
+from holdstrue.state.journal import manifest_of
 from laws import worlds
 from laws.test_detection import INDEXES, draw_rules, found, nonempty
 from places import Buckets, Folders, Places
@@ -62,11 +67,20 @@ def test_reopened_is_as_left_in_an_object_store(buckets: Buckets, checkpoints: b
 
 
 def reopened(places: Places, index: Any, checkpoints: bool, data: st.DataObject) -> None:
+    few = data.draw(st.sampled_from([1, 4, 1 << 14]))
+    small: list[tuple[Any, str, int]] = [(spine, "BESIDE_FROM", few), (spine, "SQUEEZED_FROM", few // 4)]
+    with ExitStack() as stack:
+        for module, name, value in [*small, (blocks, "MOST_UNSORTED", min(few // 4, 128))]:
+            stack.enter_context(mock.patch.object(module, name, value))
+        reopened_so(places, index, checkpoints, data)
+
+
+def reopened_so(places: Places, index: Any, checkpoints: bool, data: st.DataObject) -> None:
     path = places.fresh()
     rules = draw_rules(data)
     rows: dict[int, worlds.Row] = {}
-    before = journal.CHECKPOINT_FROM
-    journal.CHECKPOINT_FROM = 0 if checkpoints else 10_000
+    before = state_runs.CHECKPOINT_FROM
+    state_runs.CHECKPOINT_FROM = 0 if checkpoints else 10_000
     try:
         monitor = Monitor.create(path, rules, key="id", index=index)
         for _ in range(data.draw(st.integers(1, 5))):
@@ -82,7 +96,7 @@ def reopened(places: Places, index: Any, checkpoints: bool, data: st.DataObject)
                 assert left[0] == nonempty(truth)
         monitor.close()
     finally:
-        journal.CHECKPOINT_FROM = before
+        state_runs.CHECKPOINT_FROM = before
 
 
 def test_larger_state_goes_through_checkpoints_and_compaction(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +118,17 @@ def test_larger_state_goes_through_checkpoints_and_compaction(places: Places, mo
     runs = [data for name, data in places.objects(place).items() if name.startswith("runs/")]
     assert len(runs) < 40, "old files are collected"
     assert sum(map(len, runs)) < 40_000_000
+
+
+def test_a_checkpoint_while_runs_are_merged(tmp_path: Path) -> None:
+    """The rows that the run under way leaves out are left out of the checkpoint, too."""
+    rows = pa.table({"id": range(34_000), "a": range(34_000), "b": range(34_000)})
+    with Monitor.create(tmp_path / "s", "not(t.a > s.a and t.b < s.b)", key="id", data=rows) as monitor:
+        for start in (0, 9000):
+            monitor.apply(pa.table({"id": range(start, start + 9000), "op": ["delete"] * 9000}), op_column="op")
+        assert manifest_of(tmp_path / "s", "monitor")["log"] == []
+        with Monitor.open(tmp_path / "s", read_only=True) as again:
+            assert again.rows == monitor.rows == {"data": 16_000}
 
 
 def test_same_batch_twice_is_a_no_op(place: str) -> None:
@@ -167,8 +192,8 @@ def test_a_writer_cannot_take_the_place_of_a_version_that_was_removed(
     """Names of entries that are gone are free again, so that a writer who is behind looks before it commits."""
     place = buckets.fresh()
     clock = [0.0, 0.0]
-    monkeypatch.setattr(files, "_clocks", lambda: tuple(clock))
-    monkeypatch.setattr(journal, "MOST_RUNS", 2)
+    monkeypatch.setattr(trust, "_clocks", lambda: tuple(clock))
+    monkeypatch.setattr(state_runs, "MOST_RUNS", 2)
     Monitor.create(place, RULES, key="id", data=table(0, 50)).close()
     with Monitor.open(place) as slow:
         with Monitor.open(place) as fast:

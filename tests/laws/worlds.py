@@ -124,7 +124,28 @@ def fd(draw: st.DrawFn) -> str:
     return f"{', '.join(lhs)} -> {', '.join(rhs)}"
 
 
+@st.composite
+def measure(draw: st.DrawFn) -> str:
+    """A rule about a whole table."""
+    op = draw(st.sampled_from(OPS))
+    function = draw(st.sampled_from(["count", "count", "rows", "sum", "min", "max", "both"]))
+    if function == "rows":
+        return f"count() {op} {draw(st.integers(0, 9))}"
+    if function == "both":
+        left, right = (
+            draw(st.sampled_from(["count()", "count(a)", "sum(a)", "sum(i)", "max(b)", "min(d)"])) for _ in "lr"
+        )
+        return f"{left} {op} {right}"
+    column = draw(st.sampled_from([*VALUES] if function == "count" else ["a", "b", "d", "h"] if function == "sum" else
+                                  ["a", "b", "d", "g", "h", "z"]))  # fmt: skip
+    if draw(st.integers(0, 3)) == 0 and function == "count":
+        return f"count({column}) between {draw(st.integers(0, 3))} and {draw(st.integers(3, 7))}"
+    value = str(draw(st.integers(0, 8))) if function == "count" else literal(draw(VALUES[column]))
+    return f"{function}({column}) {op} {value}"
+
+
 rule_text = st.one_of(
+    measure(),
     columns.map(lambda names: f"key({', '.join(names)})"),
     fd(),
     cfd(),

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from database import JAR, Postgres
 from fault_proxy import FaultProxy
 from holdstrue.spark.session import start
 from objects import Moto, environment
 from spark.clusters import connect_server, standalone
-from spark.database import JAR, Postgres, missing, postgres_server
 from spark.scenarios import scenario
 from unit.cli.runs import PEOPLE, RULES, write
 
@@ -81,14 +81,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "state") if request.param == "local" else str(request.getfixturevalue("bucket"))
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """An empty PostgreSQL database; the test is skipped where its packages are not installed."""
-    lacking = missing()
-    if lacking is not None:
-        pytest.skip(lacking)
-    with postgres_server() as server:
-        yield server
+@pytest.fixture(scope="session", name="postgres")
+def postgres_for_java(postgres: Postgres) -> Postgres:
+    """The database of all tests; the test is skipped where there is no driver for Java."""
+    if not JAR.is_file():
+        pytest.skip(f"no JDBC driver at {JAR} (Debian: libpostgresql-jdbc-java)")
+    return postgres
 
 
 @pytest.fixture

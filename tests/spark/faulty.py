@@ -31,7 +31,7 @@ from holdstrue.shards.runner import Sizing
 from holdstrue.shards.wire import Message
 from holdstrue.spark.warm import warm
 from holdstrue.state import files as state_files
-from holdstrue.state import local
+from holdstrue.state import local, segment
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal, Written
 from holdstrue.state.manifest import files_of
@@ -151,7 +151,7 @@ class Faulty:
             self.first()
         elif self.fault == "torn":
             with (
-                mock.patch.object(local, "_sync", self._torn),
+                mock.patch.object(local, "sync", self._torn),
                 mock.patch.object(ObjectStore, "create_from", self._unheard()),
             ):
                 yield from list(self.stage(iter(came)))
@@ -348,7 +348,7 @@ def _copied(base: str, path: str) -> None:
 
 
 def _applied(path: str, number: int, kill_at: int = -1) -> None:
-    sync, requests, times = local._sync, ObjectStore._requests, iter(range(1 << 30))
+    sync, requests, times = segment.sync, ObjectStore._requests, iter(range(1 << 30))
 
     def moment() -> None:
         if next(times) == kill_at:
@@ -365,7 +365,11 @@ def _applied(path: str, number: int, kill_at: int = -1) -> None:
         if purpose != "read":
             moment()
 
-    with mock.patch.object(local, "_sync", counted), mock.patch.object(ObjectStore, "_requests", between):
+    with (
+        mock.patch.object(local, "sync", counted),
+        mock.patch.object(segment, "sync", counted),
+        mock.patch.object(ObjectStore, "_requests", between),
+    ):
         sharded = Sharded(Loops(), path, RULES, key="id", sizing=Sizing(**CUT))
         sharded.apply([as_table(batch(number))], f"b{number}", limit=None)
 

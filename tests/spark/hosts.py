@@ -11,7 +11,8 @@ from pathlib import Path
 
 import holdstrue
 from objects import environment
-from spark.clusters import LOOPBACK, Standalone
+from servers import LOOPBACK
+from spark.clusters import Standalone
 
 PREFIX = "10.213.77"
 """The first three numbers of all addresses of the network that is made."""

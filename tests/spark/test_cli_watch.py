@@ -17,8 +17,11 @@ import pytest
 
 from holdstrue.state.files import StateFiles
 from spark.conftest import MODE
-from spark.test_cli import HEAD, MASTER, standing
+from spark.test_cli import HEAD, standing
+from spark.test_cli import MASTER as ON_MASTER
 from unit.cli.runs import run, write
+
+MASTER = ("--engine", "spark", *ON_MASTER)
 
 pytestmark = [
     pytest.mark.skipif(MODE != "local", reason="the commands make a session of their own"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from database import Postgres
 from holdstrue import check as check_here
 from holdstrue import load_rules
 from holdstrue.fragments import Site
@@ -14,7 +15,6 @@ from holdstrue.spark import Monitor
 from holdstrue.spark.checking import check
 from holdstrue.spark.fragments import relation
 from laws.test_detection import found, nonempty
-from spark.database import Postgres
 from spark.frames import Truth, added
 from translate import expected
 

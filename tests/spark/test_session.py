@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from database import Postgres
 from holdstrue.errors import HoldstrueError
 from holdstrue.spark import session as sessions
 from spark.conftest import MODE
-from spark.database import Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from holdstrue.state.objects import ObjectStore
 from laws.test_detection import found, nonempty
 from spark.conftest import MODE
 from spark.frames import assert_step, frame, listed
-from spark.test_cli import HEAD, MASTER, SPARK, unordered
+from spark.test_cli import HEAD, SPARK, unordered
 from translate import expected
 from unit.cli.runs import run, run_json, write
 
@@ -221,12 +221,10 @@ def test_commands_take_urls(bucket: str, tmp_path: Path, people: Path, rules: Pa
     folder = tmp_path / "coming"
     folder.mkdir()
     write(folder / "more.csv", HEAD + "insert,8,60601,Chicago,IL,1,1\n")
-    refused = run("watch", bucket, folder, "--once", *MASTER)
+    refused = run("watch", bucket, folder, "--once", *SPARK)
     assert refused.exit_code == 2 and "--checkpoint" in refused.stderr
     for batches in (1, 0):
-        watched = run(
-            "watch", bucket, folder, "--once", "--checkpoint", tmp_path / "kept", "--format", "jsonl", *MASTER
-        )
+        watched = run("watch", bucket, folder, "--once", "--checkpoint", tmp_path / "kept", "--format", "jsonl", *SPARK)
         assert watched.exit_code == 0, watched.output
         assert [json.loads(line)["files"] for line in watched.stdout.splitlines()] == [["more.csv"]] * batches
     assert run_json("status", bucket)["batches"] == 3

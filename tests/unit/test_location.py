@@ -62,19 +62,19 @@ def test_file_urls(tmp_path: Path) -> None:
 def test_no_command_takes_a_url_for_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     data = write(tmp_path / "t.csv", "id,zip\n1,10\n")
-    site = write(tmp_path / "sites.yaml", "key: id\nrules: [id -> zip]\nsites: [{name: S, source: 's3://b/x.csv'}]\n")
+    site = write(tmp_path / "sites.yaml", "key: id\nrules: [id -> zip]\nsites: [{name: S, source: 'hdfs://b/x.csv'}]\n")
     kept = write(
         tmp_path / "kept.yaml", "key: id\nrules: [id -> zip]\nstate: hdfs://b\nsites: [{name: S, source: t.csv}]\n"
     )
     rule = ("--rule", "key(zip)")
     for args in (
-        ("check", "s3://b/x.csv", *rule), ("check", data, "--rules", "https://h/r.yaml"),
-        ("check", data, "--rule", "a in b.c", "--table", "b=gs://b/x"), ("check", data, *rule, "-o", "s3://b/out"),
-        ("init", "hdfs://b/state", *rule, "--key", "id"), ("init", "state", *rule, "--key", "id", "--data", "https://h/t"),
+        ("check", "hdfs://b/x.csv", *rule), ("check", data, "--rules", "https://h/r.yaml"),
+        ("check", data, "--rule", "a in b.c", "--table", "b=ftp://b/x"), ("check", data, *rule, "-o", "s3://b/out"),
+        ("init", "hdfs://b/state", *rule, "--key", "id"), ("init", "state", *rule, "--key", "id", "--data", "sftp://h/t"),
         ("init", "hdfs://b/state", *rule, "--key", "id", "--engine", "spark"),
         ("apply", "hdfs://b/state", data), ("status", "dbfs:/b/state"), ("violations", "hdfs://b/state"),
-        ("explain", "s3://b/x.csv", *rule), ("discover", "https://h/t?a=b"), ("discover", data, "--state", "sftp://b/x"),
-        ("discover", "a=s3://b/x.csv", "--kind", "ind"), ("watch", "hdfs://b/state", tmp_path),
+        ("explain", "dbfs:/b/x.csv", *rule), ("discover", "mysql://h/t?a=b"), ("discover", data, "--state", "sftp://b/x"),
+        ("discover", "a=hdfs://b/x.csv", "--kind", "ind"), ("watch", "hdfs://b/state", tmp_path),
         ("vacuum", "hdfs://b/state"), ("verify", "https://b/state"), ("status", "unheard-of://b/state"),
         ("fragments", "plan", site), ("fragments", "init", kept), ("fragments", "plan", "https://h/f.yaml"),
     ):  # fmt: skip

@@ -11,7 +11,7 @@ from holdstrue.shards.facts import HISTORY as MONITORED
 from holdstrue.state.files import StateFiles
 from holdstrue.state.history import Lines
 from holdstrue.state.journal import BATCHES, Journal, Kind
-from holdstrue.state.store import LOG
+from holdstrue.state.store import LOG, RUNS
 
 HISTORIES: dict[Kind, Lines] = {
     "monitor": MONITORED,
@@ -47,18 +47,17 @@ def vacuum(path: str, keep: float | None = None) -> Vacuumed:
     with open_journal(path) as journal:
         removed = journal.vacuum(keep)
         files = journal.files
-        readable = files.kept()
-        old = not readable  # only an earlier format has no entries
+        first = next(iter(files.kept()), journal.version)
         # a file of the log shrinks when all its entries are gone
         counted = [gone for gone in removed if files.store.shared or not gone.name.startswith(LOG)]
         return Vacuumed(
             path=path,
             kind=journal.kind,
-            files=sum(not gone.name.startswith(LOG) for gone in removed),
-            versions=sum(gone.name.startswith(LOG) for gone in removed),
+            files=sum(gone.name.startswith(RUNS) for gone in removed),
+            versions=sum(not gone.name.startswith(RUNS) for gone in removed),
             bytes=sum(gone.size for gone in counted),
             keep=journal.facts.get("keep", 0),
-            first=journal.version if old else readable[0],
+            first=first,
             last=journal.version,
-            since=None if old else files.time(readable[0]),
+            since=files.made(first),
         )

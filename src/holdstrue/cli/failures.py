@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -13,7 +14,10 @@ from typing import Any, get_type_hints
 
 import typer
 
+from holdstrue import __version__
+from holdstrue.cli.talk import Talk
 from holdstrue.errors import ChangeError, HoldstrueError
+from holdstrue.progress import LOG
 
 CLEAN, VIOLATED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG = "HOLDSTRUE_DEBUG"
@@ -23,6 +27,7 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
     """A command as typer is to see it: it ends with its exit code, and every failure is turned into one too.
 
     A parameter whose type is a dataclass stands for options, its fields, which become parameters of their own.
+    Every command has those of `Talk`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -32,13 +37,15 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
     ... def check(data: str, reading: Reading = Reading()) -> int:
     ...     return len(data + reading.encoding)
     >>> list(inspect.signature(check).parameters)
-    ['data', 'encoding']
+    ['data', 'encoding', 'quiet', 'verbose', 'log']
     """
     hints = get_type_hints(command, include_extras=True)
     bundles: dict[str, Any] = {}
     parameters = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        kind = hints[name]
+    own_parameters = inspect.signature(command).parameters
+    talk = inspect.Parameter("talk", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    for name, parameter in (*own_parameters.items(), ("talk", talk)):
+        kind = Talk if parameter is talk else hints[name]
         if not is_dataclass(kind):
             parameters.append(parameter.replace(annotation=_shown(kind)))
             continue
@@ -56,7 +63,8 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
                 name: kind(**{field.name: given.pop(field.name) for field in fields(kind) if field.name in given})
                 for name, kind in bundles.items()
             }
-            code = command(**given, **made)
+            with made.pop("talk").heard():
+                code = _ended(command.__name__, functools.partial(command, **given, **made))
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
             code = explained(error)
         raise typer.Exit(code)
@@ -64,6 +72,18 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _ended(name: str, command: Callable[[], int]) -> int:
+    """The exit code of a command, which is logged."""
+    start = time.perf_counter()
+    LOG.debug("holdstrue %s: %s begins", __version__, name)
+    try:
+        code = command()
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
+        code = explained(error)
+    LOG.info("%s: exit code %d after %.3f s", name, code, time.perf_counter() - start)
+    return code
 
 
 def _shown(annotation: Any) -> Any:
@@ -97,6 +117,7 @@ def explained(error: BaseException) -> int:
             )
     if os.environ.get(DEBUG, "") not in ("", "0") and code != INTERRUPTED:
         said = "".join(traceback.format_exception(error)) + said
+    LOG.error("%s", said)
     tell(said)
     return code
 

@@ -8,13 +8,18 @@ from typing import Annotated
 import typer
 
 from holdstrue import __version__
+from holdstrue.cli.commands.accept import accept
 from holdstrue.cli.commands.apply import apply
 from holdstrue.cli.commands.check import check
+from holdstrue.cli.commands.demo import demo
 from holdstrue.cli.commands.discover import discover
 from holdstrue.cli.commands.explain import explain
 from holdstrue.cli.commands.fragments import fragments
+from holdstrue.cli.commands.import_rules import import_rules
 from holdstrue.cli.commands.init import init
+from holdstrue.cli.commands.report import report
 from holdstrue.cli.commands.rules import rules
+from holdstrue.cli.commands.serve import serve
 from holdstrue.cli.commands.status import status
 from holdstrue.cli.commands.vacuum import vacuum
 from holdstrue.cli.commands.verify import verify
@@ -29,7 +34,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 clean, 1 violations, 2 bad usage or bad input, 3 internal failure.",
 )
-for _command in (check, discover, init, apply, watch, violations, status, explain, rules, vacuum, verify):
+for _command in (
+    demo,
+    check,
+    discover,
+    init,
+    apply,
+    watch,
+    violations,
+    accept,
+    status,
+    report,
+    serve,
+    explain,
+    rules,
+    import_rules,
+    vacuum,
+    verify,
+):
     app.command()(_command)
 app.add_typer(fragments)
 
@@ -56,3 +78,7 @@ def run() -> None:
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001
         # what a command raises is dealt with there: this is for failures before and after it
         sys.exit(explained(error))
+
+
+if __name__ == "__main__":
+    run()

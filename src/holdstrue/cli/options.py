@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,6 +43,14 @@ AsReview = Annotated[str, FormatOf("RulesReview")]
 AsVacuumed = Annotated[str, FormatOf("Vacuumed")]
 AsVerified = Annotated[str, FormatOf("Verified")]
 AsFound = Annotated[str, FormatOf("Discovery")]
+AsOverview = Annotated[str, FormatOf("Overview")]
+
+DATA_HELP = (
+    "CSV, Parquet, Arrow or JSON lines: files, a quoted pattern, or - for standard input; https://..., s3://..., "
+    "gs://..., az://...; a table: duckdb:FILE?table=NAME, sqlite:FILE?table=NAME, postgresql://HOST/DB?table=NAME, "
+    "a directory of Delta Lake or Iceberg, iceberg:CATALOG.DB.TABLE."
+)
+"""Where data comes from, for the commands that take it."""
 
 _reading = partial(typer.Option, rich_help_panel="Reading files")
 _spark = partial(typer.Option, rich_help_panel="Spark")
@@ -84,6 +93,14 @@ Limit = Annotated[
         min=0,
         metavar="N",
         help="How many violations are listed (1000; in text 5 of each rule). Counts are always exact.",
+    ),
+]
+AcceptedFile = Annotated[
+    str | None,
+    typer.Option(
+        "--accepted",
+        metavar="FILE",
+        help="What `holdstrue accept` wrote: such violations are counted, and do not fail.",
     ),
 ]
 OutputFile = Annotated[
@@ -158,6 +175,11 @@ class RuleOptions:
     rules: Rules = None
     rule: RuleTexts = None
 
+    @property
+    def given(self) -> bool:
+        """Whether there are any."""
+        return self.rules is not None or bool(self.rule)
+
     def ruleset(self, data: list[str] | None, reading: TypedFileOptions) -> RuleSet:
         """The rules of the file and of the texts, with the types declared; `data` names columns that JSON counts."""
         from holdstrue.cli.ruleset import rules_in, schema_names
@@ -165,6 +187,8 @@ class RuleOptions:
         from holdstrue.rules.types import with_types
 
         types, texts = reading.types(), list(self.rule or ())
+        if self.rules == "-" and "-" in (data or ()):
+            raise HoldstrueError("rules and data are both to come from standard input", hint="give one of them a file")
         if self.rules is None and not texts:
             hint = "name a file with --rules FILE, or write --rule 'zip -> city'"
             raise HoldstrueError("no rules are given", hint=hint)
@@ -295,6 +319,25 @@ def duration(text: str, option: str = "--every") -> float:
     found = seconds(text) or 0.0
     if not 0 < found <= LONGEST:
         raise HoldstrueError(f"{option} {text!r} is not a time", hint=f"for example {option} 5s, 500ms, 1m or 2h")
+    return found
+
+
+def last_day(text: str, today: dt.date) -> dt.date:
+    """The day of --until: itself, or so long from today.
+
+    >>> last_day("2027-03-01", dt.date(2026, 11, 16)), last_day("2w", dt.date(2026, 11, 16))
+    (datetime.date(2027, 3, 1), datetime.date(2026, 11, 30))
+    """
+    try:
+        found = dt.date.fromisoformat(text)
+    except ValueError:
+        span = seconds(text)
+        if span is None or not 0 < span <= LONGEST_KEPT:
+            hint = "give a day, such as 2027-03-01, or a time from now: 90d, 2w"
+            raise HoldstrueError(f"--until {text!r} is not a day", hint=hint) from None
+        found = today + dt.timedelta(seconds=span)
+    if found < today:
+        raise HoldstrueError(f"--until {text!r} is over", hint="give a day to come")
     return found
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterable
+from contextvars import Token
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from holdstrue.cli.failures import tell
+from holdstrue.cli.talk import TALK
 from holdstrue.errors import HoldstrueError
 from holdstrue.location import local_path
+from holdstrue.progress import LISTENER, LOG, Doing, Listener
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -118,19 +122,21 @@ class Output:
 
 def left_out(shown: int, total: int) -> None:
     """Say on standard error that a list of lines stops before its end."""
-    if total > shown:
+    if total > shown and not TALK.get().quiet:
         tell(f"… {total - shown:,} more (--limit to see more)")
 
 
 def tell_notes(notes: Iterable[str]) -> None:
     """Say on standard error what there is to know about an answer."""
     for note in notes:
-        tell(f"note: {note}")
+        LOG.debug("note: %s", note)
+        if not TALK.get().quiet:
+            tell(f"note: {note}")
 
 
 def tell_moment(moment: Moment | None, format: str) -> None:  # noqa: A002
     """Say on standard error which earlier version an answer is of, where its form has no room for that."""
-    if moment is not None and format not in ("text", "json"):
+    if moment is not None and format not in ("text", "json") and not TALK.get().quiet:
         tell(f"note: {moment}")
 
 
@@ -139,7 +145,7 @@ PATIENCE = 1.0
 
 
 class Working:
-    """Shows what is being done, and for how long, on standard error while the block runs.
+    """Shows what is being done, how far it is and for how long, on standard error while the block runs.
 
     Nothing is shown, and rich is not imported, unless standard error is a terminal.
     """
@@ -153,22 +159,47 @@ class Working:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._share: float | None = None
+        self._listening: Token[Listener | None] | None = None
+        self._begun = time.perf_counter()
+        """When what is being done now was."""
+
+    def hear(self, work: Doing) -> None:
+        """Show a piece of work: which of its parts is being done, over how many rows, and how fast."""
+        share = work.done / work.parts if work.parts else None
+        if not work.done:
+            self._begun = time.perf_counter()
+        rows = f" · {work.rows:,} rows" if work.rows else ""
+        elapsed = time.perf_counter() - self._begun
+        speed = f" · {work.rows * share / elapsed:,.0f} rows/s" if rows and share and elapsed else ""
+        part = f" ({work.done + 1:,} of {work.parts:,})" if work.parts > 1 else ""
+        self._advance(share, f"{work.what if work.what.isprintable() else repr(work.what)}{part}{rows}{speed}")
 
     def advance(self, share: float, what: str) -> None:
         """Say how much of the work is done, from 0 to 1, and what is being done now."""
+        self._advance(share, what)
+
+    def _advance(self, share: float | None, what: str) -> None:
         with self._lock:
+            again = share is None or share < (self._share or 0.0)
             self._share, self._what = share, what
             if self._bar is not None and self._task is not None:
-                self._bar.update(self._task, description=what, total=1.0, completed=share)
+                if again:  # the time that is left is that of this piece of work
+                    self._bar.reset(self._task)
+                self._bar.update(
+                    self._task, description=what, total=None if share is None else 1.0, completed=share or 0.0
+                )
 
     def __enter__(self) -> Self:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty() and not TALK.get().quiet:
             self._timer.start()
+            self._listening = LISTENER.set(self.hear)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._listening is not None:
+            LISTENER.reset(self._listening)
         with self._lock:
             self._over = True
             self._timer.cancel()
@@ -194,7 +225,7 @@ class Working:
                 TextColumn("{task.description}", markup=False),
                 BarColumn(24),
                 TimeElapsedColumn(),
-                *(() if self._share is None else (TimeRemainingColumn(),)),
+                TimeRemainingColumn(),
             )
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task(self._what, total=None if self._share is None else 1.0)

@@ -35,6 +35,13 @@ def rules_in(file: str, columns: Names) -> RuleSet:
         raise located(error, name) from None
 
 
+def text_in(file: str) -> tuple[str, str]:
+    """The text of a file or of standard input (`-`), and what messages call it."""
+    file = local_path(file, "rules")
+    name = "standard input" if file == "-" else file
+    return _read_once(file, name), name
+
+
 def require_tables(names: Iterable[str], known: Iterable[str]) -> None:
     """Refuse a table that no rule mentions: its name is mostly misspelt."""
     known = list(known)

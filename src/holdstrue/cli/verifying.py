@@ -74,7 +74,8 @@ def _looked_into(path: str, kind: Kind) -> tuple[list[str], str]:
 def _counted(path: str) -> tuple[list[str], str]:
     from holdstrue.monitor.format_1 import is_format_1
     from holdstrue.monitor.monitor import Monitor
-    from holdstrue.monitor.recount import differences, recounted
+    from holdstrue.monitor.recount import differences, recounted, wrong_measures
+    from holdstrue.shards.facts import Facts
     from holdstrue.shards.status import sharded_counts
     from holdstrue.state.journal import manifest_of
 
@@ -85,6 +86,6 @@ def _counted(path: str) -> tuple[list[str], str]:
         in_shards = "sharding" in manifest and not is_format_1(manifest)
         kept = sharded_counts(path, manifest) if in_shards else monitor.counts()
         rows, anew = monitor.rows, recounted(monitor)
-        wrong = list(differences(kept, anew))
+        wrong = [*differences(kept, anew), *wrong_measures(monitor, Facts.of(manifest).measures)]
     agree = "" if wrong else ", all as they are kept"
     return wrong, f"opened: {plural(len(anew), 'rule')} counted anew from {plural(sum(rows.values()), 'row')}{agree}"

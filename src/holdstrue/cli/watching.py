@@ -1,4 +1,4 @@
-"""Streams of changes into a state directory: where they come from, what is said of each batch, how they end."""
+"""Streams of changes into a state: where they come from, what is said of each batch, how they end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue import errors
+from holdstrue.cli.alerting import send_alert
 from holdstrue.cli.cluster import refuse_lake
 from holdstrue.cli.failures import spark_says, with_option
 from holdstrue.cli.output import tell_notes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from holdstrue.alerts import Alert
     from holdstrue.cli.output import Output
     from holdstrue.spark.sinks import AppliedBatch
 
@@ -153,6 +155,10 @@ class Stop:
     def __bool__(self) -> bool:
         return self._asked.is_set()
 
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until the end is asked for."""
+        self._asked.wait(seconds)
+
     @contextmanager
     def on_signals(self) -> Iterator[None]:
         """Listen to SIGINT and SIGTERM while the block runs."""
@@ -180,6 +186,8 @@ class Teller:
     told: Path
     """Keeps the name of the last batch that was told, since a stream that was ended hands it over again."""
     stop: Stop
+    alert: Alert | None = None
+    """Tells others about a batch."""
 
     def __call__(self, batch: AppliedBatch) -> None:
         """Say it, in one line."""
@@ -191,6 +199,8 @@ class Teller:
             tell_notes(batch.delta.notes)
             files = tuple(PurePosixPath(path).name for path in batch.files)
             self.out.write(parts(BatchLine(batch.delta, files, dt.datetime.now(dt.UTC)), self.format))
+            if self.alert is not None:
+                send_alert(self.alert, batch.delta)
             self.told.write_text(name, encoding="utf-8")
         if self.stop:
             raise Stopped

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdstrue.rules.model import Rule
+from holdstrue.tabular import Tabular, key_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Key: TypeAlias = Any
 
@@ -15,7 +19,8 @@ Key: TypeAlias = Any
 class Violation:
     """A row, or an ordered pair of rows, that breaks a rule; rows are named by their key.
 
-    A key of one column is its value, of several a tuple; without a key it is the row's number from 0.
+    A key of one column is its value, of several a tuple; without a key it is the row's number from 0. A rule about a
+    whole table is broken by no row: t and s are None.
     For rules that are symmetric in their two rows the smaller key is t.
     """
 
@@ -50,8 +55,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Delta:
-    """What one batch added and removed: exact counts, and the violations themselves up to a limit."""
+class Delta(Tabular):
+    """What one batch added and removed: exact counts, and the violations themselves up to a limit.
+
+    Where lists stop at the limit, every rule that has violations has its share of them.
+    """
 
     batch: str
     added: tuple[Violation, ...]
@@ -61,6 +69,10 @@ class Delta:
     """The batch had been applied before, so nothing was done."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What there is to know about how the batch was read."""
+    measured: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By rule about a whole table that the batch broke or mended what was measured after it, in words."""
+    changed: Mapping[str, int] | None = field(default=None, compare=False)
+    """How many rows were inserted, updated and deleted, where a snapshot was compared with the rows there were."""
 
     @property
     def truncated(self) -> bool:
@@ -83,11 +95,27 @@ class Delta:
                 rule: {"added": step.added, "removed": step.removed, "open": step.open}
                 for rule, step in self.counts.items()
             },
+            **({"measured": dict(self.measured)} if self.measured else {}),
             "stopped_holding": list(self.stopped_holding),
             "truncated": self.truncated,
             "duplicate": self.duplicate,
+            **({} if self.changed is None else {"changed": dict(self.changed)}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
+
+    def to_arrow(self) -> pa.Table:
+        """The listed violations as a table of change (added, removed), rule, t and s."""
+        import pyarrow as pa
+
+        changes = [("added", v) for v in self.added] + [("removed", v) for v in self.removed]
+        return pa.table(
+            {
+                "change": pa.array([change for change, _ in changes], pa.string()),
+                "rule": pa.array([v.rule for _, v in changes], pa.string()),
+                "t": key_array([v.t for _, v in changes]),
+                "s": key_array([v.s for _, v in changes]),
+            }
+        )
 
     def __repr__(self) -> str:
         added, removed = (
@@ -106,7 +134,17 @@ class RuleResult:
     text: str
     counts: RuleCounts
     status: str
-    """`ok`, `violated`, or `tolerated` when the violating rows stay within the rule's tolerance."""
+    """`ok`, `violated`, `tolerated` when the violating rows stay within the rule's tolerance, or `accepted` when all
+    violations are."""
+    accepted: int | None = None
+    """How many of the violations are accepted; None where nobody asked."""
+    measured: str | None = None
+    """Of a rule about a whole table what was measured, in words."""
+
+    @property
+    def new(self) -> int:
+        """Violations that are not accepted."""
+        return self.counts.open - (self.accepted or 0)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -119,6 +157,8 @@ class RuleResult:
             "pairs": self.counts.pairs,
             "groups": self.counts.groups,
             "status": self.status,
+            **({} if self.accepted is None else {"accepted": self.accepted}),
+            **({} if self.measured is None else {"measured": self.measured}),
         }
 
 
@@ -141,6 +181,22 @@ class Offender:
     key: Key
     total: int
     by_rule: Mapping[str, int] = field(default_factory=dict)
+
+
+def shares(counts: Sequence[int], limit: int) -> list[int]:
+    """How many violations of each rule a list of limited length has: what few rules leave, others take.
+
+    >>> shares([1770, 3, 900], 10), shares([2, 0, 3], 10), shares([5, 5, 5], 2)
+    ([4, 3, 3], [2, 0, 3], [1, 1, 0])
+    """
+    given, left = [0] * len(counts), limit
+    while left > 0 and (wanting := [at for at, count in enumerate(counts) if given[at] < count]):
+        each = max(left // len(wanting), 1)
+        for at in wanting:
+            more = min(each, counts[at] - given[at], left)
+            given[at] += more
+            left -= more
+    return given
 
 
 def plain(value: Key) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdstrue.data.coding import Coded, Domain, encode
 from holdstrue.data.labels import Labels
+from holdstrue.detect.clock import Clock
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
@@ -54,22 +55,25 @@ class NewRows:
 class Batch:
     """What a batch does to one table.
 
-    `old` are the slots of versions that were removed, `new` those of versions that came in (new
-    slots are larger than all before). `old_twin` and `new_twin` give the other version of an updated
-    row, -1 where a row was only removed or only inserted.
+    `old` are the slots of versions that were removed, `new` those of versions that came in, ascending
+    and from `first_new` on; slots between them are of rows that came and went within the batch.
+    `old_twin` and `new_twin` give the other version of an updated row, -1 where a row was only removed
+    or only inserted.
     """
 
     rows: Rows
+    first_new: int
     incoming: NewRows
     old: I32
     new: I32
     old_twin: I32
     new_twin: I32
 
-    @cached_property
-    def first_new(self) -> int:
-        """The slot from which on rows are new."""
-        return self.rows.size - self.new.size
+    def put(self, by_slot: NDArray[Any], values: NDArray[Any], nothing: int) -> None:
+        """Write what the new rows have into an array by slot; rows that came and went have `nothing`."""
+        if self.new.size < self.rows.size - self.first_new:
+            by_slot[self.first_new : self.rows.size] = nothing
+        by_slot[self.new] = values
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,11 @@ class Detector(ABC):
         if slots.size:
             yield slots[:, None]
 
+    def violations_of(self, slot: int) -> Pairs:
+        """The violations that one row is in. Complexity: O(their number), and what finding a row's partners costs."""
+        own = np.array([slot], dtype=np.int32)
+        return own[self.degrees(own) > 0][:, None]
+
     @abstractmethod
     def degrees(self, slots: I32) -> I64:
         """How many violations each row is in."""
@@ -168,6 +177,14 @@ class Detector(ABC):
     def conflicting(self, group: int) -> list[I32]:
         """Rows of a violating group: one array for each right-hand side that occurs (each row, for a key)."""
         raise TypeError(f"no groups in {self.check!r}")
+
+    def measured(self) -> str | None:
+        """What the check measures, in words; None where it looks at rows."""
+        return None
+
+    def at(self, clock: Clock) -> Detector:
+        """The same judged by another clock, where time matters to the check."""
+        return self
 
     def explain(self) -> list[str]:
         """What the structures behind it say of the check, for people."""

@@ -9,10 +9,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.buffers import arrow_of
 from holdstrue.data.coding import Domain, domain_of, encode, key_digest
 from holdstrue.data.labels import Labels
+from holdstrue.detect.clock import Clock
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
+from holdstrue.detect.measure import MeasureDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
@@ -23,9 +26,11 @@ from holdstrue.index.grouping import Grouping
 from holdstrue.index.protocol import Shape, Term, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.operators import Op
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.typing import I32, U64
+from holdstrue.plan.measures import Part
+from holdstrue.progress import each
+from holdstrue.typing import I32, U64, Mask
 
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 
@@ -36,6 +41,8 @@ class Incoming:
 
     `updates[i]` is the slot that the i-th new row replaces, -1 for an insert; `old` are all slots
     that go, ascending, replaced ones included. `keys` and `old_keys` are the digests of their keys.
+    In batches that were composed, rows may have come and gone again: those that have not are `stays`,
+    and `updates` and `keys` speak of these alone.
     """
 
     values: pa.Table
@@ -43,6 +50,12 @@ class Incoming:
     updates: I32
     keys: tuple[U64, U64] | None = None
     old_keys: tuple[U64, U64] | None = None
+    stays: Mask | None = None
+
+    @property
+    def lasting(self) -> pa.Table:
+        """The row images that are there afterwards."""
+        return self.values if self.stays is None else self.values.take(arrow_of(np.flatnonzero(self.stays)))
 
 
 @dataclass
@@ -61,11 +74,14 @@ class Table:
 class Engine:
     """Rows, indexes and detectors of a plan; nothing here knows of files or of how changes were written.
 
-    Rows of the tables that are `keyed` are found by their key.
+    Rows of the tables that are `keyed` are found by their key. Rules that depend on the time are judged by `clock`.
     """
 
-    def __init__(self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: Container[str] = ()) -> None:
+    def __init__(
+        self, plan: Plan, kept: Mapping[str, pa.Schema], *, keyed: Container[str] = (), clock: Clock | None = None
+    ) -> None:
         self.plan = plan
+        self.clock = clock or Clock()
         self.labels = {
             number: Labels(domain.family) for number, domain in plan.domains.values() if domain.kind == "label"
         }
@@ -129,6 +145,8 @@ class Engine:
                 )
             case ReferenceCheck():
                 return ReferenceDetector(check, table.rows, self.tables[check.ref_table].rows)
+            case MeasureCheck():
+                return MeasureDetector(check, {name: own.rows for name, own in self.tables.items()}, self.clock)
 
     @staticmethod
     def _grouping(table: Table, check: GroupCheck | PairCheck) -> Grouping:
@@ -145,7 +163,7 @@ class Engine:
             epochs = [labels.epoch for labels in self.labels.values()]
             prepared = {}
             for name, part in incoming.items():
-                prepared[name] = NewRows(name, part.values, self.tables[name].domains, self.labels)
+                prepared[name] = NewRows(name, part.lasting, self.tables[name].domains, self.labels)
                 for column in self.tables[name].domains:
                     prepared[name].coded(column)
             # an order-keeping dictionary that was labelled anew half-way leaves codes of before
@@ -184,7 +202,7 @@ class Engine:
     def with_keys(self, table: str, part: Incoming, key: Sequence[str]) -> Incoming:
         """A batch read back from a log, with the digests of its keys."""
         old = self.tables[table].rows.take(part.old, key)
-        return replace(part, keys=self.key_digest(table, part.values, key), old_keys=self.key_digest(table, old, key))
+        return replace(part, keys=self.key_digest(table, part.lasting, key), old_keys=self.key_digest(table, old, key))
 
     def settle(self) -> None:
         """Let rows that came in into the pair indexes now rather than when these are next read."""
@@ -196,11 +214,17 @@ class Engine:
         """What the running indexes say of each check."""
         return {at: detector.explain() for at, detector in enumerate(self.detectors)}
 
+    def measures(self) -> dict[str, tuple[Part, ...]]:
+        """What is kept of rules about whole tables, by their names. Complexity: O(rules)."""
+        rules = self.plan.rules.rules
+        return {rules[d.check.rule].name: d.parts for d in self.detectors if isinstance(d, MeasureDetector)}
+
     def apply(
         self, incoming: Mapping[str, Incoming], limit: int, prepared: dict[str, NewRows] | None = None
     ) -> list[Outcome]:
         """Apply a batch over one or more tables; one outcome a check. Complexity: see the detectors."""
         prepared = self.prepare(incoming) if prepared is None else prepared
+        self.clock.read()
         if self.labels:
             self._translate_labels()
         batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}
@@ -208,12 +232,17 @@ class Engine:
             pairs = self.tables[name].pairs
             if pairs is not None:
                 pairs.begin(batch)
-        outcomes = [detector.apply(batches, limit) for detector in self.detectors]
+        rows = sum(batch.new.size + batch.old.size for batch in batches.values())
+        outcomes = [detector.apply(batches, limit) for detector in each(self.detectors, self._checking, rows)]
         for name, batch in batches.items():
             pairs = self.tables[name].pairs
             if pairs is not None:
                 pairs.end(batch)
+        self.clock.started = True
         return outcomes
+
+    def _checking(self, detector: Detector) -> str:
+        return f"checking {self.plan.rules.rules[detector.check.rule].name}"
 
     def _enter(self, table: Table, part: Incoming, incoming: NewRows) -> Batch:
         """Old versions out, new versions in, groups assigned."""
@@ -222,18 +251,20 @@ class Engine:
         if part.old.size:
             rows.remove(part.old, part.old_keys)
         codes = [incoming.coded(column).codes for column in table.code_columns]
-        new = rows.append(part.values, part.keys, codes)
+        new = rows.append(part.values, part.keys, codes, part.stays)
         seed = self.plan.seed
         for (lefts, rights, nulls_equal), grouping in table.groupings.items():
             t_key = key_digest([incoming.coded(c) for c in lefts], new.size, seed, nulls_equal=nulls_equal)
             s_key = key_digest([incoming.coded(c) for c in rights], new.size, seed) if grouping.two_sided else None
+            if part.stays is not None:
+                t_key, s_key = _spread(t_key, part.stays), s_key and _spread(s_key, part.stays)
             grouping.insert(first, t_key, s_key)
         if not part.old.size:
-            return Batch(rows, incoming, part.old, new, part.old, part.updates)
+            return Batch(rows, first, incoming, part.old, new, part.old, part.updates)
         old_twin = np.full(part.old.size, -1, dtype=np.int32)
         updating = np.flatnonzero(part.updates >= 0)
         old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
-        return Batch(rows, incoming, part.old, new, old_twin, part.updates)
+        return Batch(rows, first, incoming, part.old, new, old_twin, part.updates)
 
     def _translate_labels(self) -> None:
         """Bring stored codes along when an order-keeping dictionary was labelled anew (rare)."""
@@ -299,3 +330,11 @@ class Engine:
             if known is not None:
                 low, high = known.span
                 arrays.within("codes", table.rows.codes[i, : table.rows.size], min(low, 0), max(high, 0))
+
+
+def _spread(key: tuple[U64, U64, Mask], stays: Mask) -> tuple[U64, U64, Mask]:
+    """Keys of the rows that stay, with those between them that have none."""
+    hi, lo = np.zeros((2, stays.size), dtype=np.uint64)
+    member = np.zeros(stays.size, dtype=np.bool_)
+    hi[stays], lo[stays], member[stays] = key
+    return hi, lo, member

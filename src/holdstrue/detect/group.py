@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.index.arrays import Numbering, Snapshot, nested, room, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
@@ -47,6 +47,7 @@ class GroupDetector(Detector):
         self._aliased = self._is_key and check.member is None
         self._numbers = Numbering()
         self._lists = RowLists()
+        self._turn = next(turns)
         self._core = np.zeros((64, 2), dtype=np.int32)
         self._pairs = np.zeros(64, dtype=np.int64)
         self._extra = self._no_extra(64)
@@ -80,8 +81,10 @@ class GroupDetector(Detector):
         kinds = self._kind_by_slot()
         counters = (self._core, self._pairs, self._extra, self._kinds, self._values)
         if batch.first_new == 0 and not self._partial:
-            # the first rows of a table
-            kernels.load_rows(*counters, kinds[: batch.rows.size], self._totals)
+            # the first rows of a table; of the counters only those that are in use, as each has some room more
+            groups, used = len(self._grouping), len(self._numbers)
+            core, pairs, right = self._core[:groups], self._pairs[:groups], self._kinds[:used]
+            kernels.load_rows(core, pairs, self._extra, right, self._values, kinds[: batch.rows.size], self._totals)
             self.pairs, self.rows, _ = self._totals.tolist()
             return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
         old, new = kinds[batch.old], kinds[batch.new]
@@ -101,21 +104,21 @@ class GroupDetector(Detector):
     def _place(self, batch: Batch) -> None:
         """Give the new rows their kinds, and every new group and kind its counters."""
         groups = len(self._grouping)
-        self._core = room(self._core, groups, fill=0)
-        self._pairs = room(self._pairs, groups, fill=0)
+        self._core = room(self._core, groups, fill=0, turn=self._turn)
+        self._pairs = room(self._pairs, groups, fill=0, turn=self._turn)
         if not self._is_key and groups > self._extra.shape[0]:
             known = self._extra.shape[0]
-            self._extra = room(self._extra, groups, fill=0)
+            self._extra = room(self._extra, groups, fill=0, turn=self._turn)
             self._extra[known:] = self._no_extra(self._extra.shape[0] - known)
         if self._aliased:
             return
-        group = self._grouping.t_groups[batch.first_new : batch.rows.size]
+        group = self._grouping.t_groups[batch.new]
         member = group >= 0
         if self.check.member is not None:
             member &= holds(self.check.member, batch.incoming.column, group.size)
         kinds = np.where(member, group, np.int32(-1)) if self._is_key else self._kind(batch, group, member)
-        self._row_kind = room(self._row_kind, batch.rows.size, fill=-1)
-        self._row_kind[batch.new] = kinds
+        self._row_kind = room(self._row_kind, batch.rows.size, fill=-1, turn=self._turn)
+        batch.put(self._row_kind, kinds, -1)
 
     def _kind(self, batch: Batch, group: I32, member: Mask) -> I32:
         """Numbers that stand for (group, right side); rows with no known right-hand value are no members."""
@@ -165,13 +168,13 @@ class GroupDetector(Detector):
         """Write down group, mask and values of the kinds that are new."""
         total = len(self._numbers)
         known = total - group.size
-        self._kinds = room(self._kinds, total, fill=0)
+        self._kinds = room(self._kinds, total, fill=0, turn=self._turn)
         self._kinds[known:total, kernels.COUNT] = 0
         self._kinds[known:total, kernels.GROUP] = group
         self._kinds[known:total, kernels.MASK] = unknown
         self._partial |= bool(unknown.any())
         if self._several:
-            self._values = room(self._values, total, axis=1)
+            self._values = room(self._values, total, axis=1, turn=self._turn)
             for i, value in enumerate(values):
                 self._values[i, known:total] = value
         kernels.enlist_kinds(self._extra, self._kinds, known, total)
@@ -258,6 +261,15 @@ class GroupDetector(Detector):
                 yield out[:size][np.lexsort((out[:size, 1], out[:size, 0]))]
             start = end
 
+    def violations_of(self, slot: int) -> Pairs:
+        """The violating pairs that one row is in, by their other row. Complexity: O(pairs)."""
+        own = np.array([slot], dtype=np.int32)
+        degree = self.degrees(own)
+        out = np.empty((int(degree[0]) + 1, 2), dtype=np.int32)
+        found = out[: self._fill(out, own, degree, np.full(1, -1, dtype=np.int32))]
+        found = found[found[:, 1] != slot]  # a row agrees with itself on a key
+        return found[np.argsort(found[:, 1])]
+
     def degrees(self, slots: I32) -> I64:
         """How many violating pairs each row is in. Complexity: O(rows), O(kinds of the group) with unknown values."""
         kinds = np.where(self._rows.alive[slots] != 0, self._kind_by_slot()[slots], np.int32(-1))
@@ -285,15 +297,15 @@ class GroupDetector(Detector):
         groups, kinds, rows = len(self._grouping), len(self._numbers), self._rows.size
         extra = self._extra
         if not self._is_key:
-            extra = with_slack(self._extra, groups)
+            extra = with_slack(self._extra, groups, turn=self._turn)
             extra = np.concatenate((extra[:groups], self._no_extra(extra.shape[0] - groups)))
         return {
-            "core": with_slack(self._core, groups),
-            "pairs": with_slack(self._pairs, groups),
+            "core": with_slack(self._core, groups, turn=self._turn),
+            "pairs": with_slack(self._pairs, groups, turn=self._turn),
             "extra": extra,
-            "kinds": self._kinds if self._is_key else with_slack(self._kinds, kinds),
-            "values": with_slack(self._values, kinds, axis=1) if self._several else self._values,
-            "row_kind": self._row_kind if self._aliased else with_slack(self._row_kind, rows, fill=-1),
+            "kinds": self._kinds if self._is_key else with_slack(self._kinds, kinds, turn=self._turn),
+            "values": with_slack(self._values, kinds, axis=1, turn=self._turn) if self._several else self._values,
+            "row_kind": self._row_kind if self._aliased else with_slack(self._row_kind, rows, fill=-1, turn=self._turn),
             "totals": self._totals,
             **nested("numbers", self._numbers.snapshot()),
         }
@@ -330,9 +342,12 @@ class GroupDetector(Detector):
         links, spare = self._kinds[:used], self._extra[groups:]
         wrong = bounds.unlinked(links, kernels.GROUP, kernels.NEXT)
         arrays.require(wrong < 0, f"the list of kinds after {wrong} leaves its group, or runs in a circle")
+        listed = np.count_nonzero(links[:, kernels.NEXT] >= 0)
         for which in (kernels.FULL, kernels.PARTIAL)[: 2 if self._several else 1]:
+            listed += np.count_nonzero(self._extra[:groups, which] >= 0)
             wrong = bounds.unheaded(self._extra[:groups], which, links, kernels.GROUP)
             arrays.require(wrong < 0, f"the list of kinds of group {wrong} starts in another group")
+        arrays.require(listed == used, f"{listed} of its {used} kinds are in lists")
         arrays.require(np.array_equal(spare, self._no_extra(spare.shape[0])), "groups to come have kinds")
 
 

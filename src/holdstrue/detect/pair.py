@@ -15,7 +15,7 @@ import numpy as np
 
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
-from holdstrue.index.arrays import Snapshot, nested, room, with_slack
+from holdstrue.index.arrays import Snapshot, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term, index_type
@@ -91,14 +91,15 @@ class PairSet:
             t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
             s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
             self.roles[number] = room(self.roles[number], batch.rows.size, fill=0)
-            self.roles[number][batch.new] = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
+            roles = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
+            batch.put(self.roles[number], roles, 0)
         if batch.old.size:
             self.index.remove(batch.old)
 
     @staticmethod
     def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
         """Which new rows may play a role: in a group, chosen, and with every compared value known."""
-        able = groups[batch.first_new : batch.rows.size] >= 0
+        able = groups[batch.new] >= 0
         if member is not None:
             able &= holds(member, batch.incoming.column, able.size)
         for column in columns:
@@ -171,6 +172,7 @@ class PairDetector(Detector):
         self._terms = _as_array([term for term in shape.terms if term.op is not Op.EQ])
         self._rest = _as_array(pairs.index.unsearched(number))
         self._symmetric = check.symmetric
+        self._turn = next(turns)
         self._degree = np.zeros(64, dtype=np.int64)
         self._totals = np.zeros(2, dtype=np.int64)
 
@@ -199,7 +201,7 @@ class PairDetector(Detector):
         batch = batches.get(self.check.table)
         if batch is None:
             return nothing(2)
-        self._degree = room(self._degree, batch.rows.size, fill=0)
+        self._degree = room(self._degree, batch.rows.size, fill=0, turn=self._turn)
         # the table was empty, so everything there is came in with this batch
         alone = not batch.old.size and batch.new.size == batch.rows.living
         if alone and batch.new.size >= COUNT_FROM and self._countable():
@@ -302,6 +304,18 @@ class PairDetector(Detector):
                 keep = self._keep(t, s, t, s, self._symmetric) == 1
                 if keep.any():
                     yield np.stack((t[keep], s[keep]), axis=1)
+
+    def violations_of(self, slot: int) -> Pairs:
+        """The violating pairs that one row is in, as t and as s. Complexity: O(pairs + log n)."""
+        own = np.array([slot], dtype=np.int32)
+        found = [no_pairs()]
+        for role in ((T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)) if self.degrees(own)[0] else ():
+            for hits in self._set.index.probe(self._number, own, role):
+                alone = np.full(hits.partners.size, slot, dtype=np.int32)
+                t, s = (alone, hits.partners) if role == T_ROLE else (hits.partners, alone)
+                keep = self._keep(t, s, t, s, False) == 1
+                found.append(np.stack((t[keep], s[keep]), axis=1))
+        return np.concatenate(found)
 
     def degrees(self, slots: I32) -> I64:
         """How many violating pairs each row is in. Complexity: O(rows)."""

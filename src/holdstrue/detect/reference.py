@@ -74,7 +74,7 @@ class ReferenceDetector(Detector):
         if referring:
             known = known & holds(self.check.member, batch.incoming.column, known.size)
         numbers = room(numbers, batch.rows.size, fill=-1)
-        numbers[batch.new] = self._numbers.assign(hi, lo, known)
+        batch.put(numbers, self._numbers.assign(hi, lo, known), -1)
         return numbers
 
     def _missing(self, numbers: I32) -> Mask:
@@ -102,7 +102,7 @@ class ReferenceDetector(Detector):
             return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
         still, before = np.zeros(went.size, dtype=np.bool_), np.zeros(came.size, dtype=np.bool_)
         updated = np.flatnonzero(own.old_twin >= 0)
-        twin = own.old_twin[updated] - own.first_new
+        twin = np.searchsorted(own.new, own.old_twin[updated])
         still[updated], before[twin] = came[twin], went[updated]
         return own.old[went & ~still], own.new[came & ~before]
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import python_value
+from holdstrue.data.buffers import arrow_of, python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
 from holdstrue.detect.engine import Incoming
 from holdstrue.errors import ChangeError
@@ -16,7 +16,7 @@ from holdstrue.index.arrays import MOST_SLOTS, Numbering, all_true, no_slots
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import bounds
 from holdstrue.kernels.hashing import repeats
-from holdstrue.typing import I32, I64, U64
+from holdstrue.typing import I32, I64, U8, U64
 
 OnConflict: TypeAlias = Literal["error", "upsert", "ignore"]
 KeyDigest: TypeAlias = Callable[[pa.Table], tuple[U64, U64]]
@@ -44,7 +44,7 @@ def resolve(
     order = np.argsort(went, kind="stable")
     whole = image.size == table.num_rows and bool((image == np.arange(image.size)).all())
     return Incoming(
-        values=table if whole else table.take(pa.array(image)),
+        values=table if whole else table.take(arrow_of(image)),
         old=went[order],
         updates=final[came, 0].astype(np.int32),
         keys=(hi[image], lo[image]),
@@ -52,15 +52,15 @@ def resolve(
     )
 
 
-def unfit(part: Incoming, rows: Rows, key: Sequence[str]) -> str | None:
-    """Why a batch that comes out of a log cannot have been resolved against these rows; None where it can.
+def unfit(part: Incoming, alive: U8, key: Sequence[str]) -> str | None:
+    """Why a batch that comes out of a log cannot have been resolved against rows of which these slots live.
 
-    Complexity: O(batch * log batch).
+    None where it can. Complexity: O(batch * log batch).
     """
     old, updates = part.old, part.updates
     if updates.size != part.values.num_rows:
         return f"it tells of {updates.size} rows what they replace, and brings {part.values.num_rows}"
-    if bounds.outside(old, 0, rows.size - 1) >= 0 or bounds.unsorted(old, True) >= 0 or not rows.alive[old].all():
+    if bounds.outside(old, 0, alive.size - 1) >= 0 or bounds.unsorted(old, True) >= 0 or not alive[old].all():
         return "it removes rows that are not there"
     if any(part.values.column(name).null_count for name in key):
         return "a key of it is NULL"

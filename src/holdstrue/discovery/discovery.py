@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from importlib import import_module
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -31,6 +30,7 @@ from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal, schema_of, schema_text
 from holdstrue.state.moment import Given, Moment, at_of
 from holdstrue.state.shape import DIGEST, require
+from holdstrue.tabular import PlanText, Tabular
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
@@ -49,7 +49,7 @@ def _alone(method: F) -> F:
     return cast("F", held)
 
 
-class Discovery(Closing):
+class Discovery(Closing, Tabular):
     """Rules found by `discover`, ranked, and kept current by `apply`.
 
     Several threads may use one discovery: batches are applied one after the other, and every answer is of one version.
@@ -119,10 +119,19 @@ class Discovery(Closing):
         return f"Discovery({len(self.rules)} rules in {rows}{partly})"
 
     @_alone
-    def _repr_html_(self) -> str:
-        # rendering lives above discovery, so it is looked up when a notebook asks for it
-        html: str = import_module("holdstrue.report").discovery_html(self)
-        return html
+    def to_arrow(self) -> pa.Table:
+        """The rules as a table: table, kind, rule, score, words and whether others imply it."""
+        found = self.rules
+        return pa.table(
+            {
+                "table": pa.array([rule.table for rule in found], pa.string()),
+                "kind": pa.array([rule.kind for rule in found], pa.string()),
+                "rule": pa.array([rule.text for rule in found], pa.string()),
+                "score": pa.array([rule.score for rule in found], pa.float64()),
+                "words": pa.array([rule.body.words for rule in found], pa.string()),
+                "implied": pa.array([rule.implied for rule in found], pa.bool_()),
+            }
+        )
 
     @property
     @_alone
@@ -170,9 +179,9 @@ class Discovery(Closing):
         return NearMisses(found, unlooked)
 
     @_alone
-    def explain(self) -> str:
+    def explain(self) -> PlanText:
         """How each kind of rule is kept current."""
-        return "\n".join(f"{name}: {kind.explain()}" for name, kind in self._kinds.items())
+        return PlanText("\n".join(f"{name}: {kind.explain()}" for name, kind in self._kinds.items()))
 
     @_alone
     def to_dict(self, top: int | None = None) -> dict[str, Any]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdstrue.rules.model import Body, Inclusion, Rule
+from holdstrue.tabular import Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _Said:
@@ -82,12 +86,26 @@ class NearMiss(_Said):
         return found
 
 
-class NearMisses(list[NearMiss]):
+class NearMisses(list[NearMiss], Tabular):
     """Near misses, the best first; `unlooked` says for what they were not looked for, or not all, and why."""
 
     def __init__(self, misses: Iterable[NearMiss] = (), unlooked: tuple[str, ...] = ()) -> None:
         super().__init__(misses)
         self.unlooked = unlooked
+
+    def to_arrow(self) -> pa.Table:
+        """As a table: table, rule, violations, and the rows and values that break it as text."""
+        import pyarrow as pa
+
+        return pa.table(
+            {
+                "table": pa.array([miss.table for miss in self], pa.string()),
+                "rule": pa.array([miss.text for miss in self], pa.string()),
+                "violations": pa.array([miss.violations for miss in self], pa.int64()),
+                "rows": pa.array([[str(row) for row in miss.rows] for miss in self], pa.list_(pa.string())),
+                "values": pa.array([[str(value) for value in miss.values] for miss in self], pa.list_(pa.string())),
+            }
+        )
 
 
 BROKEN = "broken"
@@ -125,7 +143,7 @@ class RuleTurnover:
 
 
 @dataclass(frozen=True)
-class RuleChanges:
+class RuleChanges(Tabular):
     """What a batch did to the discovered rules."""
 
     batch: str
@@ -139,6 +157,15 @@ class RuleChanges:
     """How each kind of rule was followed, and why so."""
     notes: tuple[str, ...] = ()
     """What there is to know about how the batch was read."""
+
+    def to_arrow(self) -> pa.Table:
+        """As a table: change (died, born), table, rule and why."""
+        import pyarrow as pa
+
+        lines = [("died", one.table, one.text, one.why) for one in self.died]
+        lines += [("born", one.table, one.text, "") for one in self.born]
+        names = ("change", "table", "rule", "why")
+        return pa.table({name: pa.array([line[at] for line in lines], pa.string()) for at, name in enumerate(names)})
 
     def __repr__(self) -> str:
         return f"RuleChanges(batch={self.batch!r}: -{len(self.died)} died, +{len(self.born)} born, {self.rules} rules)"

@@ -12,11 +12,13 @@ from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import unfit
 from holdstrue.discovery.held import Held
 from holdstrue.index.checked import Checked
-from holdstrue.shards.shard import parts_of, restore, size_of, tables_of, write_checkpoint
+from holdstrue.shards.logged import parts_of, size_of, tables_of
+from holdstrue.shards.shard import restore, write_checkpoint
 from holdstrue.state.files import Arrays
 from holdstrue.state.history import Lines
-from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.journal import Journal
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.runs import Runs
 
 HISTORY = Lines(
     pa.schema({"batch": pa.string(), "died": pa.int64(), "born": pa.int64(), "rules": pa.int64()}),
@@ -48,7 +50,8 @@ def batches_of(journal: Journal, held: Held) -> Iterator[tuple[RunFile, dict[str
     for file in journal.runs.log:
         batch = dict(parts_of(journal.files, file, held.engine))
         for name, part in batch.items():
-            why = unfit(part, held.engine.tables[name].rows, held.keys[name])
+            rows = held.engine.tables[name].rows
+            why = unfit(part, rows.alive[: rows.size], held.keys[name])
             if why is not None:
                 raise journal.files.damaged(file, why)
         yield file, batch

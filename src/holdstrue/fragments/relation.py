@@ -43,6 +43,10 @@ LOAD = "load"
 """The batch id of the first load."""
 
 
+class UnloadedError(HoldstrueError):
+    """A relation whose sites have sources that nothing was loaded from yet."""
+
+
 class Relation(Closing):
     """CFDs over a relation whose fragments live at different sites.
 
@@ -224,7 +228,7 @@ class Relation(Closing):
             ahead = next(name for name in last if name is not None and not all(self._host.all("done", name).values()))
             raise StateError(f"batch {ahead!r} was committed at some sites only", hint="apply it again; then go on")
         if batch != LOAD and None in last and any(site.source is not None for site in self.layout.sites):
-            raise HoldstrueError("the relation is not loaded", hint="call load() first")
+            raise UnloadedError("the relation is not loaded", hint="call load() first")
 
     def _refuse_lost(self) -> None:
         """A site that lacks more than the last batch cannot catch up."""

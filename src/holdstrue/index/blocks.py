@@ -1,7 +1,7 @@
 """The default index of two-row rules: equality groups, then sorted runs with chains and fenced blocks.
 
 Each rule has one spine (both roles read the same columns) or two. A spine is a list of immutable runs
-of geometrically growing size, merged as new ones come in; a removed row is skipped by its `alive`
+of geometrically growing size, merged as new ones come in (see `spine`); a removed row is skipped by its `alive`
 flag and dropped when its run is merged. Memory: 20.5 bytes a row and spine.
 
 Worked example: not(t.state = s.state and t.pay > s.pay and t.tax < s.tax) on five rows
@@ -20,7 +20,8 @@ of the rest nobody. So (4, 1) and (4, 3) are the violations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Generic
 
 import numpy as np
@@ -29,12 +30,10 @@ from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.index.checked import Checked
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
+from holdstrue.index.spine import Spine
 from holdstrue.kernels import runs as kernels
 from holdstrue.operators import ABOVE, Op
 from holdstrue.typing import I32, I64
-
-RATIO = 4
-"""A run is merged with the one before it unless that is this many times larger. Chosen, not tuned."""
 
 MOST_UNSORTED = 128
 """Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
@@ -72,21 +71,6 @@ class Drive(Generic[Name]):
         return (ABOVE in self.first.op.outcomes) != (ABOVE in self.second.op.outcomes)
 
 
-@dataclass
-class Spine:
-    """The rows of one role (or of both) in runs, largest first."""
-
-    runs: list[Run] = field(default_factory=list)
-    unsorted: UnsortedRun | None = None
-    held: int = 0
-    dead: int = 0
-
-    @property
-    def parts(self) -> list[Run | UnsortedRun]:
-        """Everything that must be probed."""
-        return [*self.runs] if self.unsorted is None else [*self.runs, self.unsorted]
-
-
 class BlockIndex:
     """A `PairIndex` of sorted runs (see the module)."""
 
@@ -119,17 +103,10 @@ class BlockIndex:
                 spine.unsorted = UnsortedRun(*self._attributes(check, role, waiting), waiting)
                 return
             spine.unsorted = None
-            spine.runs.append(self.run(check, role, waiting))
+            run = self.run(check, role, waiting)
         else:
-            spine.runs.append(self._probed(check, role, slots) or self.run(check, role, members))
-        merged: list[Run] = []
-        size = len(spine.runs[-1])
-        while len(spine.runs) > 1 and len(spine.runs[-2]) < RATIO * size:
-            merged.append(spine.runs.pop())
-            size += len(spine.runs[-1])
-        if merged:
-            merged.append(spine.runs.pop())
-            self._merge(check, role, spine, merged)
+            run = self._probed(check, role, slots) or self.run(check, role, members)
+        spine.append(run, self._rows.alive, partial(self.run, check, role))
 
     def _probed(self, check: int, role: int, slots: Slots) -> Run | None:
         """The run that `probe_among` built of the same rows just before."""
@@ -138,29 +115,15 @@ class BlockIndex:
             return None
         return replace(known[2], slots=slots[known[2].slots])
 
-    def _merge(self, check: int, role: int, spine: Spine, runs: list[Run]) -> None:
-        slots = np.concatenate([run.slots for run in runs])
-        living = slots[self._rows.alive[slots] != 0]
-        spine.held -= slots.size - living.size
-        spine.dead = max(0, spine.dead - (slots.size - living.size))
-        if living.size:
-            spine.runs.append(self.run(check, role, living))
-
     def remove(self, slots: Slots) -> None:
         """Forget rows (their `alive` flag is off already). Complexity: O(rows) amortised."""
         for check, role, spine in self._each():
             spine.dead += int(np.count_nonzero(self._rows.roles[check][slots] & role))
-            if spine.dead * 2 > spine.held and spine.held > 1024:
-                self._merge(check, role, spine, self._taken(check, role, spine))
+            spine.squeeze(self._rows.alive, partial(self.run, check, role))
 
     def _each(self) -> Iterator[tuple[int, int, Spine]]:
         """Every spine with its check and role."""
         return ((check, role, spine) for check, own in enumerate(self._spines) for role, spine in own.items())
-
-    def _taken(self, check: int, role: int, spine: Spine) -> list[Run]:
-        """All rows of a spine as runs, taken out of it."""
-        runs, unsorted, spine.runs, spine.unsorted = spine.runs, spine.unsorted, [], None
-        return runs if unsorted is None else [*runs, self.run(check, role, unsorted.slots)]
 
     def run(self, check: int, role: int, slots: Slots, names: Slots | None = None) -> Run:
         """A run of the given rows as they are searched when they play `role`; `names` replace their slots."""
@@ -284,9 +247,7 @@ class BlockIndex:
         """All runs, merged into one a spine, so that opening maps few arrays."""
         arrays: Snapshot = {}
         for check, role, spine in self._each():
-            if len(spine.parts) > 1 or spine.unsorted is not None or spine.dead:
-                self._merge(check, role, spine, self._taken(check, role, spine))
-                spine.dead = 0
+            spine.settle(self._rows.alive, partial(self.run, check, role))
             for run in spine.runs:
                 arrays |= nested(f"{check}.{role}", run.snapshot())
         return arrays

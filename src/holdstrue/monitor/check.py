@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.buffers import python_rows
 from holdstrue.data.notes import Notes
+from holdstrue.data.values import family_of
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.index.arrays import Numbering
 from holdstrue.index.protocol import IndexKind
+from holdstrue.monitor.known import SHARED_KEY
 from holdstrue.monitor.report import Report
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import compile_rules, main_table, needed_columns
+from holdstrue.progress import doing
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.types import types_of_table, with_types
 from holdstrue.sources.fit import plain_table
@@ -88,6 +93,8 @@ def check(
     notes = Notes()
     for name, source in sources.items():
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
+        # rows of which only the number is asked for are told by any column
+        columns = columns or schemas[name].names[:1]
         types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
             plain_table(validated(source.given.select(columns), "the table"))
@@ -100,11 +107,35 @@ def check(
     notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
     engine = Engine(plan, found)
     nobody = np.empty(0, dtype=np.int32)
-    engine.apply(
-        {name: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for name, table in loaded.items()},
-        0,
-    )
+    rows = sum(table.num_rows for table in loaded.values())
+    with doing(f"checking {len(ruleset)} rules" if len(ruleset) > 1 else "checking 1 rule", rows):
+        engine.apply(
+            {n: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for n, table in loaded.items()}, 0
+        )
+    if own and all(family_of(found[main].field(name).type) is not None for name in own):
+        notes.add(*_shared_keys(engine, main, loaded[main], own))
     return Report.of(engine, {main: own}, limit, notes)
+
+
+def _shared_keys(engine: Engine, table: str, rows: pa.Table, key: Sequence[str]) -> Iterator[str]:
+    """What there is to say of a key that several rows have. Complexity: O(rows)."""
+    everyone = np.ones(rows.num_rows, dtype=np.bool_)
+    numbers, first = Numbering().assign_new(*engine.key_digest(table, rows, key), everyone)
+    if first.size < rows.num_rows:
+        again = int(np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1) == 0)[0])
+        [example] = python_rows(rows.select(list(dict.fromkeys(key))).slice(again, 1))
+        yield shared_key_note(example, rows.num_rows - first.size)
+
+
+def shared_key_note(example: Mapping[str, Any], rows: int) -> str:
+    """That rows cannot be told apart by a key.
+
+    >>> shared_key_note({"id": 7}, 3)
+    'the key is not unique: 3 rows have the key of another row (such as id 7), so keys do not tell rows apart'
+    """
+    named = ", ".join(f"{name} {value!r}" for name, value in example.items())
+    have = "1 row has" if rows == 1 else f"{rows:,} rows have"
+    return f"{SHARED_KEY}: {have} the key of another row (such as {named}), so keys do not tell rows apart"
 
 
 def _are_tables(data: Any) -> bool:

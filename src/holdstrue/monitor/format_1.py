@@ -12,9 +12,11 @@ import pyarrow as pa
 from holdstrue.detect.engine import Engine
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Layout
-from holdstrue.shards.shard import Shard, parts_of
+from holdstrue.shards.logged import parts_of
+from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.journal import Journal
+from holdstrue.state.runs import Runs
 from holdstrue.typing import Mask
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdstrue.detect.clock import wall
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Violation
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
@@ -20,7 +21,7 @@ from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
-from holdstrue.shards.lists import delta_lists, kept_references
+from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -61,7 +62,13 @@ class InShards:
 
     def now(self) -> Facts:
         """The facts with rows, counts and batches as they are."""
-        return self.facts
+        return self.facts.judged(self.moment)
+
+    @property
+    def moment(self) -> int:
+        """When rules are judged, in nanoseconds since 1970: now, or when an earlier version was made."""
+        time = self._journal.moment.time if self._journal.past else None
+        return wall() if time is None else int(time.timestamp() * 10**6) * 1000
 
     @property
     def batches(self) -> int:
@@ -79,6 +86,11 @@ class InShards:
 
     def apply(self, facts: Facts, request: Request) -> Delta:
         """Apply a batch, whole or not at all."""
+        if request.extent != "changes":
+            raise HoldstrueError(
+                "a snapshot is compared with rows in one process",
+                hint="use holdstrue.Monitor, or leave out --engine spark",
+            )
         if request.feed not in (*FEEDS, "files"):
             raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files")
         frames = dict(request.parts)
@@ -137,19 +149,31 @@ class InShards:
                 listed.append(self._journal.files.write_tables("delta", self._journal.version + 1, kept))
                 heard = replace(heard, kept={**heard.kept, **_by_check(ledger.layout, kept)})
         after = ledger.after(heard)
-        steps = after.steps(heard)
+        moment, before = wall(), ledger if facts.batches else None
+        steps = after.steps(heard, before, moment)
+        was, now = ([] if before is None else before.broken(moment)), after.broken(moment)
+        changed = [
+            *whole_tables(after.layout, [check for check in now if check not in was], ADDED),
+            *whole_tables(after.layout, [check for check in was if check not in now], REMOVED),
+        ]
+        if changed and request.limit:
+            listed.append(self._journal.files.write_tables("delta", self._journal.version + 1, by_table(changed)))
         lines = history_lines(request.batch, steps)
         facts = replace(facts, batches=facts.batches + 1, last_batch=request.batch)
         lists = {"delta": [file.to_dict() for file in listed], "kept": bool(heard.kept)}
         self._commit(facts, after, lines, lists)
         added, removed = delta_lists(self._lists(listed), request.limit)
-        return Delta(request.batch, added, removed, steps)
+        measured = {
+            rule: words for rule, words in after.measured(moment).items() if steps[rule].added or steps[rule].removed
+        }
+        return Delta(request.batch, added, removed, steps, measured=measured)
 
     def _commit(self, facts: Facts, ledger: Ledger, lines: list[Batched], lists: Mapping[str, Any]) -> None:
         """Name the files that tasks wrote, and lines of history, in one commit."""
         journal, table = self._journal, history_table(lines)
-        counts = {rule.name: ledger.counts(i) for i, rule in enumerate(facts.rules)}
-        self.facts = replace(facts, rows=ledger.rows(), counts=counts)
+        moment = wall()
+        counts = {rule.name: ledger.counts(i, moment) for i, rule in enumerate(facts.rules)}
+        self.facts = replace(facts, rows=ledger.rows(), counts=counts, measures=ledger.measures())
         more = {**self.facts.to_dict(), "sharding": ledger.layout.to_dict(), "shards": ledger.shards, **lists}
         if not self._sharding or len(journal.runs.log) >= HISTORY_RUNS:
             # also where the state was in one piece, whose runs hold rows beside history
@@ -275,7 +299,7 @@ class InShards:
 
     def open(self) -> dict[str, int]:
         """How many violations each rule has. Complexity: O(rules)."""
-        return {rule: counts.open for rule, counts in self.facts.counts.items()}
+        return {rule: counts.open for rule, counts in self.facts.judged(self.moment).counts.items()}
 
     def counts(self) -> dict[str, RuleCounts]:
         """How each rule stands.
@@ -286,7 +310,8 @@ class InShards:
         if now is None:
             return {rule.name: RuleCounts(0, 0, 0, 0) for rule in self.facts.rules}
         distinct = told_apart(self._runner.distinct, now.ledger, now.job)
-        return {rule.name: now.ledger.counts(i, distinct) for i, rule in enumerate(self.facts.rules)}
+        moment = self.moment
+        return {rule.name: now.ledger.counts(i, moment, distinct) for i, rule in enumerate(self.facts.rules)}
 
     def history(self) -> list[Batched]:
         """What each batch did to each rule, oldest first."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from holdstrue.data.notes import Notes
 from holdstrue.detect.delta import Batched, Delta, RuleCounts
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.rules.types import Declared
 from holdstrue.shards.facts import Facts
+
+Extent: TypeAlias = Literal["changes", "whole", "part"]
+"""What rows are: changes, or how all of a table stands, or how some of its rows do."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Request:
     """Options of `read_changes`."""
     one_task: bool = False
     """Whether one task is to read the changes and look up their keys, where there are several."""
+    extent: Extent = "changes"
+    """Whether the rows are to be compared with those there are."""
     notes: Notes = field(default_factory=Notes)
     """What there is to know about how the changes are read, put here on the way."""
 

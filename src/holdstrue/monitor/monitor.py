@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from holdstrue.closing import Closing
+from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
-from holdstrue.monitor.keeper import Keeper, Request
+from holdstrue.monitor.keeper import Extent, Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
 from holdstrue.monitor.report import Report, known_rule, numbers_of
 from holdstrue.monitor.views import Group, Views
+from holdstrue.progress import LOG
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import RuleSet
+from holdstrue.rules.model import Rule, RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
+from holdstrue.sources.following.versions import with_version
 from holdstrue.state.files import StateFiles
 from holdstrue.state.moment import Given, Moment, at_of
+from holdstrue.tabular import PlanText, Tabular
 
 LIMIT = 100_000
 """Violations a delta lists at most unless told otherwise: 10 MB of Python objects. Counts are never cut."""
@@ -33,7 +39,11 @@ LIMIT = 100_000
 Keys = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
-class Monitor(Closing):
+class NoRowError(HoldstrueError):
+    """There is no row with a key."""
+
+
+class Monitor(Closing, Tabular):
     """Keeps the violations of a rule set current while tables change.
 
     Parameters
@@ -83,7 +93,8 @@ class Monitor(Closing):
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the first rows were read."""
         if data is not None:
-            self.notes = self.apply(data, limit=0, feed="append", **(read or {})).notes
+            rows, version = with_version(data, read or {})
+            self.notes = self.apply(rows, version, limit=0, feed="append", **(read or {})).notes
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -150,6 +161,7 @@ class Monitor(Closing):
         feed: str = "auto",
         op_column: str | None = None,
         types: Mapping[str, str] | None = None,
+        snapshot: bool = False,
         **read: Any,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
@@ -167,10 +179,84 @@ class Monitor(Closing):
             What to do about inserts of existing keys and updates or deletes of missing ones.
         types
             What columns hold, where the monitor does not know it yet, or how this batch writes them.
+        snapshot
+            Whether `changes` are all rows of the table as it is now: rows that are not among them are deleted, others
+            inserted or updated as they differ by key, and `Delta.changed` counts them. A snapshot in which nothing
+            differs makes no version, unless it has a batch id.
 
-        Complexity: O(changes and violations they add or remove), times log of the rows in a group.
+        Complexity: O(changes and violations they add or remove), times log of the rows in a group; with `snapshot`
+        also O(rows x columns).
+
+        Examples
+        --------
+        >>> rows = pa.table({"id": [1, 2], "zip": ["a", "b"], "city": ["x", "y"]})
+        >>> monitor = Monitor("zip -> city", key="id", data=rows)
+        >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
+        {'insert': 1, 'update': 0, 'delete': 1}
         """
-        return self._apply(changes, batch_id, limit, on_conflict, feed, op_column, types, read)
+        extent: Extent = "whole" if snapshot else "changes"
+        if snapshot and batch_id is None:
+            changes, batch_id = self._of_version(*with_version(changes, read))
+        return self._apply(changes, batch_id, limit, on_conflict, feed, op_column, types, read, extent=extent)
+
+    def _of_version(self, rows: Any, version: str | None) -> tuple[Any, str | None]:
+        """The rows of a snapshot, and the id that says which version of a lakehouse table they are.
+
+        None where that version was the last of its table, so that following goes on from it as it is; a version that
+        the table was taken back to gets another id than the first time.
+        """
+        if version is None or not self.seen(version):
+            return rows, version
+        last, table = self.facts.last_batch or "", version.rpartition(":")[0]
+        back = last.startswith(f"{table}:") and last.removeprefix(f"{table}:").split(":")[0] != version.split(":")[-1]
+        return rows, f"{version}:again-{self.batches + 1}" if back else None
+
+    def refresh(
+        self,
+        rows: Any,
+        batch_id: str | int | None = None,
+        *,
+        limit: int | None = LIMIT,
+        types: Mapping[str, str] | None = None,
+        **read: Any,
+    ) -> Delta:
+        """Bring some rows to how they are now: those that are new or differ are inserted or updated, none is deleted.
+
+        Where nothing differs no version is made, unless there is a batch id. Complexity: as that of `apply`.
+        """
+        return self._apply(rows, batch_id, limit, "error", "auto", None, types, read, extent="part")
+
+    def seen(self, batch_id: str) -> bool:
+        """Whether a batch of this id was applied. Complexity: O(log batches)."""
+        with self._kept(read_only=True) as kept:
+            return kept.seen(batch_id)
+
+    def preview(
+        self,
+        changes: Any,
+        *,
+        limit: int | None = LIMIT,
+        on_conflict: OnConflict = "error",
+        feed: str = "auto",
+        op_column: str | None = None,
+        types: Mapping[str, str] | None = None,
+        **read: Any,
+    ) -> Delta:
+        """What `apply` would say of a batch; nothing is changed, here or in the state.
+
+        Complexity: that of opening the state (of loading the rows, without one), and of `apply`.
+
+        Examples
+        --------
+        >>> monitor = Monitor("zip -> city", key="id", data=pa.table({"id": [1], "zip": ["1"], "city": ["Bonn"]}))
+        >>> monitor.preview(pa.table({"id": [2], "zip": ["1"], "city": ["Ulm"]})), monitor.rows
+        (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
+        """
+        trial = type(self).__new__(type(self))
+        with self._here() as piece:
+            trial._piece = piece.copied()
+        trial.notes = ()
+        return trial._apply(changes, None, limit, on_conflict, feed, op_column, types, read)
 
     def _apply(
         self,
@@ -184,7 +270,12 @@ class Monitor(Closing):
         read: Mapping[str, Any],
         *,
         one_task: bool = False,
+        extent: Extent = "changes",
     ) -> Delta:
+        if extent != "changes" and (feed not in ("auto", "append") or op_column is not None or on_conflict != "error"):
+            raise HoldstrueError(
+                "a snapshot is compared with the rows there are", hint="leave out feed, op_column and on_conflict"
+            )
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         with self._kept(read_only=False) as kept:
@@ -200,8 +291,11 @@ class Monitor(Closing):
                 facts.known_table(name)
             rules, declared = types_for_batch(facts.rules, facts.main, facts.keys, facts.schemas, types)
             listed = 2**62 if limit is None else limit
-            request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task)
+            request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task, extent)
             delta = kept.apply(facts if rules is facts.rules else replace(facts, rules=rules), request)
+            if LOG.isEnabledFor(logging.INFO):
+                steps = delta.counts.values()
+                LOG.info("batch %s: +%d, -%d", batch, sum(s.added for s in steps), sum(s.removed for s in steps))
             return replace(delta, notes=tuple(request.notes)) if request.notes else delta
 
     # --- reading -------------------------------------------------------------------------------
@@ -246,10 +340,10 @@ class Monitor(Closing):
         with self._kept(read_only=True) as kept:
             return kept.history()
 
-    def explain(self) -> str:
+    def explain(self) -> PlanText:
         """How the rules are kept current: checks, indexes and orders of predicates, or routes and shards."""
         with self._kept(read_only=True) as kept:
-            return kept.explain()
+            return PlanText(kept.explain())
 
     def violations(self, rule: str | None = None, *, limit: int | None = None) -> Iterator[Violation]:
         """The violations there are now, made as they are read, whatever is applied meanwhile.
@@ -261,6 +355,13 @@ class Monitor(Closing):
             rules, views = piece.facts.rules, piece.views
             known_rule(rules, rule)
             return iter(()) if views is None else views.violations(numbers_of(rules, rule), limit)
+
+    def to_arrow(self) -> pa.Table:
+        """The violations there are now as a table of rule, t and s. Complexity: O(violations)."""
+        with self._here() as piece:
+            return (
+                pa.table({"rule": [], "t": [], "s": []}) if piece.shard is None else self.report(limit=None).to_arrow()
+            )
 
     def groups(self, rule: str, *, limit: int | None = None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD: equal left sides with the rows of each right side.
@@ -276,20 +377,47 @@ class Monitor(Closing):
     def row(self, key: Key, *, table: str | None = None) -> dict[str, int]:
         """How many violations a row is in, by rule. Complexity: O(rules)."""
         with self._here() as piece:
-            name, shard = piece.facts.known_table(table or piece.facts.main), self._shard()
-            rows = shard.engine.tables[name].rows
-            parts = key if isinstance(key, tuple | list) else (key,)
-            fields = [rows.schema.field(column) for column in shard.keys[name]]
-            try:
-                arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
-            except (ValueError, pa.ArrowException) as error:
-                wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
-                raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
-            values = pa.table(arrays, names=[field.name for field in fields])
-            slot = int(rows.find(*shard.engine.key_digest(name, values, shard.keys[name]))[0])
-            if slot < 0:
-                raise HoldstrueError(f"no row with key {key!r} in {name!r}")
+            name, slot = self._place(key, table)
+            shard = self._shard()
             return Views(shard.engine, shard.keys, piece.guard).by_rule(name, slot)
+
+    def values(self, key: Key, *, table: str | None = None) -> dict[str, Any]:
+        """A row as far as it is kept: its key and the columns that rules read."""
+        with self._here():
+            name, slot = self._place(key, table)
+            taken = self._shard().engine.tables[name].rows.take(np.array([slot], dtype=np.int32))
+            return python_rows(taken)[0]
+
+    def violations_of(
+        self, key: Key, *, table: str | None = None, limit: int = 100
+    ) -> list[tuple[Rule, Violation, list[dict[str, Any]]]]:
+        """The violations that a row is in, up to a limit of each rule, with their rows: key and what the rule reads.
+
+        Complexity: O(rules and violations of the row).
+        """
+        with self._here() as piece:
+            name, slot = self._place(key, table)
+            shard = self._shard()
+            return list(Views(shard.engine, shard.keys, piece.guard).of_row(name, slot, limit))
+
+    def _place(self, key: Key, table: str | None) -> tuple[str, int]:
+        """The table and the slot of the row with a key; raises where there is none."""
+        facts, shard = self._here().facts, self._shard()
+        name = facts.known_table(table or facts.main)
+        rows = shard.engine.tables[name].rows
+        parts = key if isinstance(key, tuple | list) else (key,)
+        fields = [rows.schema.field(column) for column in shard.keys[name]]
+        try:
+            arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
+        except (ValueError, pa.ArrowException) as error:
+            wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
+            raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
+        values = pa.table(arrays, names=[field.name for field in fields])
+        slot = int(rows.find(*shard.engine.key_digest(name, values, shard.keys[name]))[0])
+        if slot < 0:
+            wanted = ", ".join(field.name for field in fields)
+            raise NoRowError(f"no row with key {key!r} in {name!r}", hint=f"its key is {wanted}; the row may be gone")
+        return name, slot
 
     def offenders(self, limit: int = 10, *, table: str | None = None) -> list[Offender]:
         """The rows in most violations, worst first. Complexity: O(violating rows)."""

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes
+from holdstrue.data.changes import Changes, changed_rows
 from holdstrue.data.notes import Notes
-from holdstrue.detect.delta import Batched, Delta, RuleCounts
+from holdstrue.detect.clock import Clock
+from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.monitor.checkpoint import BESIDE_FROM, Checkpointer
+from holdstrue.monitor.checkpoint import BESIDE_FROM, LAST_PATIENCE, Checkpointer
 from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
+from holdstrue.plan.measures import Part
 from holdstrue.rules.model import Rule
 from holdstrue.rules.types import Declared
 from holdstrue.shards.facts import (
@@ -35,17 +39,21 @@ from holdstrue.shards.facts import (
     typed,
 )
 from holdstrue.shards.layout import Layout
-from holdstrue.shards.shard import Shard, size_of, tables_of, write_checkpoint
+from holdstrue.shards.logged import size_of, tables_of
+from holdstrue.shards.shard import Shard, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
 from holdstrue.state.files import GoneError
-from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.journal import Journal
 from holdstrue.state.moment import At
+from holdstrue.state.runs import Runs
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
 
 
+LAST_RESORT = 4
+"""So many times as many removed row versions as living ones are not kept in memory, whatever it takes."""
 OPENINGS = 5
 """Times that opening begins anew because a writer removed files meanwhile."""
 
@@ -74,38 +82,50 @@ class OnePiece:
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
 
     @staticmethod
-    def opened(path: str | os.PathLike[str], *, read_only: bool, at: At | None = None) -> OnePiece:
-        """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table)."""
+    def opened(
+        path: str | os.PathLike[str], *, read_only: bool, at: At | None = None, clock: Clock | None = None
+    ) -> OnePiece:
+        """What a state directory holds. Complexity: O(batches since the last checkpoint), not O(table).
+
+        Rules are judged by `clock`; unless one is given now, or when an earlier version was made.
+        """
         for _ in range(OPENINGS):
             try:
-                return OnePiece._opened(path, read_only, at)
+                return OnePiece._opened(path, read_only, at, clock)
             except GoneError:
                 if at is not None:
                     raise
-        return OnePiece._opened(path, read_only, at)
+        return OnePiece._opened(path, read_only, at, clock)
 
     @staticmethod
-    def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None) -> OnePiece:
+    def _opened(path: str | os.PathLike[str], read_only: bool, at: At | None, clock: Clock | None) -> OnePiece:
         journal = Journal.open(path, "monitor", HISTORY, read_only=read_only, at=at)
         try:
             facts, files = journal.read(Facts.of), journal.files
             files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
             piece._attach(journal)
+            clock = clock or (None if at is None else _clock_of(journal))
             if is_format_1(journal.facts):
                 piece.shard = loaded(journal, facts) if facts.schemas else None
                 piece._stale = True
             elif "sharding" in journal.facts:
-                piece.shard = _gathered(journal, facts)
+                piece.shard = _gathered(journal, facts, clock)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs)
+                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs, clock)
             files.verified()
             if facts.schemas:
                 _require_same(journal, "rows", facts.rows, piece.rows())
             if facts.schemas and not piece._stale:
                 # in shards a row that is in several of them may be counted more than once
-                _require_same(journal, "violations", facts.counts, piece.counts())
+                by_time = {rule for rule, check in facts.measure_checks().items() if check.timed}
+                told, found = (
+                    {rule: counts for rule, counts in known.items() if rule not in by_time}
+                    for known in (facts.counts, piece.counts())
+                )
+                _require_same(journal, "violations", told, found)
+                _require_same(journal, "measures", facts.measures, piece.measures())
         except BaseException:
             journal.close()
             raise
@@ -122,6 +142,23 @@ class OnePiece:
         self._attach(journal)
         self._lines, self._ids = [], set()
 
+    def copied(self) -> OnePiece:
+        """The same rows in memory, which nothing keeps. Complexity: that of opening the state, or of loading them."""
+        if self.journal is not None:
+            # a version that is kept no longer still has its rows here
+            with suppress(GoneError):
+                clock = None if self.shard is None else self.shard.engine.clock.twin()
+                copy = OnePiece.opened(self.journal.files.place, read_only=True, at=self.journal.version, clock=clock)
+                if copy.journal is not None:
+                    copy.journal.close()
+                    copy.journal = None
+                return copy
+        copy = OnePiece(self.facts)
+        copy.batches, copy._last_batch = self.batches, self._last_batch
+        if self.shard is not None:
+            copy.shard = self.shard.replanned(self.shard.plan, self.shard.engine.clock.twin())
+        return copy
+
     def __enter__(self) -> Self:
         self.guard.lock.acquire()
         if self.stopped:
@@ -132,6 +169,8 @@ class OnePiece:
                 if self.journal is None
                 else "open the state again: its history says whether that batch is in",
             )
+        if self.shard is not None:
+            self.shard.engine.clock.read()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,11 +183,16 @@ class OnePiece:
 
     def close(self) -> None:
         """Let go of the state directory, when a checkpoint that is being written is done."""
-        if self.journal is not None and self._beside is not None:
+        if self.journal is not None:
             try:
-                self._beside.discard() if self.stopped else self._beside.finish()
+                if self._beside is not None:
+                    self._beside.discard() if self.stopped else self._beside.finish()
+            except (OSError, RuntimeError, StateError) as error:
+                # every batch is committed: whoever applied the last one must not take this for an error of its
+                warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             finally:
                 self._closed = True
+                self._beside = None  # which refers to this, so that memory would wait for the garbage collector
                 self.journal.close()
 
     # --- changing ------------------------------------------------------------------------------
@@ -173,6 +217,13 @@ class OnePiece:
             self.facts = facts
             shard = self._learn(parts, request.declared, request.notes)
             known = {name: part for name, part in parts.items() if name in self.facts.schemas}
+            if request.extent != "changes":
+                known = shard.differences(known, whole=request.extent == "whole")
+                if request.batch.startswith("#") and self.facts is before[0] and not any(map(len, known.values())):
+                    # a look that finds nothing new leaves nothing behind
+                    self.stopped = False
+                    still = {rule: Step(0, 0, count) for rule, count in self.open().items()}
+                    return Delta(request.batch, (), (), still, changed=changed_rows(known.values()))
             incoming = shard.resolve(known, request.on_conflict)
             prepared = shard.engine.prepare(incoming)
         except HoldstrueError:
@@ -185,6 +236,7 @@ class OnePiece:
         views = Views(shard.engine, shard.keys, self.guard)
         steps = views.steps(outcomes)
         added, removed = views.changed(outcomes, request.limit)
+        measured = views.measured(steps)
         self.batches += 1
         self._last_batch = request.batch
         self._keep(shard, incoming, history_lines(request.batch, steps))
@@ -192,12 +244,14 @@ class OnePiece:
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
             self.journal.trouble.clear()
-        return Delta(request.batch, added, removed, steps)
+        changed = None if request.extent == "changes" else changed_rows(known.values())
+        return Delta(request.batch, added, removed, steps, changed=changed, measured=measured)
 
     def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
         if isinstance(part, Changes):
             return part
-        seen, feed = facts.schemas.get(table), request.feed
+        seen = facts.schemas.get(table)
+        feed = request.feed if request.extent == "changes" else "append"
         if seen is not None and feed in ("auto", "append") and isinstance(part, pa.Table) and part.schema.equals(seen):
             # columns that no rule reads are not looked at
             kept = self._known_shard().engine.tables[table].rows.schema.names
@@ -257,13 +311,18 @@ class OnePiece:
 
     def _keep(self, shard: Shard, incoming: Mapping[str, Incoming], lines: list[Batched]) -> None:
         """Make the batch durable: one run, or a checkpoint when it is due, and one commit."""
-        self._stale |= shard.compact()
         journal = self.journal
+        rows = sum(shard.living().values())
+        # a large table that is kept is compacted beside the work, unless that fails again and again
+        if shard.wasteful(1 if journal is None or rows < BESIDE_FROM else LAST_RESORT):
+            shard.compact()
+            self._stale = True
+        if journal is not None and journal.runs.renumbering and journal.runs.due(0, rows, patience=LAST_PATIENCE):
+            self._stale = True
         if journal is None:
             self._lines.extend(lines)
             self._ids.update(line.batch for line in lines)
             return
-        rows = sum(shard.living().values())
         small = rows < BESIDE_FROM and journal.runs.due(size_of(incoming), rows)
         if self._stale or small:
             self._checkpoint(journal, lines)
@@ -272,7 +331,7 @@ class OnePiece:
             journal.commit(journal.write_batch(*written))
         self.stopped = False
         if self._beside is not None:
-            self._beside.tend(rows)
+            self._beside.tend(shard)
 
     def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
@@ -291,7 +350,7 @@ class OnePiece:
     def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
         now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)
-        return replace(now, rows=self.rows(), counts=self.counts())
+        return replace(now, rows=self.rows(), counts=self.counts(), measures=self.measures())
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -309,6 +368,10 @@ class OnePiece:
         views = self.views
         nothing = RuleCounts(0, 0, 0, 0)
         return {rule.name: nothing if views is None else views.counts(i) for i, rule in enumerate(self.facts.rules)}
+
+    def measures(self) -> dict[str, tuple[Part, ...]]:
+        """What is kept of rules about whole tables. Complexity: O(rules)."""
+        return {} if self.shard is None else self.shard.engine.measures()
 
     def open(self) -> dict[str, int]:
         """How many violations each rule has. Complexity: O(rules)."""
@@ -336,7 +399,13 @@ def _require_same(journal: Journal, what: str, told: Mapping[str, Any], found: M
         raise journal.files.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
 
 
-def _gathered(journal: Journal, facts: Facts) -> Shard:
+def _clock_of(journal: Journal) -> Clock | None:
+    """Shows when a version was made, as far as the state says so: an earlier version is judged as it was then."""
+    time = journal.moment.time
+    return None if time is None else Clock(lambda: int(time.timestamp() * 10**6) * 1000)
+
+
+def _gathered(journal: Journal, facts: Facts, clock: Clock | None) -> Shard:
     """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
     plan = journal.read(lambda _: facts.plan())
     layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.keys))
@@ -347,7 +416,7 @@ def _gathered(journal: Journal, facts: Facts) -> Shard:
             home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
             for name, table in home.engine.tables.items():
                 found[name].append(table.rows.take(table.rows.living_slots()))
-    shard = Shard(plan, facts.keys)
+    shard = Shard(plan, facts.keys, clock=clock)
     tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
     shard.apply({name: shard.engine.first_rows(name, rows, facts.keys[name]) for name, rows in tables.items()}, 0)
     return shard

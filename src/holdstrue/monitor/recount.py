@@ -8,6 +8,8 @@ from holdstrue.detect.delta import RuleCounts
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.views import Views
+from holdstrue.plan.measures import Part, written
+from holdstrue.shards.shard import Shard
 
 
 def recounted(monitor: Monitor) -> dict[str, RuleCounts]:
@@ -18,13 +20,33 @@ def recounted(monitor: Monitor) -> dict[str, RuleCounts]:
     >>> recounted(monitor) == monitor.counts()
     True
     """
-    with monitor._here() as piece:
-        rules = piece.facts.rules
-        if piece.shard is None:
-            return {rule.name: RuleCounts(0, 0, 0, 0) for rule in rules}
-        anew = piece.shard.replanned(piece.shard.plan)
+    rules, anew = monitor.rules, _anew(monitor)
+    if anew is None:
+        return {rule.name: RuleCounts(0, 0, 0, 0) for rule in rules}
     views = Views(anew.engine, anew.keys, Guard())
     return {rule.name: views.counts(i) for i, rule in enumerate(rules)}
+
+
+def _anew(monitor: Monitor) -> Shard | None:
+    """The rows alone, with every index made anew; None before there are any."""
+    with monitor._here() as piece:
+        return None if piece.shard is None else piece.shard.replanned(piece.shard.plan)
+
+
+def wrong_measures(monitor: Monitor, kept: Mapping[str, tuple[Part, ...]]) -> Iterator[str]:
+    """Where what is kept of rules about whole tables is not what the rows make, in words.
+
+    Complexity: as for a first load, where there are such rules.
+
+    >>> import pyarrow as pa
+    >>> monitor = Monitor("sum(a) > 1", key="id", data=pa.table({"id": [1, 2], "a": [1, 3]}))
+    >>> list(wrong_measures(monitor, {"sum(a) > 1": ((2, 5),)}))
+    ["rule 'sum(a) > 1' is kept with [['2', '5']], and its rows make [['2', '4']]"]
+    """
+    anew = _anew(monitor) if kept else None
+    for rule, parts in () if anew is None else anew.engine.measures().items():
+        if kept.get(rule) != parts:
+            yield f"rule {rule!r} is kept with {written(kept.get(rule, ()))}, and its rows make {written(parts)}"
 
 
 def differences(kept: Mapping[str, RuleCounts], anew: Mapping[str, RuleCounts]) -> Iterator[str]:

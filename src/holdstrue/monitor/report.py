@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.data.buffers import python_rows
+from holdstrue.detect.clock import Clock
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
+from holdstrue.monitor.known import AcceptedEntry, KnownViolations
 from holdstrue.monitor.reading import MOST_DRAWN, Guard
-from holdstrue.monitor.views import Group, Listed, Views
+from holdstrue.monitor.views import Group, SlotList, Views
 from holdstrue.plan.explain import explain
 from holdstrue.rules.model import Rule
+from holdstrue.tabular import PlanText, Tabular, key_array
 
 
-def _upto(parts: Iterable[Listed], limit: int | None) -> Iterator[Listed]:
+def _upto(parts: Iterable[SlotList], limit: int | None) -> Iterator[SlotList]:
     """The first violations of some parts."""
     left = 2**62 if limit is None else limit
     for detector, slots in parts:
@@ -44,7 +47,7 @@ def numbers_of(rules: Iterable[Rule], name: str | None) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Findings(ABC):
+class Findings(Tabular):
     """How data stands to its rules, wherever it was checked: exact counts, and as many violations as are listed."""
 
     results: tuple[RuleResult, ...]
@@ -52,6 +55,8 @@ class Findings(ABC):
     limit: int | None
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     """What there is to know about how the data was read."""
+    accepted: tuple[AcceptedEntry, ...] = field(default=(), kw_only=True)
+    """What is accepted: such violations are counted, and not listed."""
 
     @property
     def ok(self) -> bool:
@@ -62,6 +67,11 @@ class Findings(ABC):
     def total(self) -> int:
         """Violations in all."""
         return sum(result.counts.open for result in self.results)
+
+    @property
+    def new(self) -> int:
+        """Violations that are not accepted."""
+        return sum(result.new for result in self.results)
 
     @abstractmethod
     def listed(self) -> Iterator[Violation]:
@@ -79,9 +89,10 @@ class Findings(ABC):
         """As plain JSON data; `violations` stops at the limit, counts never do; `notes` is there if there are some."""
         listed = [violation.to_dict() for violation in self.listed()]
         return {
-            "rules": [result.to_dict() for result in self.results],
+            "rules": [{**result.to_dict(), "key": list(self.key_columns(result.rule))} for result in self.results],
             "violations": listed,
-            "truncated": len(listed) < self.total,
+            "truncated": len(listed) < self.new,
+            **({"accepted": [entry.to_dict() for entry in self.accepted]} if self.accepted else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
 
@@ -91,8 +102,8 @@ class Findings(ABC):
         return pa.table(
             {
                 "rule": pa.array([v.rule for v in violations], pa.string()),
-                "t": _column([v.t for v in violations]),
-                "s": _column([v.s for v in violations]),
+                "t": key_array([v.t for v in violations]),
+                "s": key_array([v.s for v in violations]),
             }
         )
 
@@ -100,13 +111,8 @@ class Findings(ABC):
         """Raise when a rule of severity error is violated, for use in pipelines."""
         broken = [r for r in self.results if r.status == "violated" and r.rule.severity == "error"]
         if broken:
-            said = "; ".join(f"{r.rule.name}: {r.counts.open} violations" for r in broken)
+            said = "; ".join(f"{r.rule.name}: {r.measured or f'{r.new} violations'}" for r in broken)
             raise HoldstrueError(f"{len(broken)} rules are violated: {said}")
-
-    def _repr_html_(self) -> str:
-        # rendering lives above detection, so it is looked up when a notebook asks for it
-        html: str = import_module("holdstrue.report").html_of(self)
-        return html
 
     def __repr__(self) -> str:
         broken = sum(result.status == "violated" for result in self.results)
@@ -120,7 +126,7 @@ class FirstViolations:
         self._views = views
         self._rules = rules
         self._limit = limit
-        self.drawn: list[Listed] | None = None
+        self.drawn: list[SlotList] | None = None
         """None as long as the engine is as it was."""
 
     def draw(self) -> None:
@@ -128,7 +134,7 @@ class FirstViolations:
         self.drawn = []  # nothing, should this end half-way
         self.drawn = list(self._views.listed(range(self._rules), MOST_DRAWN if self._limit is None else self._limit))
 
-    def of(self, rules: Sequence[int]) -> list[Listed]:
+    def of(self, rules: Sequence[int]) -> list[SlotList]:
         """Those of some rules."""
         return [part for part in self.drawn or () if part[0].check.rule in rules]
 
@@ -153,6 +159,10 @@ class Report(Findings):
     _keys: Mapping[str, tuple[str, ...]] = field(repr=False)
     _guard: Guard = field(repr=False, compare=False)
     _first: FirstViolations = field(repr=False, compare=False)
+    _clock: Clock = field(repr=False, compare=False)
+    """Shows the moment of the report, whenever it is read."""
+    _known: Mapping[str, KnownViolations] = field(default_factory=dict, kw_only=True)
+    """By rule what is accepted."""
 
     @staticmethod
     def of(
@@ -165,12 +175,14 @@ class Report(Findings):
         """The report of an engine as it stands; `guard` is that of those who change it."""
         guard = guard or Guard()
         with guard.lock:
-            views = Views(engine, dict(keys), guard)
+            moment = engine.clock.moment
+            clock = Clock(lambda: moment)
+            views = Views(engine, dict(keys), guard, clock)
             results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
             rows = {name: table.rows.living for name, table in engine.tables.items()}
             first = FirstViolations(views, len(results), limit)
             guard.add(first)
-        return Report(results, rows, limit, engine, dict(keys), guard, first, notes=tuple(notes))
+        return Report(results, rows, limit, engine, dict(keys), guard, first, clock, notes=tuple(notes))
 
     def __iter__(self) -> Iterator[Violation]:
         """All violations, made as they are read; `listed` stops at the report's limit."""
@@ -189,9 +201,17 @@ class Report(Findings):
         rules = [result.rule for result in self.results]
         known_rule(rules, rule)
         with self._guard.lock:
-            return self._views.named(self._listed(numbers_of(rules, rule), limit))
+            if not self._known:
+                return self._views.named(self._listed(numbers_of(rules, rule), limit))
+            every = self._views.named(self._listed(numbers_of(rules, rule), None))
+        return islice((violation for violation in every if not self.known(violation)), limit)
 
-    def _listed(self, rules: Sequence[int], limit: int | None) -> Iterator[Listed]:
+    def known(self, violation: Violation) -> bool:
+        """Whether a violation is accepted."""
+        accepted = self._known.get(violation.rule)
+        return accepted is not None and accepted.holds(violation)
+
+    def _listed(self, rules: Sequence[int], limit: int | None) -> Iterator[SlotList]:
         """Violations by slot: from the engine, or as they were drawn before the monitor went on."""
         if self._first.drawn is None:
             return self._views.listed(rules, limit)
@@ -203,7 +223,7 @@ class Report(Findings):
 
     @property
     def _views(self) -> Views:
-        return Views(self._engine, self._keys, self._guard)
+        return Views(self._engine, self._keys, self._guard, self._clock)
 
     @contextmanager
     def reading(self) -> Iterator[Views]:
@@ -230,26 +250,34 @@ class Report(Findings):
         with self.reading() as views:
             return views.groups(numbers_of(rules, rule)[0], limit)
 
-    def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
-        """The first violations of a rule, each with its rows' key and the columns the rule reads."""
+    def examples(self, result: RuleResult, limit: int, skip: int = 0) -> list[tuple[Violation, list[dict[str, Any]]]]:
+        """Violations of a rule after some others, each with its rows' key and the columns the rule reads.
+
+        Complexity: O(those skipped, which are not named, and those listed).
+        """
         table = result.rule.own_table or self._engine.plan.main
         columns = list(dict.fromkeys((*self._keys.get(table, ()), *result.rule.columns)))
         rows = self._engine.tables[table].rows
         found: list[tuple[Violation, list[dict[str, Any]]]] = []
         number = [r.rule.name for r in self.results].index(result.rule.name)
         with self._guard.lock:
-            for detector, slots in self._listed([number], limit):
+            for detector, part in self._listed([number], None if self._known else skip + limit):
+                # accepted ones are told by their keys, so that there all must be named that are skipped
+                slots = part if self._known else part[skip:]
+                skip = skip if self._known else max(0, skip - part.shape[0])
+                if not slots.shape[0]:
+                    continue
                 ordered, violations = self._views.name(detector, slots)
-                values = python_rows(rows.take(ordered.reshape(-1), columns))
+                new = [i for i, v in enumerate(violations) if not self.known(v)]
+                new, skip = new[skip:][: limit - len(found)], max(0, skip - len(new))
+                values = python_rows(rows.take(ordered[new].reshape(-1), columns))
                 width = detector.check.width
-                found.extend((v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
+                found.extend((violations[i], values[at * width : (at + 1) * width]) for at, i in enumerate(new))
+                if len(found) >= limit:
+                    break
         return found
 
-    def explain(self) -> str:
+    def explain(self) -> PlanText:
         """Which checks and indexes served the rules, and why."""
         with self.reading():
-            return explain(self._engine.plan, self._engine.explain())
-
-
-def _column(values: list[Any]) -> pa.Array:
-    return pa.array([str(list(v)) for v in values] if any(isinstance(v, tuple) for v in values) else values)
+            return PlanText(explain(self._engine.plan, self._engine.explain()))

@@ -195,9 +195,9 @@ class Sharded(Monitor):
         with self._kept(read_only=True) as kept:
             rules = kept.facts.rules
             known_rule(rules, rule)
-            now = kept.current()
+            now, moment = kept.current(), kept.moment
         if now is None:
             return None
         checks = [check for i in numbers_of(rules, rule) for check in now.ledger.checks_of(i)]
-        own = (check for check in checks if table in (None, now.ledger.layout.plan.checks[check].table))
-        return Listing(now.job, tuple(own))
+        own = [check for check in checks if table in (None, now.ledger.layout.plan.checks[check].table)]
+        return Listing(now.job, tuple(own), tuple(check for check in now.ledger.broken(moment) if check in own))

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.detect.clock import wall
 from holdstrue.detect.delta import RuleResult
+from holdstrue.detect.measure import PassingMeasures
 from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
@@ -20,6 +22,7 @@ from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import Plan, compile_rules, needed_columns
+from holdstrue.plan.measures import written
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import Declared, types_of_table
 from holdstrue.shards.dispatch import first_rows
@@ -27,6 +30,7 @@ from holdstrue.shards.facts import plain_field
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
+from holdstrue.shards.lists import ADDED, whole_tables
 from holdstrue.shards.reading import Listing, Violating
 from holdstrue.shards.routes import Routes, loaded
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -37,7 +41,7 @@ ROW = ":row"
 
 
 @dataclass(frozen=True)
-class Checked:
+class ShardedFindings:
     """What a check found, and where from."""
 
     results: tuple[RuleResult, ...]
@@ -57,7 +61,7 @@ def from_scratch(
     most: int,
     index: IndexKind,
     sizing: Sizing,
-) -> Checked:
+) -> ShardedFindings:
     """Check the tables of a data base; the rows of `main` are named by `key`, all others by their numbers."""
     declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
     keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
@@ -78,11 +82,14 @@ def from_scratch(
     ledger = ledger.after(heard)
     rows = {name: heard.counted.get(name, 0) for name in kept}
     distinct = source.told_apart(ledger)
-    results = []
+    results, moment = [], wall()
+    measured = ledger.measured(moment)
     for number, rule in enumerate(rules):
-        counts = ledger.counts(number, distinct)
-        results.append(RuleResult(rule, rule.text, counts, status_of(rule, counts, rows[rule.own_table or main])))
-    return Checked(tuple(results), rows, heard.lists, ledger, source, notes)
+        counts = ledger.counts(number, moment, distinct)
+        status = status_of(rule, counts, rows[rule.own_table or main])
+        results.append(RuleResult(rule, rule.text, counts, status, measured=measured.get(rule.name)))
+    lists = (*heard.lists, *(whole_tables(layout, ledger.broken(moment), ADDED) if most else ()))
+    return ShardedFindings(tuple(results), rows, lists, ledger, source, notes)
 
 
 def _order_notes(
@@ -161,19 +168,23 @@ class Fresh:
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         layout, total = self.job.layout, 0
+        passing = PassingMeasures(layout.plan.checks, self.table)
+        at_home = any(layout.plan.checks[check].width for check in layout.home_checks)
         try:
             for batch in batches:
                 schema = layout.plan.schemas[self.table]
                 rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
                 total += rows.num_rows
+                passing.read(rows)
                 columns = Columns(rows)
                 home, block, _ = layout.home(self.table, columns)
-                if layout.home_checks:
+                if at_home:
                     sent = rows.append_column(OP, pa.array(np.zeros(rows.num_rows, dtype=np.uint8)))
                     sent = sent.append_column(SHARD, pa.array(home))
                     yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
                 yield from first_rows(self.job, self.table, columns, block)
-            yield say(SUMMARY, {"counted": {self.table: total}})
+            passed = [(check, at, *written([part])) for check, at, part in passing.parts()]
+            yield say(SUMMARY, {"counted": {self.table: total}, "passed": passed})
         except HoldstrueError as error:
             yield failure(error, HOME)
 

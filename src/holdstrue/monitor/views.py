@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdstrue.data.buffers import python_rows
-from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation
+from holdstrue.detect.clock import Clock
+from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation, shares
 from holdstrue.detect.detector import Detector, Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.monitor.reading import Guard, Item
@@ -25,7 +26,7 @@ GROUP_SIZE = 50
 """What a group counts beside its rows when it is drawn before a batch (see `MOST_DRAWN`): drawing one takes 12 us, so
 that a batch waits for no more than a quarter of a second."""
 
-Listed: TypeAlias = tuple[Detector, I32]
+SlotList: TypeAlias = tuple[Detector, I32]
 """Some violations of a check by slot."""
 
 Conflict: TypeAlias = tuple[GroupCheck | PairCheck, list[I32]]
@@ -49,13 +50,18 @@ class Views:
     The lists hold the guard while they make a part; for all else the caller does.
     """
 
-    def __init__(self, engine: Engine, keys: Mapping[str, tuple[str, ...]], guard: Guard) -> None:
+    def __init__(
+        self, engine: Engine, keys: Mapping[str, tuple[str, ...]], guard: Guard, clock: Clock | None = None
+    ) -> None:
         self._engine = engine
         self._keys = keys
         self._guard = guard
+        self._clock = clock
+        """By which rules are judged; None for the engine's own."""
 
     def _of(self, rule: int) -> list[Detector]:
-        return [self._engine.detectors[at] for at in self._engine.by_rule[rule]]
+        own = [self._engine.detectors[at] for at in self._engine.by_rule[rule]]
+        return own if self._clock is None else [detector.at(self._clock) for detector in own]
 
     def counts(self, rule: int) -> RuleCounts:
         """How a rule stands. Complexity: O(1); O(violating rows) for a CFD with violations of both kinds."""
@@ -74,17 +80,18 @@ class Views:
         """A rule with its counts and status."""
         counts = self.counts(number)
         table = self._engine.tables[rule.own_table or self._engine.plan.main]
-        return RuleResult(rule, rule.text, counts, status_of(rule, counts, table.rows.living))
+        status = status_of(rule, counts, table.rows.living)
+        return RuleResult(rule, rule.text, counts, status, measured=self._of(number)[0].measured())
 
     def violations(self, rules: Sequence[int], limit: int | None) -> Iterator[Violation]:
         """Violations rule by rule, by key."""
         return self.named(self.listed(rules, limit))
 
-    def named(self, parts: Iterator[Listed]) -> Iterator[Violation]:
+    def named(self, parts: Iterator[SlotList]) -> Iterator[Violation]:
         """Violations by key, as the parts are read."""
         return self._guard.listed(parts, lambda part: part[1].shape[0], lambda part: self.name(*part)[1])
 
-    def listed(self, rules: Sequence[int], limit: int | None) -> Iterator[Listed]:
+    def listed(self, rules: Sequence[int], limit: int | None) -> Iterator[SlotList]:
         """Violations rule by rule, by slot, some thousand at a time."""
         left = limit
         for number in rules if limit != 0 else ():
@@ -99,6 +106,8 @@ class Views:
     def name(self, detector: Detector, slots: I32) -> tuple[I32, list[Violation]]:
         """Violations by slot into violations by key, and the slots in the order of their keys."""
         rule = self._engine.plan.rules.rules[detector.check.rule].name
+        if detector.check.width == 0:
+            return slots, [Violation(rule, None)] * slots.shape[0]
         table = detector.check.table
         keys = self.keys(table, slots.reshape(-1))
         if detector.check.width == 1:
@@ -121,13 +130,14 @@ class Views:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def changed(self, outcomes: list[Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
-        """Added and removed violations of a batch, each up to the limit."""
+        """Added and removed violations of a batch, each up to the limit, of which every rule has its share."""
         both: list[tuple[Violation, ...]] = []
         for lists in ([o.added_list for o in outcomes], [o.removed_list for o in outcomes]):
             found: list[Violation] = []
-            for detector, slots in zip(self._engine.detectors, lists, strict=True):
-                if slots.shape[0] and len(found) < limit:
-                    found.extend(self.name(detector, slots[: limit - len(found)])[1])
+            most = shares([slots.shape[0] for slots in lists], limit)
+            for detector, slots, own in zip(self._engine.detectors, lists, most, strict=True):
+                if own:
+                    found.extend(self.name(detector, slots[:own])[1])
             both.append(tuple(found))
         return both[0], both[1]
 
@@ -139,6 +149,13 @@ class Views:
             still = sum(detector.open for detector in self._of(number))
             steps[rule.name] = Step(sum(o.added for o in own), sum(o.removed for o in own), still)
         return steps
+
+    def measured(self, steps: Mapping[str, Step]) -> dict[str, str]:
+        """By rule about a whole table that a batch changed what is measured, in words. Complexity: O(rules)."""
+        rules = enumerate(self._engine.plan.rules)
+        changed = {rule.name: number for number, rule in rules if steps[rule.name].added or steps[rule.name].removed}
+        told = {rule: self._of(number)[0].measured() for rule, number in changed.items()}
+        return {rule: words for rule, words in told.items() if words is not None}
 
     def groups(self, rule: int, limit: int | None) -> Iterator[Group]:
         """Violating groups of a key, FD or CFD."""
@@ -180,6 +197,23 @@ class Views:
                     rule = self._engine.plan.rules.rules[detector.check.rule].name
                     found[rule] = found.get(rule, 0) + degree
         return found
+
+    def of_row(self, table: str, slot: int, limit: int) -> Iterator[tuple[Rule, Violation, list[dict[str, Any]]]]:
+        """The violations that one row is in, up to a limit of each rule, with the rows: key and what the rule reads.
+
+        Complexity: O(rules and violations of the row).
+        """
+        rows = self._engine.tables[table].rows
+        left = [limit] * len(self._engine.by_rule)
+        for detector in self._engine.detectors:
+            number, width = detector.check.rule, detector.check.width
+            if detector.check.table == table and left[number]:
+                slots, violations = self.name(detector, detector.violations_of(slot)[: left[number]])
+                left[number] -= len(violations)
+                rule = self._engine.plan.rules.rules[number]
+                columns = list(dict.fromkeys((*self._keys.get(table, ()), *rule.columns)))
+                values = python_rows(rows.take(slots.reshape(-1), columns))
+                yield from ((rule, v, values[i * width : (i + 1) * width]) for i, v in enumerate(violations))
 
     def offenders(self, table: str, limit: int) -> list[Offender]:
         """The rows in most violations, worst first. Complexity: O(violating rows)."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdstrue.data.values import common_families, family_of
 from holdstrue.errors import RuleError
 from holdstrue.plan.constants import constant_for
-from holdstrue.rules.model import Constant, Rule, Source
+from holdstrue.rules.model import Constant, Inclusion, Rule, Source
 from holdstrue.rules.terms import Read, condition_columns, reads_of
 from holdstrue.rules.text import condition_text
 from holdstrue.rules.tokens import DENIAL
@@ -110,12 +110,14 @@ def _bind_columns(rule: Rule, left: tuple[str, pa.DataType], right: tuple[str, p
 
 def _bind_references(rule: Rule, table: str, schemas: Mapping[str, pa.Schema]) -> None:
     own = schemas[table]
+    compared = list(rule.body.reads()) if isinstance(rule.body, Inclusion) else []
     for other, ref_columns in rule.body.references.items():
         if other not in schemas:
             hint = f"name it with --table {other}=PATH (known: {', '.join(schemas)})"
             raise error(rule, f"no table {other!r}", other, hint)
-        for read, ref_column in zip(rule.body.reads(), ref_columns, strict=True):
+        for ref_column in ref_columns:
             _need(rule, ref_column, other, schemas[other])
+        for read, ref_column in zip(compared, ref_columns, strict=False):
             ref_type = schemas[other].field(ref_column).type
             _bind_columns(rule, (read.column, own.field(read.column).type), (ref_column, ref_type))
 

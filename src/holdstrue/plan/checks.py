@@ -1,4 +1,4 @@
-"""The parts a rule is made of: checks of one row, of groups, of pairs, of references.
+"""The parts a rule is made of: checks of one row, of groups, of pairs, of references, of whole tables.
 
 Every check says how many rows a violation has (`width`), whether a pair counts once rather than in each order
 (`symmetric`), whether its violations lie in groups of rows that agree on `lhs` (`grouped`), and what it reads.
@@ -6,11 +6,12 @@ Every check says how many rows a violation has (`width`), whether a pair counts 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from holdstrue.index.protocol import Term
+from holdstrue.plan.measures import Aggregate, Limit, Part, Values, said, violated
 from holdstrue.rules.model import Condition, Op
 from holdstrue.rules.terms import condition_columns
 
@@ -155,7 +156,45 @@ class ReferenceCheck(_Alone):
         return _once((*own, *(self.ref_columns if self.ref_table == table else ())))
 
 
-Check: TypeAlias = RowCheck | GroupCheck | PairCheck | ReferenceCheck
+@dataclass(frozen=True)
+class MeasureCheck(_Alone):
+    """The first of the measures must satisfy the limits, of which one may be the second measure."""
+
+    width: ClassVar[int] = 0
+
+    rule: int
+    table: str
+    measures: tuple[Aggregate, ...]
+    limits: tuple[Limit, ...]
+
+    @property
+    def conditions(self) -> tuple[Condition | None, ...]:
+        """What the check asks of single rows of its table."""
+        return tuple(dict.fromkeys(measure.member for measure in self.measures))
+
+    @property
+    def timed(self) -> bool:
+        """Whether it may be violated by the passing of time alone."""
+        return self.measures[0].function == "fresh"
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that the check reads."""
+        return _once(name for measure in self.measures if measure.table == table for name in measure.columns)
+
+    def values(self, parts: Sequence[Part]) -> Values:
+        """The measures, from what is kept of each."""
+        return tuple(measure.value(part) for measure, part in zip(self.measures, parts, strict=True))
+
+    def broken(self, parts: Sequence[Part], moment: int) -> bool:
+        """Whether the rule is violated at a moment, in nanoseconds since 1970."""
+        return violated(self.measures, self.limits, self.values(parts), moment)
+
+    def said(self, parts: Sequence[Part], moment: int) -> str:
+        """The measures in words, and what is expected of them."""
+        return said(self.measures, self.limits, self.values(parts), moment)
+
+
+Check: TypeAlias = RowCheck | GroupCheck | PairCheck | ReferenceCheck | MeasureCheck
 
 
 def conditioned(check: Check) -> tuple[str, ...]:

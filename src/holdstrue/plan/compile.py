@@ -13,7 +13,8 @@ from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.errors import RuleError
 from holdstrue.index.protocol import IndexKind, Term, index_type
 from holdstrue.plan.bind import bind
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.measures import bound_measures
 from holdstrue.rules.model import (
     CFD,
     DC,
@@ -26,6 +27,7 @@ from holdstrue.rules.model import (
     Inclusion,
     IsNull,
     Key,
+    Measured,
     NotNull,
     Op,
     Pattern,
@@ -97,7 +99,10 @@ def compile_rules(
                 hint=f"name it with --table {table}=PATH (known: {', '.join(schemas)})",
             )
         bind(rule, table, schemas)
-        checks.extend(_checks(number, rule, table, rules.nulls == "equal", as_pairs))
+        if isinstance(rule.body, Measured):
+            checks.append(MeasureCheck(number, table, *bound_measures(rule, rule.body, table, schemas)))
+        else:
+            checks.extend(_checks(number, rule, table, rules.nulls == "equal", as_pairs))
     return Plan(
         rules,
         main,
@@ -108,6 +113,11 @@ def compile_rules(
         needed_columns(rules, main),
         seed,
     )
+
+
+def checks_of(number: int, rule: Rule, table: str, *, nulls_equal: bool) -> list[Check]:
+    """What breaks a rule, before it meets types: for those who say it in another language."""
+    return list(_checks(number, rule, table, nulls_equal, as_pairs=False))
 
 
 def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, as_pairs: bool) -> Iterator[Check]:

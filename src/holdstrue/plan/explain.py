@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdstrue.index.protocol import index_type
-from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.range import value_range
+from holdstrue.rules.model import Condition
 from holdstrue.rules.text import condition_text
 
 
@@ -64,8 +65,15 @@ def _describe(check: Check, plan: Plan) -> list[str]:
             return lines
         case ReferenceCheck():
             return [f"reference check: hash on {check.ref_table}({', '.join(check.ref_columns)}), counts per value"]
+        case MeasureCheck(measures=measures):
+            kept = ", ".join(f"{measure.text}{_only(measure.member)}" for measure in measures)
+            return [f"measure check: keeps {kept}; old rows are counted out and new ones in"]
         case PairCheck(terms=terms):
             lines = [f"pair check through index {plan.index}", *index_type(plan.index).outline(terms)]
             members = (("t", check.t_member), ("s", check.s_member))
             lines += [f"{who} only with {condition_text(member)}" for who, member in members if member is not None]
             return lines
+
+
+def _only(member: Condition | None) -> str:
+    return "" if member is None else f" of rows with {condition_text(member)}"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdstrue.report.answers import Groups, OpenViolations, Status, Worst
     from holdstrue.report.forms import FORMATS, render
-    from holdstrue.report.notebook import discovery_html, html_of
+    from holdstrue.report.notebook import html_of
 
 _HOMES = {
     **dict.fromkeys(("Groups", "OpenViolations", "Status", "Worst"), "holdstrue.report.answers"),
     **dict.fromkeys(("FORMATS", "render"), "holdstrue.report.forms"),
-    **dict.fromkeys(("discovery_html", "html_of"), "holdstrue.report.notebook"),
+    **dict.fromkeys(("html_of",), "holdstrue.report.notebook"),
 }
 
-__all__ = ["FORMATS", "Groups", "OpenViolations", "Status", "Worst", "discovery_html", "html_of", "render"]
+__all__ = ["FORMATS", "Groups", "OpenViolations", "Status", "Worst", "html_of", "render"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from holdstrue.detect.delta import Batched, RuleResult
+from holdstrue.monitor.known import AcceptedEntry
 from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
+from holdstrue.report.overview import Overview
 from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
 from holdstrue.rules.model import DC
@@ -15,6 +17,9 @@ from holdstrue.state.moment import Moment
 
 NAME_WIDTH = 72
 """Terminal cells of a rule's name in a table: a rule without a name is called by its text."""
+
+MEASURED_WIDTH = 100
+"""Terminal cells of what was measured in a table; it is told in full of rules that are violated."""
 
 
 def report_text(report: Findings, style: Style, rule: str | None = None) -> Iterator[str]:
@@ -26,11 +31,13 @@ def report_text(report: Findings, style: Style, rule: str | None = None) -> Iter
     yield from rule_table(results, ink)
     told = False
     for result in results:
-        if result.counts.open == 0:
+        if result.new == 0:
             continue
         yield "\n"
         mark, tone, _ = mark_of(result)
-        said = f"{plural(result.counts.open, 'violation')}, {plural(result.counts.rows, 'row')}"
+        said = result_words(result)
+        if result.accepted:
+            said += f", {result.new:,} of them new"
         yield f"  {ink.paint(tone, f'{mark} {printable(result.rule.name)}')}: {said}\n"
         if result.rule.description:
             yield f"    {printable(result.rule.description)}\n"
@@ -40,16 +47,40 @@ def report_text(report: Findings, style: Style, rule: str | None = None) -> Iter
             told = True
             yield f"    {ink.paint('faint', f'({DENIAL})')}\n"
         yield from rule_lines(report, result, style.limit, ink)
+    yield from _accepted_lines([entry for entry in report.accepted if rule in (None, entry.acceptance.rule)], ink)
+
+
+def _accepted_lines(entries: Sequence[AcceptedEntry], ink: Ink) -> Iterator[str]:
+    """What is accepted, why and until when."""
+    if not entries:
+        return
+    yield "\n  accepted\n"
+    table = [heads("rule", "violations", "until", "reason", right=("violations",))]
+    for entry in entries:
+        about = entry.acceptance
+        until = "" if about.until is None else about.until.isoformat()
+        said = " (expired: they count again)" if entry.expired else " (none is left)" if not entry.violations else ""
+        said = " (the rule says something else now: they count again)" if entry.changed else said
+        table.append(
+            [
+                Cell(shorten(printable(about.rule), NAME_WIDTH)),
+                Cell(f"{entry.violations:,}", right=True),
+                Cell(until),
+                Cell(shorten(printable(about.reason), NAME_WIDTH) + said, "note" if said else "plain"),
+            ]
+        )
+    yield from aligned(table, ink)
 
 
 def summary_line(results: Sequence[RuleResult], rows: Any) -> str:
     """One line: rows, rules and violations."""
     read = " and ".join(f"{plural(count, 'row')} of {printable(name)}" for name, count in rows.items())
     broken = sum(result.status == "violated" for result in results)
-    total = sum(result.counts.open for result in results)
+    total, new = sum(result.counts.open for result in results), sum(result.new for result in results)
     if total == 0:
         return f"{read}: {plural(len(results), 'rule')}, no violations\n"
-    return f"{read}: {plural(len(results), 'rule')}, {broken:,} violated, {plural(total, 'violation')}\n"
+    known = "" if new == total else f", {total - new:,} of them accepted"
+    return f"{read}: {plural(len(results), 'rule')}, {broken:,} violated, {plural(total, 'violation')}{known}\n"
 
 
 def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
@@ -58,18 +89,30 @@ def rule_table(results: Iterable[RuleResult], ink: Ink) -> Iterator[str]:
     for result in results:
         mark, tone, said = mark_of(result)
         counts = result.counts
-        groups = f"{counts.groups:,}" if result.rule.kind in ("key", "fd", "cfd") else ""
+        groups = f"{counts.groups:,}" if counts.groups or result.rule.kind in ("key", "fd", "cfd") else ""
         table.append(
             [
                 Cell(mark, tone),
                 Cell(shorten(printable(result.rule.name), NAME_WIDTH), tone if counts.open else "plain"),
                 Cell(f"{counts.open:,}", right=True),
-                Cell(f"{counts.rows:,}", right=True),
+                Cell(f"{counts.rows:,}" if result.measured is None else "", right=True),
                 Cell(groups, right=True),
-                Cell(said, "faint"),
+                Cell(_told(said, result.measured), "faint"),
             ]
         )
     yield from aligned(table, ink)
+
+
+def _told(said: str, measured: str | None) -> str:
+    """The last cell of a rule's line: a word about its status, and what was measured."""
+    return ": ".join(part for part in (said, shorten(printable(measured or ""), MEASURED_WIDTH)) if part)
+
+
+def result_words(result: RuleResult) -> str:
+    """How many violations of how many rows there are; of a rule about a whole table what was measured."""
+    if result.measured is not None:
+        return printable(result.measured)
+    return f"{plural(result.counts.open, 'violation')}, {plural(result.counts.rows, 'row')}"
 
 
 def mark_of(result: RuleResult) -> tuple[str, Tone, str]:
@@ -78,6 +121,8 @@ def mark_of(result: RuleResult) -> tuple[str, Tone, str]:
         return "✓", "good", ""
     if result.status == "tolerated":
         return "~", "note", "tolerated"
+    if result.status == "accepted":
+        return "~", "note", "accepted"
     return ("!", "note", "warning") if result.rule.severity == "warn" else ("✗", "bad", "")
 
 
@@ -88,6 +133,31 @@ def open_text(listing: OpenViolations, style: Style) -> Iterator[str]:
         yield "no data yet, no violations\n"
     else:
         yield from report_text(listing.report, style, listing.rule)
+
+
+def overview_text(overview: Overview, style: Style) -> Iterator[str]:
+    """How each rule stands, and the first violations of each."""
+    if overview.report is not None or overview.discovered is None:
+        yield from open_text(OpenViolations(overview.report, {}, moment=overview.moment), style)
+    if overview.discovered is not None:
+        yield from _discovered_lines(overview.discovered, style.ink)
+
+
+def _discovered_lines(found: Mapping[str, Any], ink: Ink) -> Iterator[str]:
+    """Rules that nearly hold and rules that hold."""
+    yield f"\n{plural(found['of_rules'], 'rule')} discovered, {found['of_near']:,} nearly true\n\n"
+    near = [heads("nearly true", "exceptions", "by", right=("exceptions",))]
+    for miss in found["near"]:
+        by = shorten(printable(", ".join(miss["by"])), NAME_WIDTH)
+        near.append(
+            [Cell(shorten(printable(miss["rule"]), NAME_WIDTH)), Cell(f"{miss['violations']:,}", right=True), Cell(by)]
+        )
+    yield from aligned(near, ink) if found["near"] else ()
+    yield "\n" if found["near"] else ""
+    rules = [heads("score", "rule", right=("score",))]
+    for rule in found["rules"]:
+        rules.append([Cell(f"{rule['score']:.2f}", right=True), Cell(shorten(printable(rule["rule"]), NAME_WIDTH))])
+    yield from aligned(rules, ink)
 
 
 def groups_text(groups: Groups, style: Style) -> Iterator[str]:

@@ -31,11 +31,19 @@ class OpenViolations:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; `open` is exact, `violations` stops at the limit."""
         listed = [violation.to_dict() for violation in self]
+        accepted = () if self.report is None else self.report.accepted
         return _when(self.moment) | {
             "violations": listed,
-            "truncated": len(listed) < sum(self.open.values()),
+            "truncated": len(listed) < self.new,
             "open": dict(self.open),
+            **({"accepted": [entry.to_dict() for entry in accepted]} if accepted else {}),
         }
+
+    @property
+    def new(self) -> int:
+        """Violations that are not accepted, of the rules that are asked for."""
+        results = () if self.report is None else self.report.results
+        return sum(result.new for result in results if self.rule in (None, result.rule.name))
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,11 @@ class BatchLine:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data; the time is in UTC."""
-        about = {name: value for name, value in self.delta.to_dict().items() if name in ("counts", "stopped_holding")}
+        about = {
+            name: value
+            for name, value in self.delta.to_dict().items()
+            if name in ("counts", "measured", "stopped_holding")
+        }
         now = self.time.astimezone(dt.UTC).isoformat(timespec="milliseconds")
         return {"time": now, "batch": self.delta.batch, "files": list(self.files), **about}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdstrue.detect.delta import Delta, Violation
@@ -27,6 +27,11 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
     if delta.duplicate:
         yield f"batch {batch} was applied before, nothing was done; {still:,} open\n"
         return
+    if delta.changed is not None and not any(delta.changed.values()):
+        yield f"nothing differs from the rows there are; {still:,} open\n"
+        return
+    if delta.changed is not None:
+        yield f"rows: {changed_text(delta.changed)}\n"
     yield f"batch {batch}: +{added:,} new, -{removed:,} resolved, {still:,} open\n"
     table = [heads("rule", "new", "resolved", "open", right=("new", "resolved", "open"))]
     for name, step in steps.items():
@@ -47,6 +52,11 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
         rule = rules.get(name)
         if most == 0 or not (step.added or step.removed):
             continue
+        if name in delta.measured:
+            tone: Tone = "bad" if step.added else "good"
+            sign = "+" if step.added else "-"
+            yield f"\n  {ink.paint(tone, f'{sign} {printable(name)}')}: {printable(delta.measured[name])}\n"
+            continue
         if step.added:
             yield f"\n  {ink.paint('bad', f'+ {printable(name)}')}: {plural(step.added, 'new violation')}\n"
             if rule is not None and isinstance(rule.body, DC) and not told:
@@ -59,6 +69,15 @@ def delta_text(delta: Delta, style: Style) -> Iterator[str]:
             gone = [v for v in delta.removed if v.rule == name][:most]
             yield from _keys(gone, names, ink)
             yield from more_line(step.removed - len(gone), ink)
+
+
+def changed_text(changed: Mapping[str, int]) -> str:
+    """How many rows a snapshot changed.
+
+    >>> changed_text({"insert": 1200, "update": 0, "delete": 1})
+    '1,200 inserted, 0 updated, 1 deleted'
+    """
+    return ", ".join(f"{count:,} {name}{'d' if name.endswith('e') else 'ed'}" for name, count in changed.items())
 
 
 def batch_text(line: BatchLine, _: Style) -> Iterator[str]:

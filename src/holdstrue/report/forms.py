@@ -51,6 +51,7 @@ ANSWERS: Mapping[str, Writers] = {
     "Groups": Writers("answer_text.groups_text", "records.group_records"),
     "Worst": Writers("answer_text.worst_text", "records.worst_records"),
     "Status": Writers("answer_text.status_text", "records.status_records"),
+    "Overview": Writers("answer_text.overview_text"),
     "Vacuumed": Writers("upkeep_text.vacuumed_text"),
     "Verified": Writers("upkeep_text.verified_text"),
     "Explanation": Writers("answer_text.explanation_text"),
@@ -109,9 +110,11 @@ FORMATS: Mapping[str, Format] = {
     "json": Format(_json, tuple(name for name in ANSWERS if name != "BatchLine")),
     "jsonl": Format(_list("records.jsonl_parts"), _LISTS),
     "csv": Format(_list("records.csv_parts"), tuple(name for name in _LISTS if name != "BatchLine")),
+    "html": Format(_own("overview_page.overview_html"), ("Overview",)),
     "junit": Format(_own("junit.junit_text"), ("Findings",)),
     "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
     "yaml": Format(_own("ruleset_text.review_yaml"), ("RulesReview",)),
+    "sql": Format(_own("ruleset_text.review_sql"), ("RulesReview",)),
     "svg": Format(_svg, tuple(name for name, writers in ANSWERS.items() if writers.drawing)),
 }
 

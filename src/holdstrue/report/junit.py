@@ -31,6 +31,8 @@ def junit_text(report: Findings, style: Style) -> Iterator[str]:
         if result.counts.open == 0:
             continue
         said = f"{plural(result.counts.open, 'violation')} in {plural(result.counts.rows, 'row')}"
+        if result.measured is not None:
+            said = xml_safe(result.measured)
         note = f"({DENIAL})\n" if result.rule.kind == "dc" else ""
         body = xml_safe(f"{result.text}\n{note}{''.join(rule_lines(report, result, style.limit, Ink()))}")
         if _fails(result):
@@ -38,7 +40,7 @@ def junit_text(report: Findings, style: Style) -> Iterator[str]:
             failure.text = body
         else:
             output = ET.SubElement(case, "system-out")
-            output.text = f"{'tolerated' if result.status == 'tolerated' else 'warning'}: {said}\n{body}"
+            output.text = f"{'warning' if result.status == 'violated' else result.status}: {said}\n{body}"
     ET.indent(suites)
     yield '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,8 +21,9 @@ from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Columns, Layout
 from holdstrue.shards.shard import Shard
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import Runs, read_facts
+from holdstrue.state.journal import read_facts
 from holdstrue.state.manifest import Manifest
+from holdstrue.state.runs import Runs
 from holdstrue.typing import I32
 
 
@@ -59,11 +61,15 @@ class ConflictingGroup:
 def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: int | None) -> Iterator[ConflictingGroup]:
     """Violating groups of a key, FD or CFD, the most frequent right side first, each with its first keys.
 
+    Groups that are wholly accepted are left out.
     Complexity: O(rows of the groups read); only the keys asked for are looked up.
     """
+    accepted = report._known.get(result.rule.name)
     number = [other.rule.name for other in report.results].index(result.rule.name)
 
-    def made(check: GroupCheck | PairCheck, conflicting: list[I32]) -> ConflictingGroup:
+    def made(check: GroupCheck | PairCheck, conflicting: list[I32]) -> ConflictingGroup | None:
+        if accepted is not None and accepted.together(views.keys(check.table, np.concatenate(conflicting))):
+            return None
         slots = conflicting if check.rhs else [np.concatenate(conflicting)]
         slots.sort(key=lambda side: -side.size)
         rows = report._engine.tables[check.table].rows
@@ -76,7 +82,8 @@ def groups_of(report: Report, result: RuleResult, *, limit: int | None, keys: in
         return ConflictingGroup(result.rule.name, values, sum(side.rows for side in sides), sides)
 
     with report.reading() as views:
-        return views.grouped(number, limit, made)
+        groups = views.grouped(number, None if accepted is not None else limit, made)
+    return islice((group for group in groups if group is not None), limit)
 
 
 class Lookup(Protocol):

@@ -13,6 +13,8 @@ from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import BatchLine, Groups, OpenViolations, Status, Worst, offender_dict
 from holdstrue.report.typeset import json_text
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula can start with, in wide letters too."""
 CHUNK = 1000
 """Records written at once: few calls, and never more than some 100 KB in memory."""
 
@@ -68,10 +70,24 @@ def jsonl_parts(records: Records) -> Iterator[str]:
     yield from _joined(json_text(row) + "\n" for row in records.rows)
 
 
-def csv_parts(records: Records) -> Iterator[str]:
-    """Comma-separated values with a header; a key of several columns is JSON text, an absent value is empty."""
+def csv_parts(records: Records, *, harmless: bool = False) -> Iterator[str]:
+    """Comma-separated values with a header; a key of several columns is JSON text, an absent value is empty.
+
+    What is downloaded is opened in spreadsheets, and so is made `harmless`; what programs read stays as it is.
+    """
+    cell = _harmless_cell if harmless else _csv_cell
     yield _csv_line([*records.fields])
-    yield from _joined(_csv_line([_csv_cell(row.get(name)) for name in records.fields]) for row in records.rows)
+    yield from _joined(_csv_line([cell(row.get(name)) for name in records.fields]) for row in records.rows)
+
+
+def _harmless_cell(value: Any) -> str:
+    """A cell that no spreadsheet takes for a formula: text that starts like one gets an apostrophe in front.
+
+    >>> _harmless_cell("=1+1"), _harmless_cell("@SUM(A1)"), _harmless_cell(-5), _harmless_cell("Bonn")
+    ("'=1+1", "'@SUM(A1)", '-5', 'Bonn')
+    """
+    text = _csv_cell(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in _FORMULA else text
 
 
 def _csv_line(cells: list[str]) -> str:

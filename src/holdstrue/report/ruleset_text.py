@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdstrue.report.sql.export import Export, sql_text
 from holdstrue.report.typeset import Style
 from holdstrue.rules import Finding, Rule, RuleSet, condition_text, dump_rules, fingerprint, normalise, review
 
@@ -17,6 +18,8 @@ class RulesReview:
     ruleset: RuleSet
     normal: RuleSet
     findings: tuple[Finding, ...]
+    export: Export = field(default_factory=Export)
+    """How they become SQL."""
 
     @staticmethod
     def of(ruleset: RuleSet) -> RulesReview:
@@ -54,6 +57,11 @@ def review_yaml(answer: RulesReview, _: Style) -> Iterator[str]:
     """The rules in normal form as a rule file; what there is to say stands at its end."""
     yield dump_rules(answer.normal)
     yield from (f"# {finding.kind}: {finding.message}\n" for finding in answer.findings)
+
+
+def review_sql(answer: RulesReview, _: Style) -> Iterator[str]:
+    """The rules as they were written, as queries of a database."""
+    yield from sql_text(answer.ruleset, answer.export)
 
 
 def review_text(answer: RulesReview, style: Style) -> Iterator[str]:

@@ -42,7 +42,7 @@ def verified_text(answer: Verified, style: Style) -> Iterator[str]:
         count = sum(stray.size for stray in answer.strays)
         yield (
             f"  {plural(len(answer.strays), 'file')} that no version names, {size(count)}: left by batches that were "
-            "given up, or being written; holdstrue vacuum removes what is left\n"
+            "given up, or being written; holdstrue vacuum removes what is left, in object stores after an hour\n"
         )
     if answer.others:
         yield f"  {plural(len(answer.others), 'thing')} that no state needs: {_some(answer.others)}\n"

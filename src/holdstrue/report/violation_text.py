@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
+
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.monitor.report import Findings, Report
 from holdstrue.report.lookup import ConflictingGroup, groups_of
@@ -15,7 +17,8 @@ EXAMPLES = 5
 """Violations a rule shows in text unless a limit is given."""
 SIDES = 5
 """Right sides of a group, and keys of each, that are shown."""
-DIFFERS = "≠ "
+DIFFERS = "^"
+"""Stands under values that differ, as compilers mark a place; a sign before them would be read as a part of them."""
 DENIAL = "a denial constraint lists what must never hold together"
 
 Example = tuple[Violation, Sequence[Mapping[str, Any]]]
@@ -24,25 +27,30 @@ Example = tuple[Violation, Sequence[Mapping[str, Any]]]
 def rule_lines(report: Findings, result: RuleResult, limit: int | None, ink: Ink) -> Iterator[str]:
     """The first violations of a rule, and how many more there are."""
     limit = EXAMPLES if limit is None else limit
-    if limit == 0:
+    if limit == 0 or result.measured is not None:  # no row breaks a rule about a whole table
         return
-    counts = result.counts
+    counts, known = result.counts, bool(result.accepted)
     # where the rows are spread over many machines, pairs are at hand but not their groups
-    if not counts.groups or result.rule.kind == "dc" or not isinstance(report, Report):
+    if not counts.groups or not isinstance(report, Report):
         examples = report.examples(result, limit)
         yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
-        yield from more_line(counts.open - len(examples), ink)
+        yield from more_line(result.new - len(examples), ink)
         return
-    groups = list(groups_of(report, result, limit=limit, keys=SIDES))
-    for group in groups:
+    # how many groups are accepted is not counted, so that one more is looked for
+    groups = list(groups_of(report, result, limit=limit + known, keys=SIDES))
+    for group in groups[:limit]:
         yield from group_lines(group, ink)
-    yield from more_line(counts.groups - len(groups), ink, "group")
+    if known and len(groups) > limit:
+        yield f"    {ink.paint('faint', '… more groups (--limit to see more)')}\n"
+    elif not known:
+        yield from more_line(counts.groups - len(groups), ink, "group")
     single = counts.open - counts.pairs
     if single:
         # a CFD whose pattern fixes a right side is broken by single rows too; these come first
         examples = [example for example in report.examples(result, limit) if len(example[1]) == 1]
         yield from example_lines(result.rule, examples, report.key_columns(result.rule), ink)
-        yield from more_line(single - len(examples), ink)
+        if not known:
+            yield from more_line(single - len(examples), ink)
 
 
 def group_lines(group: ConflictingGroup, ink: Ink) -> Iterator[str]:
@@ -86,8 +94,8 @@ def example_lines(rule: Rule, examples: Sequence[Example], keys: Sequence[str], 
             if pairs and len(table) > 1:
                 table.append([])
             words = _marked(rule, names, rows) if pairs else [[Cell(shorten(word(rows[0][name]))) for name in names]]
-            for label, key, row in zip("ts", (violation.t, violation.s), words, strict=False):
-                number = [Cell(shorten(key_word(key)))] if numbered else []
+            for label, key, row in zip(("t", "s", ""), (violation.t, violation.s, ""), words, strict=False):
+                number = [Cell(shorten(key_word(key)) if label or not pairs else "")] if numbered else []
                 table.append([*([Cell(label, "faint")] if pairs else []), *number, *row])
         yield from aligned(table, ink, "    ")
 
@@ -100,18 +108,17 @@ def more_line(count: int, ink: Ink, noun: str = "") -> Iterator[str]:
 
 
 def _marked(rule: Rule, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[list[Cell]]:
-    """The two rows of a pair; where the rule compares a column with itself and the rows differ, both are marked."""
+    """The two rows of a pair, and a line of marks under what differs where the rule compares a column with itself."""
     compared = rule.body.compared
-    lines: list[list[Cell]] = [[], []]
+    lines: list[list[Cell]] = [[], [], []]
     for name in names:
-        one, other = (word(row[name]) for row in rows)
-        if name in compared and rows[0][name] != rows[1][name]:
-            for line, text in zip(lines, shorten_together((one, other)), strict=True):
-                line.append(Cell(DIFFERS + text, "mark"))
-        else:
-            for line, text in zip(lines, (one, other), strict=True):
-                line.append(Cell(shorten(text)))
-    return lines
+        words = [word(row[name]) for row in rows]
+        differ = name in compared and rows[0][name] != rows[1][name]
+        words = shorten_together(words) if differ else [shorten(text) for text in words]
+        for line, text in zip(lines, words, strict=False):
+            line.append(Cell(text, "mark" if differ else "plain"))
+        lines[2].append(Cell(DIFFERS * max(map(cell_len, words)) if differ else "", "mark"))
+    return lines if any(cell.text for cell in lines[2]) else lines[:2]
 
 
 def _keys(keys: Sequence[Any], rows: int) -> str:

@@ -20,6 +20,7 @@ from holdstrue.rules.model import (
     Inclusion,
     IsNull,
     Key,
+    Measured,
     Not,
     NotNull,
     Op,
@@ -38,7 +39,7 @@ from holdstrue.rules.weever import parse_weever
 
 __all__ = [
     "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Finding", "Inclusion",
-    "IsNull", "Key", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule", "RuleSet", "Source", "Tolerance",
-    "columns_of", "condition_text", "dump_rules", "fingerprint", "load_rules", "normalise", "parse_condition",
-    "parse_rule", "parse_weever", "predicate_text", "review", "text_of",
+    "IsNull", "Key", "Measured", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule", "RuleSet", "Source",
+    "Tolerance", "columns_of", "condition_text", "dump_rules", "fingerprint", "load_rules", "normalise",
+    "parse_condition", "parse_rule", "parse_weever", "predicate_text", "review", "text_of",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self, TypeAlias
 
 from holdstrue.operators import Op
+from holdstrue.rules.measure import Amount, Bound, Measure, bounds_text, empty, idle, with_constant
 from holdstrue.rules.normal import check_once, normal_patterns, normal_predicates, reject, trivial
 from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Read, Source, across
 from holdstrue.rules.text import (
@@ -24,7 +25,7 @@ from holdstrue.rules.text import (
 )
 from holdstrue.rules.tokens import name_text
 
-Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion"]
+Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion", "measure"]
 
 
 class RuleBody(ABC):
@@ -353,7 +354,87 @@ class Inclusion(RuleBody):
         return replace(self, table=None)
 
 
-Body: TypeAlias = Key | FD | CFD | DC | NotNull | Inclusion
+@dataclass(frozen=True)
+class Measured(RuleBody):
+    """A measure of a table lies within bounds: `count() > 1000`, `sum(total) = lines.sum(amount)`.
+
+    A violation is of the table as a whole. A measure that nothing is known of (the sum of no values) violates nothing.
+    """
+
+    kind = "measure"
+    family = "measure"
+
+    left: Measure
+    bounds: tuple[Bound, ...]
+    """One comparison, or the two of `between`."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measure, and those that it is compared with."""
+        return (self.left, *(bound.right for bound in self.bounds if isinstance(bound.right, Measure)))
+
+    def reads(self) -> Iterator[Read]:
+        for measure in self.measures:
+            if measure.column is not None and measure.table in (None, self.left.table):
+                yield Read(measure.column)
+
+    @property
+    def own_table(self) -> str | None:
+        return self.left.table
+
+    @property
+    def references(self) -> dict[str, tuple[str, ...]]:
+        return {
+            measure.table: () if measure.column is None else (measure.column,)
+            for measure in self.measures
+            if measure.table not in (None, self.left.table)
+        }
+
+    @property
+    def text(self) -> str:
+        return f"{self.left.text} {bounds_text(self.bounds)}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.left.words} {listed([f'{bound.op.says} {bound.right.words}' for bound in self.bounds])}"
+
+    def normal(self, source: Source | None = None) -> Measured:
+        if all(idle(self.left, bound) for bound in self.bounds):
+            raise reject(
+                source, "this rule can never be violated", self.left.text, "hold the measure against another number"
+            )
+        if empty(self.bounds):
+            raise reject(
+                source, "nothing lies between these two", self.left.text, "write the smaller of the two numbers first"
+            )
+        return self
+
+    def canonical(self) -> Measured:
+        rights = (b.right.in_seconds() if isinstance(b.right, Amount) else b.right for b in self.bounds)
+        left, bounds = self.left, tuple(replace(b, right=r) for b, r in zip(self.bounds, rights, strict=True))
+        [first, *_] = bounds
+        if isinstance(first.right, Measure) and left.table == first.right.table and first.right.text < left.text:
+            # of two measures of one table either may stand first
+            return Measured(first.right, (Bound(first.op.flipped, left),))._of_its_table()
+        return Measured(left, bounds)._of_its_table()
+
+    def _of_its_table(self) -> Measured:
+        """The same without the name of its own table, which the rule has beside it."""
+
+        def short(measure: Measure) -> Measure:
+            return replace(measure, table=None) if measure.table == self.left.table else measure
+
+        bounds = (replace(b, right=short(b.right)) if isinstance(b.right, Measure) else b for b in self.bounds)
+        return Measured(short(self.left), tuple(bounds))
+
+    def with_constants(self, change: Callable[[Constant], Constant]) -> Self:
+        bounds = (
+            b if isinstance(b.right, Measure) else with_constant(b, change(b.right.constant)) for b in self.bounds
+        )
+        return replace(self, bounds=tuple(bounds))
+
+
+Body: TypeAlias = Key | FD | CFD | DC | NotNull | Inclusion | Measured
 
 
 def _attributes(names: tuple[str, ...], cells: tuple[Constant | None, ...]) -> str:

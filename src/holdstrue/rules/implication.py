@@ -13,6 +13,7 @@ from holdstrue.rules.model import (
     FD,
     Body,
     Inclusion,
+    Measured,
     NotNull,
     Rule,
     RuleSet,
@@ -117,7 +118,7 @@ def _names(denial: DC) -> set[str]:
 
 def _family(body: Body, nulls: str) -> str:
     """Rules of different families are not compared: with `nulls: equal` FDs mean something else than DCs."""
-    spelled_out = not isinstance(body, NotNull | Inclusion)
+    spelled_out = not isinstance(body, NotNull | Inclusion | Measured)
     return "pairs" if spelled_out and nulls == "unknown" else body.family
 
 

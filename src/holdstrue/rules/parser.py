@@ -11,6 +11,7 @@ from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.denial import Parsed, parse_denial
 from holdstrue.rules.foreign import parse_foreign
 from holdstrue.rules.hints import rewritten
+from holdstrue.rules.measured_text import is_measured, measure_meant, parse_measured
 from holdstrue.rules.model import (
     CFD,
     FD,
@@ -18,6 +19,7 @@ from holdstrue.rules.model import (
     Constant,
     Inclusion,
     Key,
+    Measured,
     NotNull,
     Pattern,
     Rule,
@@ -28,8 +30,12 @@ from holdstrue.rules.model import (
 from holdstrue.rules.text import condition_text
 from holdstrue.rules.tokens import DENIAL, Cursor, Token
 
-_FORMS = "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a)"
+_FORMS = (
+    "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a), "
+    "count() > 1000"
+)
 _COMPARES = re.compile(rf"{PATTERN}|\b(?:in|between)\b", re.IGNORECASE)
+_EVERY_ROW = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _CELL = "write _ for any value, and text in 'quotes'"
 
 
@@ -77,6 +83,11 @@ def parse_rule(
         name = printed if condition is None else f"{printed} where {condition_text(condition)}"
     rule = Rule(parsed.body, name, description, severity, condition, tolerance, table, Source(text, parsed.spans))
     rule.body.normal(rule.source)  # refuses what no data can violate
+    if tolerance is not None and isinstance(rule.body, Measured):
+        raise RuleError(
+            f"{rule.text} has a tolerance, which counts rows, and is violated by a whole table",
+            hint="put what is tolerated into the number: count() > 900 instead of 1000",
+        )
     return rule
 
 
@@ -89,18 +100,24 @@ def parse_body(text: str) -> Parsed:
 
 def parse_native(text: str) -> Parsed:
     """The same of a text that is written as rules are printed here."""
-    cursor = Cursor(text)
+    # SQL's way of counting rows; the text keeps its length, so that places in it stay where they are
+    cursor = Cursor(_EVERY_ROW.sub(lambda found: found.group().replace("*", " "), text))
     if cursor.sees("not", "null", "("):
         return _parse_columns(cursor, NotNull)
     if cursor.sees("key", "("):
         return _parse_columns(cursor, Key)
     if cursor.sees("not") or cursor.sees("forall"):
         return parse_denial(cursor)
+    if is_measured(cursor):
+        return parse_measured(cursor)
     if cursor.holds("->"):
         return _parse_dependency(cursor)
     meant = rewritten(text)
     if cursor.holds("in") and meant is None:
         return _parse_inclusion(cursor)
+    aggregate = measure_meant(cursor)
+    if aggregate is not None:
+        cursor.fail("there is no such measure", at=cursor.peek(), hint=aggregate)
     if _COMPARES.search(text):
         hint = f"{DENIAL}: write {meant or 'not(t.a < 0)'}"
         cursor.fail("expected not(...) around comparisons", at=cursor.peek(), hint=hint)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.buffers import arrow_of, arrow_text
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import INDEXES, IndexKind
+from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
+from holdstrue.plan.measures import Part, parts_of, written
 from holdstrue.rules.file import dump_rules, load_rules
-from holdstrue.rules.model import Inclusion, RuleSet
+from holdstrue.rules.model import Inclusion, Measured, RuleSet
 from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.sources.declared import agrees
 from holdstrue.state.history import Lines
@@ -133,6 +138,7 @@ HISTORY = Lines(
     keys=("rule",),
     sums=("added", "removed"),
 )
+_COLUMNS = tuple((attrgetter(field.name), field.type) for field in HISTORY.schema)
 
 
 _COUNTS = {"rows": int, "pairs": int, "groups": int, "open": int}
@@ -140,8 +146,9 @@ _COUNTS = {"rows": int, "pairs": int, "groups": int, "open": int}
 SHAPE = {
     "rules": str, "main": str, "keys": {str: [str]}, "index": set(INDEXES), "digest": DIGEST, "schemas": {str: str},
     "batches": int, "last_batch?": (str, None), "rows": {str: int}, "counts": {str: _COUNTS}, "kept?": bool,
+    "measures?": {str: [[str]]},
     "sharding?": {"shards": int, "blocks": int, "hot": [[[str]]], "routes": [str]},
-    "shards?": {str: {**RUNS, "rows": {str: int}, "tallies": {str: [int]}}},
+    "shards?": {str: {**RUNS, "rows": {str: int}, "tallies": {str: [int]}, "measures?": {str: [[str]]}}},
 }  # fmt: skip
 """The shape of a monitor's manifest."""
 
@@ -161,6 +168,9 @@ class Facts:
     """The tables as they were seen: all their columns, kept or not."""
     rows: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, RuleCounts] = field(default_factory=dict)
+    """How rules stood after the last batch."""
+    measures: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    """What is kept of rules about whole tables, which also stand otherwise as time passes."""
 
     @staticmethod
     def new(rules: RuleSet, key: Any, index: IndexKind) -> Facts:
@@ -179,6 +189,25 @@ class Facts:
                 wanted = kept_names(self.rules, self.main, self.keys, table)
                 tables[table] = pa.schema([pa.field(column, pa.null()) for column in wanted])
         return compile_rules(self.rules, self.main, tables, self.index, self.seed)
+
+    def measure_checks(self) -> dict[str, MeasureCheck]:
+        """By rule the checks of those about whole tables. Complexity: that of planning, if there are such."""
+        if not any(isinstance(rule.body, Measured) for rule in self.rules):
+            return {}
+        return measure_checks(self.plan())
+
+    def judged(self, moment: int) -> Facts:
+        """The same with rules that time decides on as they stand at a moment, in nanoseconds since 1970."""
+        counts = dict(self.counts)
+        for rule, check in self.measure_checks().items():
+            if rule in self.measures:
+                counts[rule] = RuleCounts(0, 0, 0, int(check.broken(self.measures[rule], moment)))
+        return replace(self, counts=counts)
+
+    def measured(self, moment: int) -> dict[str, str]:
+        """By rule what was measured of whole tables, in words."""
+        checks = self.measure_checks()
+        return {rule: checks[rule].said(parts, moment) for rule, parts in self.measures.items()}
 
     def known_table(self, name: str) -> str:
         """The name of a table; raises when the monitor does not watch it."""
@@ -208,6 +237,7 @@ class Facts:
                 rule: {"rows": c.rows, "pairs": c.pairs, "groups": c.groups, "open": c.open}
                 for rule, c in self.counts.items()
             },
+            **({"measures": {rule: written(parts) for rule, parts in self.measures.items()}} if self.measures else {}),
         }
 
     @staticmethod
@@ -216,7 +246,7 @@ class Facts:
         require(data, SHAPE)
         if not all(data["keys"].values()):
             raise ValueError("a table has no key")
-        return Facts(
+        facts = Facts(
             rules=load_rules(data["rules"]),
             main=data["main"],
             keys={table: tuple(key) for table, key in data["keys"].items()},
@@ -228,6 +258,18 @@ class Facts:
             rows=data["rows"],
             counts={rule: RuleCounts(**counts) for rule, counts in data["counts"].items()},
         )
+        if not data.get("measures"):
+            return facts
+        checks = facts.measure_checks()
+        if data["measures"].keys() != checks.keys():
+            raise ValueError(f"it has measures of {', '.join(data['measures'])}, not of {', '.join(checks)}")
+        known = {rule: parts_of(checks[rule].measures, parts) for rule, parts in data["measures"].items()}
+        return replace(facts, measures=known)
+
+
+def measure_checks(plan: Plan) -> dict[str, MeasureCheck]:
+    """By rule the checks of whole tables."""
+    return {plan.rules.rules[check.rule].name: check for check in plan.checks if isinstance(check, MeasureCheck)}
 
 
 def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
@@ -238,11 +280,11 @@ def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
 
 def history_table(lines: Sequence[Batched]) -> pa.Table:
     """Lines of history as a table."""
-    columns = [[getattr(line, name) for line in lines] for name in HISTORY.schema.names]
-    return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, HISTORY.schema, strict=True)],
-        schema=HISTORY.schema,
-    )
+    columns = [
+        arrow_text(values) if pa.types.is_string(type_) else arrow_of(np.array(values, dtype=np.int64))
+        for values, type_ in (([column(line) for line in lines], type_) for column, type_ in _COLUMNS)
+    ]
+    return pa.Table.from_arrays(columns, schema=HISTORY.schema)
 
 
 def history_of(table: pa.Table) -> list[Batched]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from holdstrue.data.coding import Coded, Domain, domain_of, encode, key_digest
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError
-from holdstrue.plan.checks import Check, PairCheck, ReferenceCheck, RowCheck, conditioned
+from holdstrue.plan.checks import Check, MeasureCheck, PairCheck, ReferenceCheck, RowCheck, conditioned
 from holdstrue.plan.compile import Plan, part_of
 from holdstrue.rules.model import All, Comparison, Condition, Constant, Op
 from holdstrue.shards.routing import Route, Side, routes_of
@@ -208,14 +208,14 @@ class Layout:
 
     @cached_property
     def home_plan(self) -> Plan:
-        """The plan of the homes: whole rows by key, and the checks of single rows."""
-        checks = [check for check in self.plan.checks if isinstance(check, RowCheck)]
+        """The plan of the homes: whole rows by key, the checks of single rows, and parts of what is measured of all."""
+        checks = [self.plan.checks[n] for n in self.home_checks]
         return part_of(self.plan, checks, self.plan.schemas)
 
     @cached_property
     def home_checks(self) -> tuple[int, ...]:
         """Numbers of the checks that run at home."""
-        return tuple(n for n, check in enumerate(self.plan.checks) if isinstance(check, RowCheck))
+        return tuple(n for n, check in enumerate(self.plan.checks) if isinstance(check, RowCheck | MeasureCheck))
 
     def travelling(self, route: int) -> dict[str, pa.Schema]:
         """By table the columns that go to the shards of a route: the key, and what its checks read, text as digests."""

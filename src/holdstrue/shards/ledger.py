@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts, Step
-from holdstrue.shards.facts import Facts
+from holdstrue.plan.checks import MeasureCheck
+from holdstrue.plan.measures import Part, parts_of
+from holdstrue.shards.facts import Facts, measure_checks
 from holdstrue.shards.layout import HOME, Layout
 from holdstrue.shards.routing import Route
 from holdstrue.shards.wire import SUMMARY, Message, raised
@@ -25,6 +27,9 @@ def layout_of(manifest: Mapping[str, Any], facts: Facts) -> Layout:
     for number, shard in manifest.get("shards", {}).items():
         tallies = shard["tallies"]
         told = tallies.keys() <= checks and all(len(counts) == 3 for counts in tallies.values())
+        for check, parts in shard.get("measures", {}).items():
+            own = layout.plan.checks[int(check)] if check in checks else None
+            told &= isinstance(own, MeasureCheck) and bool(parts_of(own.measures, parts))
         if number not in numbers or not told or not shard["rows"].keys() <= layout.plan.schemas.keys():
             raise ValueError(f"there is no shard {number} of such rows and rules")
     return layout
@@ -52,6 +57,8 @@ class Settled:
     """Whether rows with missing references went from shard to shard, so that some of these may only have moved."""
     notes: tuple[str, ...] = ()
     """What there is to know about how the changes were read."""
+    passed: tuple[tuple[int, int, list[str]], ...] = ()
+    """What measures keep of rows that are kept nowhere: check, number of the measure, numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class Ledger:
 
     layout: Layout
     shards: Mapping[str, Any] = field(default_factory=dict)
+    passed: tuple[tuple[int, int, list[str]], ...] = ()
+    """What measures keep of rows that no shard has, in a check that keeps nothing."""
 
     def heard(self, messages: list[Message]) -> Settled:
         """Read what the tasks said; raises what went wrong in them."""
@@ -79,6 +88,7 @@ class Ledger:
         kept: dict[int, int] = {}
         counted: dict[str, int] = {}
         files, lists, left, entered, crowded, overflow = [], [], 0, 0, False, False
+        passed: list[tuple[int, int, list[str]]] = []
         notes: dict[str, None] = {}
         for message in messages:
             if message.kind != SUMMARY:
@@ -92,6 +102,7 @@ class Ledger:
             for table, count in said.get("counted", {}).items():
                 counted[table] = counted.get(table, 0) + count
             notes |= dict.fromkeys(said.get("notes", ()))
+            passed += [(check, at, part) for check, at, part in said.get("passed", ())]
             crowded |= "crowded" in said
             overflow |= "overflow" in said
             if "moved" in said:
@@ -100,19 +111,20 @@ class Ledger:
                 files.append(RunFile.of(said["list"]))
             if "shard" in said:
                 runs = said.get("runs", {})
-                shards[str(said["shard"])] = runs | {"rows": said["rows"], "tallies": said["tallies"]}
+                told = {name: said[name] for name in ("rows", "tallies", "measures") if name in said}
+                shards[str(said["shard"])] = runs | told
                 weight = self.layout.spots[said["shard"]].weight
                 for check, (added, removed) in said["steps"].items():
                     before = steps.get(int(check), (0, 0))
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
         return Settled(
             shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered),
-            tuple(notes),
+            tuple(notes), tuple(passed),
         )  # fmt: skip
 
     def after(self, settled: Settled) -> Ledger:
         """The ledger when the batch is in."""
-        return replace(self, shards={**self.shards, **settled.shards})
+        return replace(self, shards={**self.shards, **settled.shards}, passed=(*self.passed, *settled.passed))
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""
@@ -145,8 +157,41 @@ class Ledger:
         total[GROUPS] += sum(pairs > 0 for pairs in hot.values())
         return total[ROWS], total[PAIRS], total[GROUPS]
 
-    def counts(self, rule: int, distinct: Distinct | None = None) -> RuleCounts:
-        """How a rule stands; rows and groups are right where `distinct` has those that are scattered and divided."""
+    def measures(self) -> dict[str, tuple[Part, ...]]:
+        """What is kept of rules about whole tables, by all homes together."""
+        return {rule: self._parts(check) for rule, check in measure_checks(self.layout.plan).items()}
+
+    def _parts(self, check: MeasureCheck) -> tuple[Part, ...]:
+        number = self.layout.plan.checks.index(check)
+        told = [shard.get("measures", {}).get(str(number)) for shard in self.shards.values()]
+        homes = [parts_of(check.measures, parts) for parts in told if parts is not None]
+        merged = []
+        for at, measure in enumerate(check.measures):
+            passed = [
+                parts_of([measure], [part])[0] for own, place, part in self.passed if (own, place) == (number, at)
+            ]
+            merged.append(measure.merged([*(parts[at] for parts in homes), *passed]))
+        return tuple(merged)
+
+    def broken(self, moment: int) -> list[int]:
+        """The checks of whole tables that are violated at a moment, in nanoseconds since 1970."""
+        own = ((n, check) for n, check in enumerate(self.layout.plan.checks) if isinstance(check, MeasureCheck))
+        return [n for n, check in own if check.broken(self._parts(check), moment)]
+
+    def measured(self, moment: int) -> dict[str, str]:
+        """By rule about a whole table what is measured, in words."""
+        checks = measure_checks(self.layout.plan)
+        return {rule: checks[rule].said(parts, moment) for rule, parts in self.measures().items()}
+
+    def counts(self, rule: int, moment: int, distinct: Distinct | None = None) -> RuleCounts:
+        """How a rule stands at a moment, in nanoseconds since 1970.
+
+        Rows and groups are right where `distinct` has those that are scattered and divided.
+        """
+        [first, *_] = self.checks_of(rule)
+        own = self.layout.plan.checks[first]
+        if isinstance(own, MeasureCheck):
+            return RuleCounts(0, 0, 0, int(own.broken(self._parts(own), moment)))
         known = distinct or Distinct()
         tallies = {check: self.tally(check) for check in self.checks_of(rule)}
         rows = known.rows.get(rule, sum(tally[ROWS] for tally in tallies.values()))
@@ -156,14 +201,19 @@ class Ledger:
         groups = sum(tally[GROUPS] + known.groups.get(check, 0) for check, tally in tallies.items())
         return RuleCounts(rows, pairs, groups, pairs + alone)
 
-    def steps(self, settled: Settled) -> dict[str, Step]:
-        """What the batch did to each rule."""
+    def steps(self, settled: Settled, before: Ledger | None, moment: int) -> dict[str, Step]:
+        """What the batch did to each rule; `before` is the ledger that it started from, None for the first batch."""
         found = {}
+        was = set() if before is None else set(before.broken(moment))
+        now = set(self.broken(moment))
         for number, rule in enumerate(self.layout.plan.rules):
             own = self.checks_of(number)
+            if isinstance(self.layout.plan.checks[own[0]], MeasureCheck):
+                found[rule.name] = Step(len(now & {*own} - was), len(was & {*own} - now), len(now & {*own}))
+                continue
             kept = sum(settled.kept.get(check, 0) for check in own)
             added, removed = (sum(settled.steps.get(check, (0, 0))[side] for check in own) - kept for side in (0, 1))
-            found[rule.name] = Step(added, removed, self.counts(number).open)
+            found[rule.name] = Step(added, removed, self.counts(number, moment).open)
         return found
 
     def checks_of(self, rule: int) -> list[int]:

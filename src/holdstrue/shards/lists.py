@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.detect.delta import Violation
+from holdstrue.detect.delta import Violation, shares
 from holdstrue.shards.layout import Layout, Spot
-from holdstrue.shards.shard import Shard
+from holdstrue.shards.shard import Shard, as_key
 from holdstrue.typing import I32, I64
 
 ADDED, REMOVED = 1, -1
@@ -34,6 +35,16 @@ def listing(layout: Layout, check: int, change: int, t: pa.Array, s: pa.Array | 
             "s": pa.nulls(count, t.type) if s is None else s,
         }
     ).replace_schema_metadata({"table": layout.plan.checks[check].table})
+
+
+def whole_tables(layout: Layout, broken: Iterable[int], change: int) -> Iterator[pa.Table]:
+    """Violations of rules about whole tables, which name no rows."""
+    for check in broken:
+        table = layout.plan.checks[check].table
+        schema, key = layout.plan.schemas[table], layout.keys[table]
+        yield listing(
+            layout, check, change, as_key(schema.empty_table().select(key)).take(pa.nulls(1, pa.int32())), None
+        )
 
 
 def crossing(shard: Shard, spot: Spot, blocks: int, table: str, slots: I32) -> I32:
@@ -66,15 +77,23 @@ def settled(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def delta_lists(tables: Iterable[pa.Table], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
-    """Added and removed violations, each up to the limit."""
-    added: list[Violation] = []
-    removed: list[Violation] = []
-    for table in settled(tables):
-        for row in table.to_pylist():
-            into = added if row["change"] == ADDED else removed
-            if len(into) < limit:
-                into.append(violation_of(row))
-    return tuple(added), tuple(removed)
+    """Added and removed violations, each up to the limit, of which every rule has its share."""
+    lists = list(settled(tables))
+    both: list[tuple[Violation, ...]] = []
+    for added in (True, False):
+        own = [table.filter(pa.array((table.column("change").to_numpy() == ADDED) == added)) for table in lists]
+        counts = Counter[str]()
+        for table in own:
+            counts.update(table.column("rule").to_pylist())
+        left = dict(zip(counts, shares(list(counts.values()), limit), strict=True))
+        found: list[Violation] = []
+        for table in own:
+            for rule in counts:
+                rows = table.filter(pc.equal(table.column("rule"), rule)).slice(0, left[rule])
+                left[rule] -= rows.num_rows
+                found.extend(map(violation_of, rows.to_pylist()))
+        both.append(tuple(found))
+    return both[0], both[1]
 
 
 def violation_of(row: Mapping[str, Any]) -> Violation:

@@ -12,13 +12,14 @@ from holdstrue.data.changes import Changes
 from holdstrue.errors import HoldstrueError
 from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
-from holdstrue.shards.lists import ADDED, crossing, listing
+from holdstrue.shards.lists import ADDED, crossing, listing, whole_tables
 from holdstrue.shards.routes import Worker
 from holdstrue.shards.scatter import Scatter
 from holdstrue.shards.shard import Shard
 from holdstrue.shards.wire import Message, failure, send
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import Journal, Runs
+from holdstrue.state.journal import Journal
+from holdstrue.state.runs import Runs
 from holdstrue.typing import U64
 
 LISTED_AT_ONCE = 65_536
@@ -81,6 +82,8 @@ class Listing:
 
     job: Job
     checks: tuple[int, ...]
+    broken: tuple[int, ...] = ()
+    """Those of the checks of whole tables that are violated, which the ledger knows."""
 
     def shards(self, tasks: list[int]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
         """The open shards of these tasks that have violations, each with its checks."""
@@ -96,6 +99,8 @@ class Listing:
 
     def tables(self, tasks: list[int]) -> Iterator[pa.Table]:
         """Violations as tables."""
+        if 0 in tasks:
+            yield from whole_tables(self.job.layout, self.broken, ADDED)
         for number, shard, own in self.shards(tasks):
             yield from self.of_shard(number, shard, own)
 
@@ -103,7 +108,7 @@ class Listing:
         """The violations that one shard is to list."""
         spot, layout = self.job.layout.spots[number], self.job.layout
         for at, check in enumerate(own):
-            if check in self.checks:
+            if check in self.checks and layout.plan.checks[check].width:
                 table = layout.plan.checks[check].table
                 for slots in shard.listed(at):
                     listed = crossing(shard, spot, layout.blocks, table, slots)

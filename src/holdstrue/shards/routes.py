@@ -14,8 +14,10 @@ from holdstrue.closing import Closing
 from holdstrue.data.changes import DELETE, Changes
 from holdstrue.detect.detector import Outcome
 from holdstrue.detect.engine import Incoming
+from holdstrue.detect.measure import MeasureDetector
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.compile import Plan
+from holdstrue.plan.measures import written
 from holdstrue.shards.hot import CROWDED, SPREAD_FROM
 from holdstrue.shards.layout import HOME, Job, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
@@ -38,7 +40,7 @@ from holdstrue.shards.wire import (
     send,
 )
 from holdstrue.state.files import Joint, StateFiles
-from holdstrue.state.journal import Runs
+from holdstrue.state.runs import Runs
 from holdstrue.typing import I32
 
 LISTED_MORE = 4
@@ -101,9 +103,17 @@ class Worker(Closing):
             "steps": {
                 str(check): [outcome.added, outcome.removed]
                 for check, outcome in zip(checks, outcomes, strict=True)
-                if outcome.added or outcome.removed
+                # what the part of a home would break or not is nobody's question
+                if (outcome.added or outcome.removed) and self.job.layout.plan.checks[check].width
             },
         }
+        measured = {
+            str(check): written(detector.parts)
+            for check, detector in zip(checks, shard.engine.detectors, strict=True)
+            if isinstance(detector, MeasureDetector)
+        }
+        if measured and self._files is not None:  # where nothing is kept, rows are measured when they are read
+            said["measures"] = measured
         if self._files is not None:
             version = self.job.version + 1
             self._joint = self._joint or self._files.joint(version)
@@ -115,6 +125,8 @@ class Worker(Closing):
     def _list(self, number: int, shard: Shard, outcomes: list[Outcome], checks: Sequence[int], most: int) -> None:
         spot, layout = self.job.layout.spots[number], self.job.layout
         for at, (check, outcome) in enumerate(zip(checks, outcomes, strict=True)):
+            if layout.plan.checks[check].width == 0:
+                continue
             for change, slots in ((ADDED, outcome.added_list), (REMOVED, outcome.removed_list)):
                 own = crossing(shard, spot, layout.blocks, layout.plan.checks[check].table, slots)[:most]
                 if own.shape[0]:

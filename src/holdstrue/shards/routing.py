@@ -3,7 +3,8 @@
 Rows that violate a two-row check together agree on its equalities, so they meet when each row is
 placed by the values of those columns, or of some of them. One route therefore serves every check
 whose equalities contain its columns. A check without equalities takes the route with no columns,
-where all rows share one place. One-row checks need no route: they run where a row is at home.
+where all rows share one place. One-row checks need no route: they run where a row is at home. Nor do measures of whole
+tables, of which every home has a part.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from holdstrue.plan.checks import GroupCheck, PairCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.checks import GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 
 RouteKind: TypeAlias = Literal["group", "cross", "reference"]
@@ -64,7 +65,7 @@ class Route:
 
 
 def routes_of(plan: Plan) -> tuple[Route, ...]:
-    """The routes of a plan, every check but the one-row checks in exactly one of them."""
+    """The routes of a plan, every check but those that run at home in exactly one of them."""
     routes: list[Route] = []
     pairs: dict[str, list[tuple[int, Equalities]]] = {}
     references: dict[tuple[Side, Side], list[int]] = {}
@@ -75,7 +76,7 @@ def routes_of(plan: Plan) -> tuple[Route, ...]:
             case ReferenceCheck():
                 sides = Side(check.table, check.referring), Side(check.ref_table, check.ref_columns)
                 references.setdefault(sides, []).append(number)
-            case RowCheck():
+            case RowCheck() | MeasureCheck():
                 pass
     for table, wanted in pairs.items():
         for shared, numbers in _cover(wanted):

@@ -8,7 +8,7 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -17,22 +17,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdstrue.data.buffers import numbers
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
 from holdstrue.data.validity import same_columns
+from holdstrue.detect.clock import Clock
 from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.detect.resolve import OnConflict, resolve, unfit
-from holdstrue.errors import DataError
-from holdstrue.index.checked import Checked, Refuse
-from holdstrue.kernels import bounds
+from holdstrue.detect.resolve import OnConflict, resolve
+from holdstrue.detect.snapshot import differences
+from holdstrue.index.checked import Checked
 from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
+from holdstrue.shards.logged import moves_of, replay, size_of, write_run
 from holdstrue.state.files import Joint, StateFiles
-from holdstrue.state.journal import Runs
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.runs import MOVED, Runs
 from holdstrue.typing import I32, U64, Mask
 
 COMPACT_FROM = 10_000
@@ -54,18 +54,19 @@ class CheckCounts:
 class Shard:
     """An engine over the rows of one shard, kept current by batches and written as runs."""
 
-    def __init__(self, plan: Plan, keys: Keys, *, keyed: bool = True) -> None:
+    def __init__(self, plan: Plan, keys: Keys, *, keyed: bool = True, clock: Clock | None = None) -> None:
         self.plan = plan
         self.keys = dict(keys)
-        self.engine = Engine(plan, plan.schemas, keyed=plan.schemas if keyed else ())
+        self.engine = Engine(plan, plan.schemas, keyed=plan.schemas if keyed else (), clock=clock)
         self.runs = Runs()
 
     @staticmethod
-    def open(files: StateFiles, plan: Plan, keys: Keys, runs: Runs) -> Shard:
+    def open(files: StateFiles, plan: Plan, keys: Keys, runs: Runs, clock: Clock | None = None) -> Shard:
         """The shard that these files hold. Complexity: O(rows logged since its checkpoint)."""
-        shard = Shard(plan, keys)
+        shard = Shard(plan, keys, clock=clock)
         shard.runs = runs
         restore(files, runs, shard.engine, shard.keys)
+        shard.engine.clock.started = True
         return shard
 
     def catch_up(self, files: StateFiles, runs: Runs) -> bool:
@@ -85,6 +86,14 @@ class Shard:
             incoming[table] = resolve(part, self.engine.tables[table].rows, self.keys[table], digest, on_conflict)
         return incoming
 
+    def differences(self, parts: Mapping[str, Changes], *, whole: bool) -> dict[str, Changes]:
+        """What snapshots of tables, or of some of their rows, change in the rows there are."""
+        found = {}
+        for table, part in parts.items():
+            digest = partial(self.engine.key_digest, table, key=self.keys[table])
+            found[table] = differences(part, self.engine.tables[table].rows, self.keys[table], digest, whole=whole)
+        return found
+
     def apply(
         self, incoming: Mapping[str, Incoming], limit: int, prepared: dict[str, NewRows] | None = None
     ) -> list[Outcome]:
@@ -96,25 +105,29 @@ class Shard:
     def write(self, files: StateFiles, version: int, incoming: Mapping[str, Incoming], joint: Joint) -> Runs:
         """Write what a batch changed: a run in the joint file, or everything when that is due."""
         size = size_of(incoming)
-        if self.compact() or not self.runs.base or self.runs.due(size, sum(self.living().values())):
+        wasteful = self.wasteful()
+        if wasteful:
+            self.compact()
+        if wasteful or not self.runs.base or self.runs.due(size, sum(self.living().values())):
             self.runs = Runs(write_checkpoint(files, version, self.engine))
         else:
             self.runs = write_run(files, joint, self.runs, incoming)
         return self.runs
 
-    def compact(self) -> bool:
-        """Drop removed row versions where they outnumber the living."""
-        removed = 0
-        for table in self.engine.tables.values():
-            removed += table.rows.size - 2 * table.rows.living
-        if removed <= COMPACT_FROM:
-            return False
-        self.engine = self.replanned(self.plan).engine
-        return True
+    def wasteful(self, times: int = 1) -> bool:
+        """Whether there are so many times as many removed row versions as living ones."""
+        tables = self.engine.tables.values()
+        return sum(t.rows.size - (1 + times) * t.rows.living for t in tables) > COMPACT_FROM
 
-    def replanned(self, plan: Plan) -> Shard:
+    def compact(self) -> dict[str, I32]:
+        """Drop removed row versions; returns by table to which slots the rows moved. Complexity: O(rows)."""
+        moved = {name: moves_of(t.rows.alive[: t.rows.size]) for name, t in self.engine.tables.items()}
+        self.engine = self.replanned(self.plan).engine
+        return moved
+
+    def replanned(self, plan: Plan, clock: Clock | None = None) -> Shard:
         """The living rows under another plan, or under the same one without removed versions. Complexity: O(rows)."""
-        other = Shard(plan, self.keys)
+        other = Shard(plan, self.keys, clock=clock or self.engine.clock)
         for name, table in self.engine.tables.items():
             slots = table.rows.living_slots()
             if slots.size:
@@ -195,14 +208,6 @@ def _in_order(t: pa.Table, s: pa.Table) -> Mask:
     return result
 
 
-MERGE_FROM = 8
-"""Runs of a shard from which on small ones are merged: manifests stay short, and a batch seldom writes old rows."""
-MERGED_ANYWAY = 16_384
-"""Bytes up to which a run is always worth merging: a run of few rows is mostly its schema."""
-
-_NO_ROWS = np.empty(0, dtype=np.int32)
-
-
 def write_checkpoint(files: StateFiles, version: int, engine: Engine) -> dict[str, RunFile]:
     """Write a whole engine. Complexity: O(table)."""
     base = {"arrays": files.write_arrays("arrays", version, engine.snapshot())}
@@ -219,28 +224,12 @@ def write_checkpoint(files: StateFiles, version: int, engine: Engine) -> dict[st
     return base
 
 
-def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str, Incoming]) -> Runs:
-    """Write a batch as one run of a joint file, older small runs merged into it. Complexity: O(batch) amortised.
-
-    A run is merged when the younger ones hold half as much, so that there are few, and each
-    row is written again a few times at most.
-    """
-    kept, merged = len(runs.log), tables_of(incoming)
-    size = sum(table.nbytes for table in merged)
-    while len(runs.log) >= MERGE_FROM and kept and runs.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
-        kept -= 1
-        size += runs.log[kept].size
-    older = [table for file in runs.log[kept:] for table in files.read_tables(file)]
-    file = joint.add([*older, *merged])
-    return Runs(runs.base, (*runs.log[:kept], file), runs.log_rows + size_of(incoming))
-
-
 def restore(files: StateFiles, runs: Runs, engine: Engine, keys: Keys) -> None:
     """Bring an engine of the same plan to what the files hold.
 
     Complexity: O(rows), at the speed of memory, and O(rows logged since the checkpoint).
     """
-    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels"))
+    own = (file for name, file in runs.base.items() if name.partition(".")[0] in ("arrays", "values", "labels", MOVED))
     files.bring([*own, *runs.log])
     if runs.base.keys() & {"arrays", "values.0", "labels"}:
         arrays = Checked(files.map_arrays(_base(files, runs, "arrays")), partial(files.damaged, runs.base["arrays"]))
@@ -277,95 +266,6 @@ def _restore_labels(files: StateFiles, file: RunFile, engine: Engine) -> None:
             labels.restore(table.column("value").to_pylist(), table.column("label").to_pylist())
         except ValueError as error:
             raise files.damaged(file, str(error)) from error
-
-
-def replay(files: StateFiles, runs: Runs, engine: Engine, keys: Keys, since: int = 0) -> None:
-    """Apply the logged batches from number `since` on."""
-    pending: dict[str, list[Incoming]] = {}
-    for file in runs.log[since:]:
-        apply = partial(_apply, engine, pending, keys, partial(files.damaged, file))
-        for table, part in parts_of(files, file, engine):
-            rows = engine.tables[table].rows
-            if table in pending and (part.old >= rows.size).any():
-                apply()
-            why = unfit(part, rows, keys[table])
-            if why is not None:
-                raise files.damaged(file, why)
-            pending.setdefault(table, []).append(part)
-        if len(engine.tables) > 1 or file is runs.log[-1]:
-            # changes of several tables belong together, in the order they came
-            apply()
-
-
-def size_of(incoming: Mapping[str, Incoming]) -> int:
-    """How many row versions a batch brings and removes."""
-    return sum(part.values.num_rows + part.old.size for part in incoming.values())
-
-
-def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
-    """A batch as the tables of a run."""
-    tables = []
-    for name, part in incoming.items():
-        tables += [
-            part.values.replace_schema_metadata({"table": name}),
-            pa.table({"old": part.old}),
-            pa.table({"updates": part.updates}),
-        ]
-    return tables
-
-
-_SLOTS = tuple(pa.schema({name: pa.int32()}) for name in ("old", "updates"))
-
-
-def parts_of(files: StateFiles, file: RunFile, engine: Engine) -> Iterator[tuple[str, Incoming]]:
-    """The parts of a batch, table by table, for an engine of these tables (see `parts_in`)."""
-    for name, part in parts_in(files, file):
-        if name not in engine.tables or not same_columns(part.values.schema, engine.tables[name].rows.schema):
-            raise files.damaged(file, "it holds rows of another table")
-        yield name, part
-
-
-def parts_in(files: StateFiles, file: RunFile) -> Iterator[tuple[str, Incoming]]:
-    """The parts of a batch, table by table; of several batches one after the other, where runs were merged."""
-    tables = files.read_tables(file)
-    # the lines of history come first, where the run is a batch of its own
-    tables = tables[len(tables) % 3 :]
-    for values, old, updates in zip(tables[::3], tables[1::3], tables[2::3], strict=True):
-        name = (values.schema.metadata or {}).get(b"table", b"").decode(errors="replace")
-        slots = [
-            _int32(table.column(0)) if same_columns(table.schema, wanted) and not table.column(0).null_count else None
-            for table, wanted in zip((old, updates), _SLOTS, strict=True)
-        ]
-        if slots[0] is None or slots[1] is None:
-            raise files.damaged(file, "it does not say which rows it replaces")
-        yield name, Incoming(values.replace_schema_metadata(None), slots[0], slots[1])
-
-
-def _int32(column: pa.ChunkedArray) -> I32:
-    return np.concatenate([_NO_ROWS, *(numbers(chunk, np.int32) for chunk in column.chunks)])
-
-
-def _joined(parts: Sequence[Incoming]) -> Incoming:
-    """Batches that touch different rows as one."""
-    if len(parts) == 1:
-        return parts[0]
-    values = pa.concat_tables([part.values for part in parts]).combine_chunks()
-    old = np.sort(np.concatenate([part.old for part in parts]))
-    return Incoming(values, old, np.concatenate([part.updates for part in parts]))
-
-
-def _apply(engine: Engine, pending: dict[str, list[Incoming]], keys: Keys, refuse: Refuse) -> None:
-    """Apply logged batches again, without asking what they change."""
-    if not pending:
-        return
-    joined = {name: _joined(parts) for name, parts in pending.items()}
-    if any(bounds.unsorted(part.old, True) >= 0 for part in joined.values()):
-        raise refuse("it removes a row that a batch before it removes")
-    try:
-        engine.apply({name: engine.with_keys(name, part, keys[name]) for name, part in joined.items()}, 0)
-    except DataError as error:
-        raise refuse(error.message) from error
-    pending.clear()
 
 
 MOST_BYTES = 2 << 30

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from holdstrue.detect.clock import wall
 from holdstrue.detect.delta import RuleCounts
 from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import Job
@@ -19,8 +20,8 @@ Counting: TypeAlias = Callable[[Any, int], dict[int, int]]
 _DIGESTS = pa.schema({"rule": pa.int32(), "hi": pa.int64(), "lo": pa.int64()})
 
 
-def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCounts]:
-    """How each rule of a sharded state stands, counted in this process.
+def sharded_counts(path: str, manifest: Mapping[str, Any], moment: int | None = None) -> dict[str, RuleCounts]:
+    """How each rule of a sharded state stands, counted in this process; now, or at another moment.
 
     Complexity: O(shards); O(violating rows) for rules whose rows are scattered.
     """
@@ -29,7 +30,8 @@ def sharded_counts(path: str, manifest: Mapping[str, Any]) -> dict[str, RuleCoun
     ledger = Ledger(layout, manifest["shards"])
     job = Job(layout, 1, 0, path, manifest["version"])
     distinct = told_apart(_counted_here, ledger, job)
-    return {rule.name: ledger.counts(i, distinct) for i, rule in enumerate(facts.rules)}
+    now = wall() if moment is None else moment
+    return {rule.name: ledger.counts(i, now, distinct) for i, rule in enumerate(facts.rules)}
 
 
 def _counted_here(stage: Any, tasks: int) -> dict[int, int]:
@@ -53,7 +55,7 @@ def explain_layout(ledger: Ledger) -> str:
     lines = [f"{layout.shards} homes by key: {sum(ledger.rows().values()):,} rows"]
     if layout.home_checks:
         served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in layout.home_checks))
-        lines.append(f"  checks of single rows: {served}")
+        lines.append(f"  checks of single rows, and measures: {served}")
     for number, route in enumerate(layout.routes):
         served = ", ".join(dict.fromkeys(repr(names[layout.plan.checks[n].rule]) for n in route.checks))
         columns = {

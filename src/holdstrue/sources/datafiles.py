@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdstrue.data.notes import Notes
 from holdstrue.errors import DataError
-from holdstrue.location import local_path, nearby_hint
+from holdstrue.location import local_path, nearby_hint, shown
 from holdstrue.rules.types import Declared
 from holdstrue.sources.lakehouse import refuse_inside
 
@@ -113,11 +113,11 @@ def expand(source: str | os.PathLike[str]) -> list[Path]:
             refuse_inside(folder / "*")
         if found:
             return found
-        raise DataError(f"no file matches {text!r}", hint="check the pattern and the current directory")
-    raise DataError(f"there is no file {text!r}", hint=nearby_hint(path))
+        raise DataError(f"no file matches {shown(text)!r}", hint="check the pattern and the current directory")
+    raise DataError(f"there is no file {shown(text)!r}", hint=nearby_hint(path))
 
 
-def format_of(path: Path, override: str | None = None) -> str:
+def format_of(file: Path | DataFile, override: str | None = None) -> str:
     """The format of a file by its name, seen through a compression suffix.
 
     >>> format_of(Path("tax.csv.gz")), format_of(Path("tax.data"), "parquet")
@@ -128,21 +128,30 @@ def format_of(path: Path, override: str | None = None) -> str:
         if name not in FORMATS:
             raise DataError(f"unknown format {override!r}", hint=f"one of {', '.join(FORMATS)}")
         return name
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    found = ENDINGS.get(suffixes[-1]) if suffixes else None
+    found = format_by_name(file.path.name if isinstance(file, DataFile) else file.name)
     if found is None:
         raise DataError(
-            f"cannot tell the format of {str(path)!r} by its name",
+            f"cannot tell the format of {str(file)!r} by its name",
             hint=f"give the format (on the command line --input-format): one of {', '.join(FORMATS)}",
         )
     return found
 
 
-def one_format(paths: Iterable[Path], override: str | None = None) -> str:
+def format_by_name(name: str) -> str | None:
+    """The format that a name ends in, if any.
+
+    >>> format_by_name("tax.CSV.gz"), format_by_name("tax")
+    ('csv', None)
+    """
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return ENDINGS.get(suffixes[-1]) if suffixes else None
+
+
+def one_format(paths: Iterable[Path | DataFile], override: str | None = None) -> str:
     """The format that all files share."""
-    formats = {format_of(path, override): path for path in paths}
+    formats = {(one.format if isinstance(one, DataFile) else None) or format_of(one, override): one for one in paths}
     if len(formats) > 1:
         (one, a), (two, b) = list(formats.items())[:2]
         raise DataError(
@@ -160,13 +169,19 @@ class DataFile:
     """
 
     path: Path
+    shown: str | None = None
+    """What to call it, where the path is that of a copy."""
+    format: str | None = None
+    """Its format, where something else than its name told it."""
+    keeps: object = None
+    """What must not go before the file does: the folder of a copy."""
     kept: Any = None
     """What a reader of its format keeps from asking for the schema until it reads."""
     _start: bytes | None = None
     _stream: Any = None
 
     def __str__(self) -> str:
-        return str(self.path)
+        return self.shown or str(self.path)
 
     @property
     def start(self) -> bytes:
@@ -198,7 +213,7 @@ class DataFile:
         try:
             return pa.input_stream(os.fspath(self.path), compression="detect")
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"cannot open {self.path}: {error}", hint="check that the file may be read") from error
+            raise DataError(f"cannot open {self}: {error}", hint="check that the file may be read") from error
 
 
 def is_utf8(encoding: str) -> bool:

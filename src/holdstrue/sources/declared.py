@@ -115,7 +115,8 @@ def declared_column(
         known = None
     wanted = known or arrow_type(declared)
     if column.null_count == len(column):
-        return column if wanted is None else pa.chunked_array([pa.nulls(len(column), wanted)])
+        # without a value nobody knows how many digits a plain decimal has: the first one will say
+        return pa.chunked_array([pa.nulls(len(column), wanted or pa.null())])
     if not is_text(column.type):
         return _typed(column, declared, wanted, name, place, error)
     if declared.word == "text":
@@ -209,7 +210,7 @@ class _TooWideError(ValueError):
 
 def _decimals(text: pa.ChunkedArray, declared: Declared, known: pa.DataType | None) -> pa.ChunkedArray:
     _require(text, _DECIMAL)
-    fixed = known or arrow_type(declared)
+    fixed = known if known is not None and pa.types.is_decimal(known) else arrow_type(declared)
     if fixed is not None:
         require_digits(text, fixed)
         return pc.cast(text, fixed)

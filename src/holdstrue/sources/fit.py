@@ -218,6 +218,9 @@ def _is_same(before: Any, after: Any) -> bool:
         doubles = (value for value in before.to_pylist() if value is not None)
         if any(len(Decimal(repr(double)).normalize().as_tuple().digits) > _DOUBLE_DIGITS for double in doubles):
             return False
+    if (have, want) == ("float", "decimal"):
+        # through text, which Arrow reads exactly: its cast of 598.93 to a double is another one than 598.93
+        after = pc.cast(after, pa.string())
     if (have, want) in {("float", "decimal"), ("timestamp", "date")}:
         return bool(pc.all(pc.equal(pc.cast(after, before.type), before)).as_py())
     if have not in NUMBERS or want not in NUMBERS or before.type == after.type:

@@ -1,4 +1,4 @@
-"""Directories that are tables of Delta Lake or Iceberg: read as such, never as the bag of files they also are.
+"""Tables of Delta Lake and Iceberg in directories or at URLs: read as such, never as the bag of files they also are.
 
 Such a directory holds files that the table no longer has (rows that were deleted or rewritten), so its
 files are no table. Which files count, the library of the format says; where it is not installed, the
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,11 @@ import pyarrow as pa
 
 from holdstrue.errors import DataError
 from holdstrue.location import local_path
+from holdstrue.state.object_settings import endpoint
+from holdstrue.state.object_url import ObjectUrl
+
+NO_SNAPSHOT = "none"
+"""What stands for the snapshot of an Iceberg table that has none yet."""
 
 NAMES = {"delta": "Delta Lake", "iceberg": "Iceberg"}
 
@@ -28,43 +34,72 @@ _METADATA = re.compile(r"v?(\d+)(?:-[0-9A-Za-z-]+)?(?:\.gz)?\.metadata\.json")
 class LakeTable:
     """A table of a format that keeps a log of its files."""
 
-    path: Path
-    """Its directory."""
+    path: Path | str
+    """Its directory, or its URL in an object store."""
     format: Literal["delta", "iceberg"]
-    metadata: Path | None = None
+    metadata: Path | str | None = None
     """The file that says how an Iceberg table stands; the newest one where none is named."""
 
     def __str__(self) -> str:
-        return str(self.metadata or self.path)
+        return str(self.metadata if isinstance(self.metadata, Path) else self.path)
+
+    @property
+    def selective(self) -> bool:
+        """Every column is read, so that a monitor knows all of them."""
+        return False
 
     def schema(self) -> pa.Schema:
         """Its columns, without reading rows."""
-        return self._delta().schema if self.format == "delta" else self._iceberg().schema().as_arrow()
+        if self.format == "iceberg":
+            return self.iceberg().schema().as_arrow()
+        return guarded(self, lambda: self.delta().to_pyarrow_dataset().schema)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows that the table has now. Complexity: O(wanted columns)."""
         wanted = None if columns is None else list(columns)
         if self.format == "delta":
-            dataset = self._delta()
-            return _guarded(self, lambda: dataset.to_table(columns=wanted))
-        scan = self._iceberg().scan(selected_fields=("*",) if wanted is None else tuple(wanted))
-        table = _guarded(self, scan.to_arrow)
+            table = self.delta()
+            return guarded(self, lambda: table.to_pyarrow_dataset().to_table(columns=wanted))
+        scan = self.iceberg().scan(selected_fields=("*",) if wanted is None else tuple(wanted))
+        table = guarded(self, scan.to_arrow)
         return table if wanted is None else table.select(wanted)
 
+    def version(self) -> str:
+        """What names the rows that are read: the table's own id and its version, which does not change any more."""
+        if self.format == "delta":
+            table = self.delta()
+            return f"delta:{table.metadata().id}:{table.version()}"
+        metadata = self.iceberg().metadata
+        return f"iceberg:{metadata.table_uuid}:{metadata.current_snapshot_id or NO_SNAPSHOT}"
+
+    def delta(self) -> Any:
+        """The table as deltalake knows it, at the version that it had when it was first asked for."""
+        return self._delta
+
+    @cached_property
     def _delta(self) -> Any:
         try:
             from deltalake import DeltaTable
         except ImportError as error:
             raise self._not_installed("deltalake", "delta") from error
-        return _guarded(self, lambda: DeltaTable(str(self.path)).to_pyarrow_dataset())
+        options = storage_options(self.path, os.environ) if isinstance(self.path, str) else None
+        return guarded(self, lambda: DeltaTable(str(self.path), storage_options=options))
 
+    def iceberg(self) -> Any:
+        """The table as pyiceberg knows it, as it stood when it was first asked for."""
+        return self._iceberg
+
+    @cached_property
     def _iceberg(self) -> Any:
         try:
             from pyiceberg.table import StaticTable
         except ImportError as error:
             raise self._not_installed("pyiceberg", "iceberg") from error
-        metadata = self.metadata or _newest(self.path / "metadata")
-        return _guarded(self, lambda: StaticTable.from_metadata(str(metadata.absolute())))
+        if isinstance(self.path, str):
+            settings = file_io(self.path, os.environ)
+            return guarded(self, lambda: StaticTable.from_metadata(str(self.metadata), settings))
+        metadata = Path(self.metadata) if self.metadata else _newest(self.path / "metadata")
+        return guarded(self, lambda: StaticTable.from_metadata(str(metadata.absolute())))
 
     def _not_installed(self, library: str, extra: str) -> DataError:
         return DataError(
@@ -72,6 +107,52 @@ class LakeTable:
             hint=f"pip install 'holdstrue[{extra}]', or write the table to Parquet and give that: its own directory "
             "holds rows that the table no longer has",
         )
+
+
+def storage_options(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What deltalake is told beside what it finds in the environment: that an address there is plain HTTP.
+
+    >>> storage_options("s3://b/t", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
+    {'AWS_ALLOW_HTTP': 'true'}
+    """
+    place = ObjectUrl.of(url, "data")
+    plain = (endpoint(place, environment) or "").lower().startswith("http://")
+    prefix = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}[place.provider]
+    return {f"{prefix}_ALLOW_HTTP": "true"} if plain else {}
+
+
+_FILE_IO: dict[str, dict[str, tuple[str, ...]]] = {
+    "s3": {
+        "s3.access-key-id": ("AWS_ACCESS_KEY_ID",),
+        "s3.secret-access-key": ("AWS_SECRET_ACCESS_KEY",),
+        "s3.session-token": ("AWS_SESSION_TOKEN",),
+        "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    },
+    "gs": {"gcs.oauth2.token": ("GOOGLE_OAUTH2_TOKEN",)},
+    "az": {
+        "adls.account-name": ("AZURE_STORAGE_ACCOUNT_NAME",),
+        "adls.account-key": ("AZURE_STORAGE_ACCOUNT_KEY",),
+        "adls.sas-token": ("AZURE_STORAGE_SAS_TOKEN",),
+    },
+}
+"""Settings of pyiceberg, and where the environment holds them for states in the same stores."""
+
+
+def file_io(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What pyiceberg is told of an object store, from the environment.
+
+    >>> file_io("s3://b/t", {"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
+    {'s3.region': 'eu-west-1', 's3.endpoint': 'http://127.0.0.1:9000'}
+    """
+    place = ObjectUrl.of(url, "data")
+    told = {
+        setting: next(environment[name] for name in names if environment.get(name))
+        for setting, names in _FILE_IO[place.provider].items()
+        if any(environment.get(name) for name in names)
+    }
+    address = endpoint(place, environment)
+    key = {"s3": "s3.endpoint", "gs": "gcs.service.host", "az": "adls.blob-storage-authority"}[place.provider]
+    return told | ({} if address is None else {key: address})
 
 
 def lake_table(source: Any) -> LakeTable | None:
@@ -126,36 +207,64 @@ def format_of_directory(path: Path) -> Literal["delta", "iceberg"] | None:
 
 def _newest(metadata: Path) -> Path:
     """The metadata that counts: what the version hint says, else the one of the highest number."""
-    hint = metadata / "version-hint.text"
-    versions: dict[int, list[Path]] = {}
-    for file in metadata.iterdir():
-        match = _METADATA.fullmatch(file.name)
+    names = [file.name for file in metadata.iterdir() if file.is_file()]
+    found = newest_metadata(names, str(metadata), (metadata / HINT).read_bytes)
+    assert found is not None
+    return metadata / found
+
+
+HINT = "version-hint.text"
+"""The file in which some catalogs keep the version that counts."""
+
+
+def newest_metadata(names: Iterable[str], where: str, hint: Callable[[], bytes]) -> str | None:
+    """Of the names in a folder of metadata the one that counts; None where there is no metadata.
+
+    Parameters
+    ----------
+    hint
+        Reads the version hint, where there is one.
+    """
+    there = list(names)
+    versions: dict[int, list[str]] = {}
+    for name in there:
+        match = _METADATA.fullmatch(name)
         if match:
-            versions.setdefault(int(match[1]), []).append(file)
+            versions.setdefault(int(match[1]), []).append(name)
+    if not versions:
+        return None
     newest = max(versions)
-    if hint.is_file():
-        said = hint.read_text(encoding="utf-8", errors="replace").strip()
+    if HINT in there:
+        said = hint().decode("utf-8", "replace").strip()
         if not said.isdecimal() or int(said) not in versions:
             raise DataError(
-                f"{hint} says {said!r}, and there is no such metadata", hint="name the metadata file to read"
+                f"{where}/{HINT} says {said!r}, and there is no such metadata", hint="name the metadata file to read"
             )
         newest = int(said)
     if len(versions[newest]) > 1:
-        names = " and ".join(sorted(file.name for file in versions[newest]))
+        both = " and ".join(sorted(versions[newest]))
         raise DataError(
-            f"{metadata} has two files of version {newest}: {names}",
+            f"{where} has two files of version {newest}: {both}",
             hint="one of them was never committed: ask the catalog which counts, and name that file",
         )
     return versions[newest][0]
 
 
-def _guarded(table: LakeTable, read: Any) -> Any:
+def guarded(table: LakeTable, read: Any) -> Any:
     """What the library answers; whatever it raises means that the table cannot be read."""
     try:
         return read()
+    except DataError:
+        raise
     except Exception as error:
-        said = next(iter(str(error).splitlines()), "") or type(error).__name__
+        said = shown_error(error)
         raise DataError(
             f"{table} is a table of {NAMES[table.format]} that cannot be read: {said}",
             hint="does its own tool read it? if so, write it to Parquet there and give that",
         ) from error
+
+
+def shown_error(error: BaseException) -> str:
+    """The first line of what a library says, without what stands between quotes of an address with a query."""
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "") or type(error).__name__
+    return re.sub(r"\?[^\s\"')]*", "?...", said) if "://" in said else said

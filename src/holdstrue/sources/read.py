@@ -17,6 +17,7 @@ from holdstrue.data.changes import Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import NUMBERS, common_families, family_of
 from holdstrue.errors import DataError
+from holdstrue.progress import doing
 from holdstrue.rules.types import Declared
 from holdstrue.sources.datafiles import DataFile, ReadOptions, expand, one_format
 from holdstrue.sources.declared import arrow_type, declared_table, require_known
@@ -24,6 +25,7 @@ from holdstrue.sources.dicts import records_table
 from holdstrue.sources.fit import doubts, fit_column, plain_table
 from holdstrue.sources.lakehouse import lake_table
 from holdstrue.sources.validity import require_text, validated
+from holdstrue.sources.ways import NamedData, OuterTable, opened, require_local, way_of
 from holdstrue.sources.whole_numbers import EXACT_BELOW
 
 _UNTYPED = frozenset({"csv", "tsv"})
@@ -53,12 +55,32 @@ class TableSource:
             hint = "call its .collect() and give the result"
             raise DataError("cannot read a table from a polars LazyFrame", hint=hint)
         self.given = source
-        self.lake = lake_table(source)
-        items = source if isinstance(source, list | tuple) else [source]
-        named = self.lake is None and all(isinstance(item, str | os.PathLike) for item in items)
-        self.paths = [path for item in items for path in expand(item)] if named else []
-        self.files = [DataFile(path) for path in self.paths]
+        self.outer: OuterTable | None = None
+        """The table of a database or of a lakehouse that it names."""
+        self.files: list[DataFile] = []
         self._format = format
+        self._held: tuple[pa.Table, str] | None = None
+        items = source if isinstance(source, list | tuple) else [source]
+        if items and all(isinstance(item, str | os.PathLike) for item in items):
+            self._open(list(items))
+
+    def _open(self, items: list[Any]) -> None:
+        """Find the files of all items, or the one table."""
+        ways = [way_of(item) for item in items]
+        local = [require_local(item) for item, way in zip(items, ways, strict=True) if way is None]
+        self.outer = lake_table(local) if local else None
+        for item, way in zip(items, ways, strict=True):
+            found: NamedData
+            if way is not None:
+                found = opened(item, way, self._format)
+            else:
+                found = self.outer or [DataFile(path) for path in expand(item)]
+            if isinstance(found, Sequence):
+                self.files += found
+            else:
+                self.outer = found
+        if self.outer is not None and len(items) > 1:
+            raise DataError(f"{self.outer} is a table among {len(items)} sources", hint="give it alone")
 
     @staticmethod
     def of(source: Any, format: str | None = None) -> TableSource:  # noqa: A002
@@ -68,7 +90,28 @@ class TableSource:
     @cached_property
     def format(self) -> str | None:
         """The format of all files; None where it names none."""
-        return one_format(self.paths, self._format) if self.paths else None
+        return one_format(self.files, self._format) if self.files else None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        if self.outer is not None or self.files:
+            return str(self.outer or self.files[0])
+        return "the table"
+
+    @property
+    def version(self) -> str | None:
+        """What names the rows of a lakehouse table as they are read."""
+        return None if self.outer is None else self.outer.version()
+
+    def in_memory(self, options: ReadOptions) -> tuple[pa.Table, str]:
+        """The table that an object in memory holds, and what to call it; a stream can be read once only."""
+        if self._held is None:
+            found = _table_of(self.given, options)
+            if not hasattr(self.given, "__arrow_c_stream__") or isinstance(self.given, pa.Table):
+                return found
+            self._held = found
+        return self._held
 
     @property
     def are_records(self) -> bool:
@@ -102,7 +145,8 @@ def read_table(
     ----------
     source
         A path, a glob pattern or a directory (of a Delta Lake or Iceberg table where the library is
-        installed); a list of paths; a pyarrow Table, RecordBatch,
+        installed); `-` for standard input; a URL that `holdstrue.sources.ways` lists (https://, s3://, duckdb:,
+        sqlite:, postgresql://, iceberg:, ...); a list of files; a pyarrow Table, RecordBatch,
         RecordBatchReader or Dataset; anything with the Arrow C interface (pandas, polars, DuckDB);
         a dict of columns or a list of dicts.
     columns
@@ -171,13 +215,13 @@ def schema_of(
     options = ReadOptions(encoding=encoding, delimiter=delimiter, null_values=tuple(null_values), types=declared)
     if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
         schema = source.schema
-    elif known.lake is not None:
-        schema = known.lake.schema()
+    elif known.outer is not None:
+        schema = known.outer.schema()
     elif known.format is not None:
         schema = _reader(known.format, 2)(known.files[0], options.untyped(known.format))
     else:
         schema = load(known, replace(options, types={})).table.schema
-    require_text(schema, str(source) if isinstance(source, str | os.PathLike) else "the table")
+    require_text(schema, known.name)
     plain = plain_table(pa.Table.from_batches([], schema=schema)).schema
     if declared:
         require_known(declared, plain.names, "the data")
@@ -202,7 +246,9 @@ def load(source: Any, options: ReadOptions, format: str | None = None, *, name: 
     """Read a table and keep where each row came from; `name` is what to call an object in memory."""
     known = TableSource.of(source, format)
     if known.format is not None:
-        loaded = _load_files(known.files, options, known.format)
+        with doing(f"reading {', '.join(str(file) for file in known.files[:3])}") as work:
+            loaded = _load_files(known.files, options, known.format)
+            work.rows = loaded.table.num_rows
         if options.notes is not None and known.format in _UNTYPED:
             watched = [c for c in options.watched or loaded.table.column_names if options.type_of(c) is None]
             for doubt in doubts(loaded.table, watched, options.types):
@@ -218,13 +264,13 @@ def load(source: Any, options: ReadOptions, format: str | None = None, *, name: 
 
 def _load_object(source: TableSource, options: ReadOptions, name: str | None) -> Loaded:
     """The table that an object in memory or a lakehouse holds; its declared columns are left as they are."""
-    lake = source.lake
-    if lake is None:
-        table, kind = _table_of(source.given, options)
+    outer = source.outer
+    if outer is None:
+        table, kind = source.in_memory(options)
     else:
         if options.columns is not None:
-            options.selected(lake.schema().names, str(lake))
-        table, kind = lake.read(options.columns), str(lake)
+            options.selected(outer.schema().names, str(outer))
+        table, kind = outer.read(options.columns), str(outer)
     name = name or kind
     places = Places((Origin(name, table.num_rows),))
     require_text(table.schema, name)
@@ -235,8 +281,11 @@ def _load_object(source: TableSource, options: ReadOptions, name: str | None) ->
 
 
 def paths_of(source: Any) -> list[Path]:
-    """The files that a source names; none where it is an object in memory or a table of Delta Lake or Iceberg."""
-    return TableSource.of(source).paths
+    """The files of this machine that a source names; none where it is in memory or a table of Delta Lake or Iceberg."""
+    if lake_table(source) is not None:
+        return []
+    items = source if isinstance(source, list | tuple) else [source]
+    return [path for item in items if isinstance(item, str | os.PathLike) for path in expand(item)]
 
 
 def _table_of(source: Any, options: ReadOptions) -> tuple[pa.Table, str]:
@@ -317,7 +366,9 @@ def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Lo
     if format_ in WRITTEN and (mixed := _inexact_together(tables) - set(options.types)):
         # What are doubles in one file are numbers in another that no double holds: all of it becomes decimals.
         exact = {name: Declared("decimal") for name in mixed}
-        return load([file.path for file in files], replace(options, types={**options.types, **exact}), format_)
+        again = TableSource([])
+        again.files = [replace(file, kept=None) for file in files]
+        return load(again, replace(options, types={**options.types, **exact}), format_)
     if format_ != "json":  # in JSON a name that is not there means NULL
         _require_same_columns(files, tables)
     clash, forced = _clash(tables), [] if options.schema is None else list(options.schema)

@@ -169,7 +169,7 @@ def _lake(spark: SparkSession, table: LakeTable) -> DataFrame:
     """A table of Delta Lake or Iceberg, as the source of that name in Spark reads it."""
     place = table.path if table.metadata is None else table.metadata
     try:
-        return spark.read.format(table.format).load(f"file:{place.absolute()}")
+        return spark.read.format(table.format).load(f"file:{Path(place).absolute()}")
     except (PySparkException, Py4JError) as error:  # a source that is not there is an error of Java
         name = NAMES[table.format]
         raise DataError(

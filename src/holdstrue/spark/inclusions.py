@@ -23,8 +23,9 @@ from holdstrue.index.arrays import Snapshot
 from holdstrue.rules.model import Inclusion
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.spark.runner import SparkRunner
-from holdstrue.state.journal import BATCHES, Journal, Runs, facts_of
+from holdstrue.state.journal import BATCHES, Journal, facts_of
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.runs import Runs
 from holdstrue.state.store import fixed_place
 from holdstrue.typing import I64, Mask
 

@@ -109,7 +109,7 @@ class SparkMonitor(Sharded):
         if listing is None:
             return self.spark.createDataFrame([], violations_type(pa.string()))
         source = self._spark_runner.numbers(listing.job.tasks)
-        return violations_frame(source, Listed(listing), listing.job.layout, listing.checks)
+        return violations_frame(source, ListingTask(listing), listing.job.layout, listing.checks)
 
     # --- rows with what is wrong with them -------------------------------------------------------
 
@@ -206,7 +206,7 @@ class SparkMonitor(Sharded):
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListingTask:
     """The stage that lists violations of the shards of its tasks."""
 
     listing: Listing

@@ -67,6 +67,8 @@ def violations_frame(
 def in_frame(table: pa.Table, key: pa.DataType | None, *, change: bool) -> pa.Table:
     """A list of violations with the columns of a data frame."""
     t, s = table.column("t"), table.column("s")
+    if key is not None and pa.types.is_null(t.type):  # of a table that has had no rows
+        t, s = t.cast(key), s.cast(key)
     if key is None:
         t, s = (pa.array([as_text(value) for value in side.to_pylist()], pa.string()) for side in (t, s))
     columns = {"rule": table.column("rule"), "change": table.column("change"), "pair": table.column("pair")}

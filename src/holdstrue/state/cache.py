@@ -41,7 +41,7 @@ SLICE = 32
 _LOCKS = 64
 
 
-class Origin(Protocol):
+class Upstream(Protocol):
     """Where files come from: `ObjectStore`."""
 
     @property
@@ -72,7 +72,7 @@ class Cache:
         self._added: int | None = None  # nothing is known before the first look
         self._lock = threading.Lock()
 
-    def fetch(self, store: Origin, name: str, size: int | None) -> Path:
+    def fetch(self, store: Upstream, name: str, size: int | None) -> Path:
         """The file of an object, brought here if it is missing; used now, so it stays for a while.
 
         Parameters
@@ -96,18 +96,18 @@ class Cache:
         self._account(fetched)
         return path
 
-    def find(self, store: Origin, name: str) -> Path | None:
+    def find(self, store: Upstream, name: str) -> Path | None:
         """The file of an object if it is here; used now, so it stays for a while."""
         path = self._path(store, name)
         return path if _use(path, None) else None
 
-    def place(self, store: Origin, name: str) -> Path:
+    def place(self, store: Upstream, name: str) -> Path:
         """Where to write a file that will be an object of this name; `keep` puts it in its place."""
         path = self._path(store, name)
         with self._writing(path):
             return _part(path)
 
-    def keep(self, store: Origin, name: str, part: Path) -> Path:
+    def keep(self, store: Upstream, name: str, part: Path) -> Path:
         """Put a written file in its place, where `fetch` finds it."""
         path = self._path(store, name)
         with self._writing(path):
@@ -116,7 +116,7 @@ class Cache:
         self._account(size)
         return path
 
-    def drop(self, store: Origin, name: str) -> None:
+    def drop(self, store: Upstream, name: str) -> None:
         """Remove a file, because it is damaged or its object was deleted; one that is not here is fine."""
         path = self._path(store, name)
         try:
@@ -170,7 +170,7 @@ class Cache:
                 for name in names:
                     yield Path(folder, name)
 
-    def _path(self, store: Origin, name: str) -> Path:
+    def _path(self, store: Upstream, name: str) -> Path:
         digest = hashlib.blake2b(store.identity.encode(), digest_size=12).hexdigest()
         return self._files.joinpath(digest, *name.split("/"))
 

@@ -65,7 +65,7 @@ def decode(data: bytes) -> Entry:
 
 
 def plain_data(text: bytes) -> Any:
-    """JSON as data; a ValueError where it is none, or holds text that cannot be written anywhere again.
+    r"""JSON as data; a ValueError where it is none, or holds text that cannot be written anywhere again.
 
     >>> plain_data(b'{"batch": "\\ud83d\\ude00"}')
     {'batch': '😀'}

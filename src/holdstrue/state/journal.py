@@ -21,7 +21,7 @@ import datetime as dt
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -33,14 +33,11 @@ from holdstrue.state.history import Lines, history_files, read_lines, write_hist
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
 from holdstrue.state.moment import At, Moment
+from holdstrue.state.runs import Mark, Runs
 from holdstrue.state.store import Listed
 
-CHECKPOINT_SHARE = 16
-"""Runs that hold this part of a state cause a checkpoint: a changed row is written some sixteen times in all."""
-CHECKPOINT_FROM = 10_000
-"""Fewer logged rows than this never cause a checkpoint. Chosen, not tuned."""
-MOST_RUNS = 512
-"""More batches than this cause a checkpoint: to read one takes 0.2 ms when a state is opened."""
+FEW_ROWS = 64
+"""Up to so many rows are written out before it is asked how many bytes they are."""
 COLLECT_EVERY = 16
 """Commits between two looks for files of batches that were given up, where tasks write them."""
 
@@ -60,43 +57,6 @@ _ARTICLE = {"monitor": "a monitor", "discovery": "a discovery", "inclusions": "i
 
 BATCHES = Lines(pa.schema({"batch": pa.string()}))
 """The history of a state that only remembers which batches it has."""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Names of the files that hold a state or a shard of it; new files make new `Runs`, nothing is overwritten."""
-
-    base: Mapping[str, RunFile] = field(default_factory=dict)
-    """The checkpoint."""
-    log: tuple[RunFile, ...] = ()
-    """The batches since, oldest first."""
-    log_rows: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        return {
-            "base": {name: file.to_dict() for name, file in self.base.items()},
-            "log": [file.to_dict() for file in self.log],
-            "log_rows": self.log_rows,
-        }
-
-    @staticmethod
-    def of(data: Mapping[str, Any]) -> Runs:
-        """From plain JSON data."""
-        return Runs(
-            {name: RunFile.of(file) for name, file in data["base"].items()},
-            tuple(RunFile.of(file) for file in data["log"]),
-            data["log_rows"],
-        )
-
-    def due(self, size: int, total: int, *, patience: int = 1) -> bool:
-        """Whether a batch of so many rows, in a state of so many, should cause a checkpoint."""
-        most = patience * max(CHECKPOINT_FROM, total // CHECKPOINT_SHARE)
-        return self.log_rows + size > most or len(self.log) >= patience * MOST_RUNS
-
-    def appended(self, file: RunFile, size: int) -> Runs:
-        """The same with one more run."""
-        return replace(self, log=(*self.log, file), log_rows=self.log_rows + size)
 
 
 @dataclass(frozen=True)
@@ -120,16 +80,6 @@ class Written:
     def version(self) -> int:
         """The version that it makes."""
         return self.draft.version
-
-
-@dataclass(frozen=True)
-class Mark:
-    """How far a log went when somebody began to write a checkpoint beside it."""
-
-    version: int
-    runs: int
-    rows: int
-    batches: int
 
 
 class Journal(Closing):
@@ -156,6 +106,10 @@ class Journal(Closing):
         self._collecting: threading.Thread | None = None
         self._recent: list[str] = manifest["recent"]
         """The batches since the checkpoint."""
+        self._renumbered = False
+        """The next entry must say that rows have the slots to which the checkpoint moved them."""
+        if self.runs.renumbering and not read_only:
+            self.renumber()
         if manifest.get("format", FORMAT) != FORMAT:
             # earlier formats remember ids in the history alone
             self._recent = _names(self.history())
@@ -284,14 +238,15 @@ class Journal(Closing):
         """
         version, runs = self.version + 1, runs or self.runs
         tables = [lines, *tables]
-        if apart or sum(table.nbytes for table in tables) > INLINE_BYTES:
+        # the few bytes of a few rows are not worth being counted twice
+        small = not apart and (size <= FEW_ROWS or sum(table.nbytes for table in tables) <= INLINE_BYTES)
+        run, payload = self.files.inline(version, tables) if small else (None, b"")
+        if run is None or len(payload) > INLINE_BYTES:
             run, payload = self.files.write_tables("batch", version, tables), b""
-        else:
-            run, payload = self.files.inline(version, tables)
         batches = _names(lines)
         facts = {**facts, "committed": self.committed + len(batches)}
         after, rest = runs.appended(run, size), len(self._recent)
-        if whole or runs is not self.runs or self._since is None:
+        if whole or runs is not self.runs or self._since is None or self._renumbered:
             return self._whole(after, facts, lines, batches, rest, payload)
         step = {"since": self._since, "facts": facts, "run": run.to_dict(), "rows": size, "batches": batches}
         manifest = {**self.facts, **facts, "version": version}
@@ -318,10 +273,21 @@ class Journal(Closing):
 
     def mark(self) -> Mark:
         """How far the log goes now."""
-        return Mark(self.version, len(self.runs.log), self.runs.log_rows, len(self._recent))
+        return Mark(self.version, self.runs.base, len(self.runs.log), self.runs.log_rows, len(self._recent))
+
+    def renumber(self) -> None:
+        """From the next batch on rows are named by the slots to which the checkpoint moved them."""
+        self.runs = self.runs.renumbered()
+        self._renumbered = True
 
     def rebase(self, base: Mapping[str, RunFile], mark: Mark, facts: Mapping[str, Any]) -> Written:
         """Take files that hold the state as it was at a mark in place of all runs up to there."""
+        if mark.base != self.runs.base:
+            # its counts are of a log that another checkpoint has shortened since: runs would be lost
+            raise StateError(
+                f"the checkpoint of version {mark.version} of {self.files.url} was overtaken by another one",
+                hint="every batch up to now is kept: have another checkpoint written",
+            )
         runs = Runs(base, self.runs.log[mark.runs :], self.runs.log_rows - mark.rows)
         return replace(self._whole(runs, facts, None, [], len(self._recent) - mark.batches), frees=True)
 
@@ -341,7 +307,8 @@ class Journal(Closing):
         """An entry that says everything; facts that are not given stay, those that are None go."""
         recent = [*self._recent[len(self._recent) - rest :], *batches]
         own = dict.fromkeys(("version", "format", "time", "writer", "since"))
-        content = {**self.facts, **facts, **runs.to_dict(), "kind": self.kind, "recent": recent, **own}
+        content = {**self.facts, **facts, **runs.to_dict(), "moved": runs.moved}
+        content |= {"kind": self.kind, "recent": recent, **own}
         content = {name: value for name, value in content.items() if value is not None}
         draft = Draft(self.version + 1, content, payload)
         manifest = {**content, "version": draft.version}
@@ -374,24 +341,30 @@ class Journal(Closing):
         self._recent += written.batches
         self.facts = {**written.facts, "since": since, "format": FORMAT}
         self.runs = written.runs
+        self._renumbered &= step
         if before is not None:
             self._free(*before)
 
     def vacuum(self, keep: float | None = None) -> list[Listed]:
         """Remove what neither this version nor those of the last seconds need; returns what was removed.
 
+        Nothing else may write for this journal meanwhile: in a directory what nobody names goes, however new it is.
+
         Parameters
         ----------
         keep
             How many seconds versions are kept from now on; as it was, which is not at all, unless given.
         """
+        # versions before a damaged one may be all that can still be read
+        self.files.require(self._needed())
         if keep is not None and keep != self.facts.get("keep", 0):
             self.commit(self.written(self.runs, {"keep": keep or None}))
         if self._collecting is not None:
             self._collecting.join()
         since = self.version if self._since is None else self._since
         try:
-            return self.files.collect(self._needed(), since, self.version, self.facts.get("keep", 0))
+            keep = self.facts.get("keep", 0)
+            return self.files.collect(self._needed(), since, self.version, keep, alone=not self.read_only)
         except OSError as error:
             raise StateError(
                 f"{self.files.url} could not be cleared up: {error}",

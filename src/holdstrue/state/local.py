@@ -7,43 +7,33 @@ tells the note in the lock file (see `WriterLock`).
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
-import struct
-import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from holdstrue.errors import StateError
-from holdstrue.state.lock import NOFOLLOW, WriterLock, refuse_strange
-from holdstrue.state.store import LOG, RUNS, Listed, Missing, Problem, Survey, Taken, UnsureError
+from holdstrue.state.lock import NOFOLLOW, WriterLock
+from holdstrue.state.segment import Segment, damaged, sync
+from holdstrue.state.store import LOG, NOT_PLAIN, RUNS, Glance, Listed, Missing, Problem, Survey, Taken
 
-SEGMENT_BYTES = 8 << 20
-SEGMENT_ENTRIES = 1024
-"""A log file that holds so much is followed by another, so that old entries can be removed. Chosen, not tuned."""
-
-_MARK = b"hrec"
-_DEAD = b"drec"
-"""Takes the place of the mark of an entry that was removed while its file is still needed: one byte, written or not."""
-_FRAME = struct.Struct("<4sIQQII")
-"""Mark, checksum of the rest of the frame, version, bytes, checksum of the bytes, 0."""
 _ENTRY = re.compile(re.escape(LOG) + r"(\d{12})")
 _SEGMENT = re.compile(r"(\d{12})\.log")
 _RUN = re.compile(r"[a-z]+-\d{12}-[0-9a-f]{12}\.arrow")
 
-_sync_data = getattr(os, "fdatasync", os.fsync)
+DRAFT = ".manifest.tmp"
+"""Where a file is written that becomes a manifest (see `old_formats.bar`)."""
 
 
 class LocalStore:
     """The objects of a state in a directory."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str | None = None) -> None:
         self.root = root
-        self.url = str(root)
+        self.url = str(root) if url is None else url
         self.shared = False
         self._lock = WriterLock(root / "lock")
         self._segments: dict[int, Segment] = {}
@@ -62,6 +52,28 @@ class LocalStore:
         """Whether there are log files, or manifests of an earlier format."""
         log = self._folder("log")
         return (log.is_dir() and any(os.scandir(log))) or any(self.root.glob("manifest-*.json"))
+
+    def glance(self) -> Glance:
+        """The sizes and times of the log files, and what the writer noted: two commits may be of one time.
+
+        Complexity: O(log files).
+        """
+        log = self._folder("log")
+        stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in os.scandir(log)] if log.is_dir() else []
+        found = sorted((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        older = sorted(path.name for path in self.root.glob("manifest-*.json"))
+        return self.exists, self._lock.noted(), *found, *older
+
+    def inner(self) -> list[str]:
+        """The folders that hold a log, or manifests of an earlier format."""
+        if not self.root.is_dir():
+            return []
+        found = []
+        for entry in os.scandir(self.root):
+            with suppress(StateError, OSError):  # one that may not be looked into
+                if entry.is_dir(follow_symlinks=False) and LocalStore(Path(entry.path)).begun:
+                    found.append(entry.name)
+        return sorted(found)
 
     def vacant(self) -> None:
         """Refuse a place where something is; a directory that was given up before its first commit counts as empty."""
@@ -89,19 +101,21 @@ class LocalStore:
         """Become the one writer, and make the folders there should be."""
         if not self.root.is_dir():
             self.root.mkdir(parents=True, exist_ok=True)
-            _sync(self.root.parent)
+            sync(self.root.parent)
         self._lock.take()
         self._segments = {}  # others may have written since they were looked at
         for name in ("runs", "log"):
             if not self._folder(name).is_dir():
                 (self.root / name).mkdir()
-                _sync(self.root)
+                sync(self.root)
 
     def close(self) -> None:
         """Let go of the lock."""
-        for segment in self._segments.values():
-            segment.close()
-        self._lock.release()
+        try:
+            for segment in self._segments.values():
+                segment.close()
+        finally:  # also where somebody interrupts it
+            self._lock.release()
 
     def _folder(self, name: str) -> Path:
         """A folder of the state, which must not lead out of it."""
@@ -111,6 +125,8 @@ class LocalStore:
                 f"{path} is a link: a state is confined to its directory",
                 hint="copy what it leads to into the directory, or make the state anew",
             )
+        if path.exists() and not path.is_dir():
+            raise damaged(path, "it is no folder")
         return path
 
     # --- the log -------------------------------------------------------------------------------
@@ -124,7 +140,7 @@ class LocalStore:
         if version <= newest:
             raise Taken(name)
         if self._unsynced:
-            _sync(self.root / "runs")
+            sync(self.root / "runs")
             self._unsynced = False
         last = self._segments[max(self._segments)] if self._segments else None
         if last is None or last.full or version != newest + 1:
@@ -145,15 +161,24 @@ class LocalStore:
     def _examined(self) -> int:
         """The same, from what the log files hold now."""
         noted = self._lock.noted()
+        self._folder("runs")  # which nothing that only reads the log would look at
         newest = self._scanned()
+        if newest < 0 and self._log_lost(noted):
+            raise damaged(self.root / "log", _lost_said(noted))
         if newest < noted and (newest := self._scanned()) < noted:
-            raise _damaged(self._last_path(), f"version {noted} was written and cannot be read")
+            raise damaged(self._last_path(), f"version {noted} was written and cannot be read")
         for segment in [segment for segment in self._segments.values() if segment.newest >= newest]:
             if not segment.torn:
-                raise _damaged(segment.path, f"what comes after version {segment.newest} is no entry")
+                raise damaged(segment.path, f"what comes after version {segment.newest} is no entry")
             if self._lock.held:
                 self._mend(segment)
         return newest
+
+    def _log_lost(self, noted: int) -> bool:
+        """Where there are no log files, whether there were some: a creation that was given up leaves a lock."""
+        if self._segments or any(self.root.glob("manifest-*.json")):
+            return False
+        return noted >= 0 or not ((self.root / "lock").exists() or not self.list(RUNS))
 
     def _scanned(self) -> int:
         """Look which log files there are, and what the last of them holds."""
@@ -199,24 +224,22 @@ class LocalStore:
         """The whole of an object."""
         if name.startswith(LOG):
             return self._segment_of(_version(name)).read(_version(name))
-        try:
-            handle = os.open(self._run(name), os.O_RDONLY | NOFOLLOW)
-        except FileNotFoundError as error:
-            raise Missing(name) from error
-        with os.fdopen(handle, "rb") as file:
+        with self._opened(name) as file:
             return file.read()
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
         """A part of an object."""
         if name.startswith(LOG):
             return self.read(name)[start : start + size]
-        try:
-            handle = os.open(self._run(name), os.O_RDONLY | NOFOLLOW)
-        except FileNotFoundError as error:
-            raise Missing(name) from error
-        with os.fdopen(handle, "rb") as file:
+        with self._opened(name) as file:
             file.seek(start)
             return file.read(size)
+
+    def _opened(self, name: str) -> BinaryIO:
+        try:
+            return os.fdopen(os.open(self.file(name, None), os.O_RDONLY | NOFOLLOW), "rb")
+        except FileNotFoundError as error:
+            raise Missing(name) from error
 
     def list(self, prefix: str) -> list[Listed]:
         """The objects whose names start so: `log/` or `runs/`."""
@@ -266,12 +289,12 @@ class LocalStore:
 
     def publish(self, name: str) -> None:
         """Make sure that the file is on disk; its name will be when the next entry is."""
-        _sync(self._run(name))
+        sync(self._run(name))
         if self._lock.held:
             self._unsynced = True
         else:
             # somebody else is the writer, who does not know that there is a new name
-            _sync(self.root / "runs")
+            sync(self.root / "runs")
 
     def file(self, name: str, size: int | None) -> Path:  # of any size, it is here
         """The file of a run."""
@@ -282,7 +305,7 @@ class LocalStore:
             raise Missing(name) from error
         if not stat.S_ISREG(about.st_mode):
             raise StateError(
-                f"{path} is damaged: it is no file of the state but a link or a folder",
+                f"{path} is damaged: {NOT_PLAIN}",
                 hint="restore the state directory from a copy, or make it anew",
             )
         return path
@@ -296,13 +319,23 @@ class LocalStore:
     def survey(self) -> Survey:
         """Look through all files of the log, and everything else there is."""
         survey = Survey([], [], [], [])
-        try:
-            found = [Segment(known.path, known.first) for known in self._found()]
-            self._segments = {segment.first: segment for segment in found}
-            survey.runs.extend(self.list(RUNS))
-        except StateError as error:  # a folder that is a link
-            survey.problems.append(Problem(str(self.root), error.message))
+        for name, look in (("lock", self._lock.noted), ("log", self._found), ("runs", lambda: self._folder("runs"))):
+            try:
+                look()
+            except StateError as error:
+                why = error.message.removeprefix(f"{self.root / name} is ").removeprefix("damaged: it is ")
+                survey.problems.append(Problem(name, f"it is {why}"))
+        if survey.problems:
             return survey
+        found = [Segment(known.path, known.first) for known in self._found()]
+        self._segments = {segment.first: segment for segment in found}
+        survey.runs.extend(self.list(RUNS))
+        if self._lock.garbled:
+            survey.problems.append(
+                Problem("lock", "it does not say which version was the last: later ones may be lost")
+            )
+        if not found and self._log_lost(noted := self._lock.noted()):
+            survey.problems.append(Problem("log", _lost_said(noted)))
         for segment in found:
             self._survey(segment, survey, last=segment is found[-1])
         known = {listed.name for listed in survey.runs} | {LOG + segment.path.name for segment in found}
@@ -325,6 +358,8 @@ class LocalStore:
             rest = segment.rest()
             if last and segment.newest < self._lock.noted():
                 survey.problems.append(Problem(name, f"version {self._lock.noted()} was written and cannot be read"))
+            elif last and not segment.torn:
+                survey.problems.append(Problem(name, f"what comes after version {segment.newest} is no entry"))
             elif last and rest:
                 survey.others.append(f"{name}: its last {rest} bytes are of an entry that was cut short")
             elif rest:
@@ -333,7 +368,7 @@ class LocalStore:
 
     def _names(self) -> set[str]:
         """What belongs into the directory itself."""
-        return {"lock", "log", "runs", "streams"} | {path.name for path in self.root.glob("manifest-*.json")}
+        return {"lock", "log", "runs", "streams", DRAFT} | {path.name for path in self.root.glob("manifest-*.json")}
 
     def reread(self, name: str) -> bytes:
         """Nothing is a copy here."""
@@ -345,164 +380,8 @@ class LocalStore:
         yield self.file(name, 0)
 
 
-class Segment:
-    """A file of the log: entries from one version on, one after the other."""
-
-    def __init__(self, path: Path, first: int) -> None:
-        self.path = path
-        self.first = first
-        self.places: list[tuple[int, int]] = []
-        """Where the bytes of each entry start, and how many they are."""
-        self.modified = 0.0
-        self.torn = True
-        """Whether what follows the last entry, if anything, is the start of one that a crash cut short."""
-        self._dead: set[int] = set()
-        self._reading = threading.Lock()
-        self._end = 0
-        self._handle: int | None = None
-        self._reader: io.FileIO | None = None
-
-    @staticmethod
-    def new(path: Path, first: int) -> Segment:
-        """An empty one, whose name is on disk."""
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-        _sync(path.parent)
-        return Segment(path, first)
-
-    @property
-    def newest(self) -> int:
-        """The version of its last entry; the one before its first where it has none."""
-        return self.first + len(self.places) - 1
-
-    @property
-    def living(self) -> list[int]:
-        """The versions of its entries that were not removed."""
-        return [version for version in range(self.first, self.newest + 1) if version not in self._dead]
-
-    def listed(self) -> list[Listed]:
-        """The entries that were found and not removed."""
-        sizes = [size for _, size in self.places]
-        return [Listed(f"{LOG}{v:012d}", sizes[v - self.first], self.modified) for v in self.living]
-
-    def rest(self) -> int:
-        """How many bytes follow what could be read."""
-        return max(0, self.path.stat().st_size - self._end)
-
-    @property
-    def full(self) -> bool:
-        """Whether entries should go to another file from now on."""
-        return self._end >= SEGMENT_BYTES or len(self.places) >= SEGMENT_ENTRIES
-
-    def scan(self) -> bool:
-        """Read what was appended since the last look; returns whether there is any entry. Complexity: O(new bytes)."""
-        refuse_strange(self.path)
-        try:
-            handle = os.open(self.path, os.O_RDONLY | NOFOLLOW)
-        except FileNotFoundError:
-            return False
-        with os.fdopen(handle, "rb") as file:
-            self.modified = os.fstat(handle).st_mtime
-            file.seek(self._end)
-            data = file.read()
-        at = 0
-        while at + _FRAME.size <= len(data):
-            mark, check, version, size, content, _ = _FRAME.unpack_from(data, at)
-            start = at + _FRAME.size
-            framed = mark in (_MARK, _DEAD) and zlib.crc32(data[at + 8 : start]) == check and version == self.newest + 1
-            if not framed or start + size > len(data):
-                break
-            if zlib.crc32(data[start : start + size]) != content:
-                if data[start + size :].strip(b"\0"):
-                    raise _damaged(self.path, f"the entry of version {version} does not match its checksum")
-                break
-            if mark == _DEAD:
-                self._dead.add(version)
-            self.places.append((self._end + start, size))
-            at = start + size + -size % 8
-        self._end += at
-        self.torn = _is_start(data[at:], self.newest + 1)
-        return bool(self.places)
-
-    def read(self, version: int) -> bytes:
-        """The bytes of an entry."""
-        if version in self._dead:
-            raise Missing(f"{LOG}{version:012d}")
-        start, size = self.places[version - self.first]
-        if self._reader is None:
-            try:
-                self._reader = io.FileIO(os.open(self.path, os.O_RDONLY | NOFOLLOW))
-            except FileNotFoundError as error:
-                raise Missing(f"{LOG}{version:012d}") from error
-        with self._reading:
-            self._reader.seek(start)
-            return self._reader.read(size)
-
-    def forget(self, versions: Iterable[int]) -> None:
-        """Mark entries as removed."""
-        for version in sorted(versions):
-            os.lseek(self._opened(), self.places[version - self.first][0] - _FRAME.size, os.SEEK_SET)
-            os.write(self._opened(), _DEAD[:1])
-            self._dead.add(version)
-
-    def repair(self) -> None:
-        """Cut off what a crash left of an entry that was being written."""
-        if self.path.stat().st_size != self._end:
-            os.ftruncate(self._opened(), self._end)
-            os.fsync(self._opened())
-
-    def append(self, version: int, data: bytes) -> None:
-        """Write an entry and wait until it is on disk, or leave the file as it was."""
-        frame = struct.pack("<QQII", version, len(data), zlib.crc32(data), 0)
-        record = b"".join((_MARK, struct.pack("<I", zlib.crc32(frame)), frame, data, bytes(-len(data) % 8)))
-        handle = self._opened()
-        try:
-            os.lseek(handle, self._end, os.SEEK_SET)
-            left = memoryview(record)
-            while left:
-                left = left[os.write(handle, left) :]
-            _sync_data(handle)
-        except BaseException as error:
-            try:
-                os.ftruncate(handle, self._end)
-                os.fsync(handle)
-            except OSError as second:
-                raise UnsureError(
-                    f"{self.path} could not be written ({error}), nor brought back to what it was ({second})",
-                    hint="see to it that the disk works",
-                ) from error
-            raise
-        self.places.append((self._end + _FRAME.size, len(data)))
-        self._end += len(record)
-
-    def _opened(self) -> int:
-        if self._handle is None:
-            self._handle = os.open(self.path, os.O_RDWR | NOFOLLOW)
-        return self._handle
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
-
-def _is_start(data: bytes, version: int) -> bool:
-    """Whether bytes can be the start of a version's entry, with nothing or zeros in place of the rest."""
-    head = data[: _FRAME.size].rstrip(b"\0")
-    if len(head) < 8 or len(data) < _FRAME.size:
-        return head == _MARK[: len(head)] or head.startswith(_MARK)
-    mark, check, found, *_ = _FRAME.unpack_from(data)
-    if mark != _MARK:
-        return False
-    whole = zlib.crc32(data[8 : _FRAME.size]) == check
-    return found == version if whole else not data[_FRAME.size :].strip(b"\0")
-
-
-def _damaged(path: Path, why: str) -> StateError:
-    return StateError(f"{path} is damaged: {why}", hint="restore the state directory from a copy, or make it anew")
+def _lost_said(noted: int) -> str:
+    return "it is missing" + ("" if noted < 0 else f", and with it every version up to {noted}")
 
 
 def _version(name: str) -> int:
@@ -510,14 +389,3 @@ def _version(name: str) -> int:
     if match is None:
         raise ValueError(f"{name!r} is no entry of a log")
     return int(match[1])
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # folders cannot be opened there, and need not be
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -70,8 +70,7 @@ class WriterLock:
         """Remember that a version is on disk."""
         if self._handle is not None:
             with suppress(OSError):  # the version is made: the note may be behind
-                os.lseek(self._handle, 0, os.SEEK_SET)
-                os.write(self._handle, _note(version))
+                write_at(self._handle, _note(version), 0)
 
     def noted(self) -> int:
         """The last version that was noted; -1 where none is, or one that is just being written."""
@@ -83,6 +82,14 @@ class WriterLock:
         version = int(text[:12]) if text[:12].isdigit() else -1
         return version if text == _note(version) else -1
 
+    @property
+    def garbled(self) -> bool:
+        """Whether the file holds something else than a note."""
+        try:
+            return bool(self._path.read_bytes()) and self.noted() < 0
+        except OSError:
+            return False
+
 
 def _note(version: int) -> bytes:
     """A version with a checksum, since what is half written may look like another.
@@ -92,6 +99,14 @@ def _note(version: int) -> bytes:
     """
     text = b"%012d" % version
     return b"%s %08x\n" % (text, zlib.crc32(text))
+
+
+def write_at(handle: int, data: bytes | memoryview, at: int) -> int:
+    """Write at a place of a file; returns how many bytes were."""
+    if sys.platform == "win32":
+        os.lseek(handle, at, os.SEEK_SET)
+        return os.write(handle, data)
+    return os.pwrite(handle, data, at)
 
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)

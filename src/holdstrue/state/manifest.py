@@ -127,6 +127,9 @@ def _runs_problems(data: Mapping[str, Any], where: str) -> Iterator[str]:
     else:
         yield from _list_problems(list(base.values()), f"{where}base")
     yield from _list_problems(data.get("log"), f"{where}log")
+    moved = data.get("moved")
+    if moved is not None and not _is_count(moved):
+        yield f"{where}moved is {moved!r}, not a number of runs"
     if not _is_count(data.get("log_rows", 0)):
         yield f"{where}log_rows is {data.get('log_rows')!r}, not a number of 0 or more"
 

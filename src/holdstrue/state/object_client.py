@@ -24,9 +24,9 @@ from datetime import timedelta
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from holdstrue.errors import StateError
+from holdstrue.state.object_settings import endpoint, refuse_half, refuse_settings
 from holdstrue.state.object_url import ObjectUrl
 
 Purpose = Literal["read", "create", "create large", "upload"]
@@ -115,10 +115,10 @@ def _is_obstore(name: str) -> bool:
     return name == "obstore" or name.startswith("obstore.")
 
 
-def require_obstore() -> None:
+def require_obstore(what: str = "states") -> None:
     """Say how to install obstore where it is missing."""
     if importlib.util.find_spec("obstore") is None:
-        raise StateError("states in object stores need the package obstore, which is not installed", hint=_INSTALL)
+        raise StateError(f"{what} in object stores need the package obstore, which is not installed", hint=_INSTALL)
 
 
 LIBRARY = Library()
@@ -189,6 +189,7 @@ def _settings(environment: Mapping[str, str]) -> bytes:
 
 
 def _connect(place: ObjectUrl, patience: Patience) -> Any:
+    refuse_settings(place, os.environ)
     store = LIBRARY.load().store
     options: dict[str, Any] = {
         "connect_timeout": timedelta(seconds=CONNECT),
@@ -202,30 +203,15 @@ def _connect(place: ObjectUrl, patience: Patience) -> Any:
     }
     common = {"prefix": place.prefix or None, "client_options": options, "retry_config": retry}
     if place.provider == "s3":
+        profile = _profile(os.environ)
+        if not profile:
+            refuse_half(place, os.environ)
         # set here, since the environment could turn it off
-        return store.S3Store(place.bucket, conditional_put="etag", **common, **_profile(os.environ))
+        return store.S3Store(place.bucket, conditional_put="etag", **common, **profile)
     if place.provider == "gs":
         return store.GCSStore(place.bucket, **common)
     account = {} if place.account is None else {"account_name": place.account}
     return store.AzureStore(place.bucket, **common, **account)
-
-
-def endpoint(place: ObjectUrl, environment: Mapping[str, str]) -> str | None:
-    """The address that the environment names for a store, as scheme, host and port; None for the provider's own.
-
-    >>> endpoint(ObjectUrl.of("s3://bucket/state"), {"AWS_ENDPOINT_URL": "http://user:secret@127.0.0.1:9000/?a=b"})
-    'http://127.0.0.1:9000'
-    """
-    names = {
-        "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-        "gs": ("GOOGLE_BASE_URL",),
-        "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-    }[place.provider]
-    told = next((environment[name] for name in names if environment.get(name)), None)
-    if told is None:
-        return None
-    parts = urlsplit(told)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _transport(place: ObjectUrl, environment: Mapping[str, str]) -> dict[str, Any]:

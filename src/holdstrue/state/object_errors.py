@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 from holdstrue.errors import StateError
-from holdstrue.state.object_client import LIBRARY, endpoint
+from holdstrue.state.object_client import LIBRARY
+from holdstrue.state.object_settings import endpoint
 from holdstrue.state.object_url import ObjectUrl
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
@@ -113,6 +114,19 @@ class Trouble:
 def raised_by_obstore(error: Exception) -> bool:
     """Whether an error comes from obstore, which also raises built-in ones."""
     return isinstance(error, (LIBRARY.load().exceptions.BaseError, FileNotFoundError, PermissionError, ValueError))
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether obstore came to an end inside, which is none of Python's errors (`pyo3_runtime.PanicException`)."""
+    return type(error).__name__ == "PanicException"
+
+
+def explain_panic(place: ObjectUrl, doing: str) -> StateError:
+    """It as an error of ours, without its text: nobody knows what it holds."""
+    return StateError(
+        f"cannot {doing} {place.url}: obstore failed inside",
+        hint="check the settings of the store in the environment (AWS_..., GOOGLE_..., AZURE_...)",
+    )
 
 
 def _why(trouble: Trouble, place: ObjectUrl) -> tuple[str, str]:

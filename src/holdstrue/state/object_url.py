@@ -64,8 +64,8 @@ class ObjectUrl:
     account: str | None = None
 
     @staticmethod
-    def of(text: str | os.PathLike[str]) -> ObjectUrl:
-        """Read a URL; what could hold a secret is refused without being repeated."""
+    def of(text: str | os.PathLike[str], what: str = "state") -> ObjectUrl:
+        """Read a URL; what could hold a secret is refused without being repeated. `what` is to lie there."""
         text = os.fspath(text)
         found = _URL.match(text)
         if found is None or found[1].lower() not in _PROVIDERS:
@@ -80,10 +80,10 @@ class ObjectUrl:
         scheme = found[1].lower()
         provider = _PROVIDERS[scheme]
         authority, _, path = found[2].partition("/")
-        bucket, account = _bucket(scheme, provider, authority)
+        bucket, account = _bucket(scheme, provider, authority, what)
         if re.search(r"[?#]", found[2]):
             raise StateError(
-                f"the {scheme}:// URL of the state holds a query or a fragment",
+                f"the {scheme}:// URL of the {what} holds a query or a fragment",
                 hint=f"give {scheme}://{bucket}/FOLDER; signatures and tokens belong into the environment",
             )
         segments = path.rstrip("/").split("/") if path.rstrip("/") else []
@@ -96,7 +96,7 @@ class ObjectUrl:
         return ObjectUrl(url, provider, bucket, "/".join(segments), account)
 
 
-def _bucket(scheme: str, provider: Provider, authority: str) -> tuple[str, str | None]:
+def _bucket(scheme: str, provider: Provider, authority: str, what: str) -> tuple[str, str | None]:
     """The bucket that stands in a URL before its first slash, and the account of Azure."""
     if provider == "az" and (found := _ACCOUNT.fullmatch(authority)):
         return found[1], found[2]
@@ -108,11 +108,11 @@ def _bucket(scheme: str, provider: Provider, authority: str) -> tuple[str, str |
     }[provider]
     if "@" in authority or ":" in authority:
         raise StateError(
-            f"the {scheme}:// URL of the state holds credentials, or something like them, before its bucket",
+            f"the {scheme}:// URL of the {what} holds credentials, or something like them, before its bucket",
             hint=f"give {example}",
         )
     if not _BUCKET.fullmatch(authority):
         # a query may start here
         shown = re.split(r"[?#]", authority)[0]
-        raise StateError(f"the {scheme}:// URL of the state names no bucket: {shown!r}", hint=f"give {example}")
+        raise StateError(f"the {scheme}:// URL of the {what} names no bucket: {shown!r}", hint=f"give {example}")
     return authority, None

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from holdstrue.errors import StateError, brief
-from holdstrue.state.object_client import LIBRARY, Clients, Purpose, endpoint, require_obstore
-from holdstrue.state.object_errors import Trouble, raised_by_obstore
+from holdstrue.state.object_client import LIBRARY, Clients, Purpose, require_obstore
+from holdstrue.state.object_errors import Trouble, explain_panic, is_panic, raised_by_obstore
+from holdstrue.state.object_settings import endpoint
 from holdstrue.state.object_url import ObjectUrl
 from holdstrue.state.store import Listed, Missing, Taken, UnsureError
 
@@ -61,9 +62,12 @@ class ObjectStore:
     ObjectStore('s3a://bucket/orders/state')
     """
 
+    holds = "state"
+    """What lies below the URL, for messages."""
+
     def __init__(self, url: str | os.PathLike[str]) -> None:
-        self._place = ObjectUrl.of(url)
-        require_obstore()
+        self._place = ObjectUrl.of(url, self.holds)
+        require_obstore("states" if self.holds == "state" else self.holds)
         self.url = self._place.url
         self._clients = Clients.at(self._place)
 
@@ -73,6 +77,12 @@ class ObjectStore:
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[str]]:
         # to executors of Spark goes the URL; connections and credentials are theirs
         return ObjectStore, (self.url,)
+
+    def _check_name(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise StateError(
+                f"{brief(name)} is not a name of an object of a state", hint="the state is damaged, or not ours"
+            )
 
     @property
     def identity(self) -> str:
@@ -88,7 +98,7 @@ class ObjectStore:
         its metadata says whether this very call made it; a store that keeps no metadata is asked for the bytes.
         Raises `UnsureError` where that cannot be found out.
         """
-        _check_name(name)
+        self._check_name(name)
         body = _buffers(data)
         purpose: Purpose = "create" if sum(map(len, body)) <= SMALL else "create large"
         writer = uuid.uuid4().hex
@@ -142,7 +152,7 @@ class ObjectStore:
         What takes more than one request is written without condition, since obstore has none for uploads in parts: the
         name must be fresh, as names of runs are (they hold a random number).
         """
-        _check_name(name)
+        self._check_name(name)
         size = path.stat().st_size
         if size <= PART:
             self.create(name, path.read_bytes())
@@ -176,13 +186,13 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; raises `Missing`."""
-        _check_name(name)
+        self._check_name(name)
         with self._requests("read", f"read {name} of", name) as (obstore, client):
             return bytes(obstore.get(client, name).bytes())
 
     def read_range(self, name: str, start: int, size: int) -> bytes:
         """A part of an object, shorter where the object ends; raises `Missing`."""
-        _check_name(name)
+        self._check_name(name)
         if size == 0:
             return b""
         with self._requests("read", f"read bytes {start} to {start + size} of {name} of", name) as (obstore, client):
@@ -201,7 +211,7 @@ class ObjectStore:
         size
             Of the object, where it is known, which saves asking for a small one.
         """
-        _check_name(name)
+        self._check_name(name)
         if size is None or size > RANGE:
             # one that is told may be damaged, and absurd
             there = self._size(name)
@@ -284,7 +294,7 @@ class ObjectStore:
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects; those that are not there are fine."""
         for name in names:
-            _check_name(name)
+            self._check_name(name)
         trouble, _ = _insist(lambda: self._try_delete(names) if names else None)
         if trouble is not None:
             raise trouble.explain(self._place, "delete objects of")
@@ -333,6 +343,11 @@ class ObjectStore:
                 self._clients.forget()
             # without the cause: its text holds whole addresses and what the server sent
             raise trouble.explain(self._place, doing) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            failed = explain_panic(self._place, doing)
+            raise (failed if purpose == "read" else _uncertain(failed)) from None
 
 
 def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
@@ -365,10 +380,3 @@ def _buffers(data: Buffer | Sequence[Buffer]) -> Body:
     except TypeError:
         views = [memoryview(part) for part in data]  # type: ignore[arg-type]
     return [view.cast("B") for view in views if view.nbytes] or [memoryview(b"")]
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise StateError(
-            f"{brief(name)} is not a name of an object of a state", hint="the state is damaged, or not ours"
-        )

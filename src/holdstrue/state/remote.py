@@ -16,7 +16,7 @@ from pathlib import Path
 from holdstrue.errors import StateError
 from holdstrue.state.cache import Cache
 from holdstrue.state.objects import ObjectStore
-from holdstrue.state.store import LOG, Listed, Survey
+from holdstrue.state.store import LOG, Glance, Listed, Problem, Survey
 
 _OWN = re.compile(r"log/\d{12}|runs/[a-z]+-\d{12}-[0-9a-f]{12}\.arrow")
 
@@ -37,6 +37,15 @@ class RemoteStore:
         """Nothing is made by looking, so that there is no need to ask first."""
 
     # --- the place -----------------------------------------------------------------------------
+
+    def glance(self) -> Glance:
+        """How many entries there are, and the last of them. Complexity: O(entries), a request for each thousand."""
+        entries = self.list(LOG)
+        return len(entries), *((last.name, last.tag, last.modified) for last in entries[-1:])
+
+    def inner(self) -> list[str]:
+        """Nothing: a bucket may hold millions of objects, which are not looked through to say more of an error."""
+        return []
 
     def vacant(self) -> None:
         """Refuse a place where something is; runs alone are what a creation that was given up has left."""
@@ -125,7 +134,11 @@ class RemoteStore:
         own = [listed for listed in there if _OWN.fullmatch(listed.name)]
         entries = [listed for listed in own if listed.name.startswith(LOG)]
         others = [listed.name for listed in there if not _OWN.fullmatch(listed.name)]
-        return Survey(entries, [listed for listed in own if not listed.name.startswith(LOG)], [], others)
+        runs = [listed for listed in own if not listed.name.startswith(LOG)]
+        problems = (
+            [Problem("log", "it is missing, unless making the state was given up")] if runs and not entries else []
+        )
+        return Survey(entries, runs, problems, others)
 
     def reread(self, name: str) -> bytes:
         """The object itself."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from holdstrue.errors import StateError
 from holdstrue.location import local_path
@@ -20,6 +20,11 @@ from holdstrue.state.object_url import ObjectUrl, is_object_url
 
 LOG = "log/"
 RUNS = "runs/"
+NOT_PLAIN = "it is no plain file but a link, a folder or a pipe"
+
+
+Glance: TypeAlias = tuple[object, ...]
+"""What is compared with a later look at the same place: equal ones are of the same versions."""
 
 
 class Taken(Exception):  # noqa: N818  # said of a name, and always caught
@@ -84,6 +89,12 @@ class Store(Protocol):
     @property
     def begun(self) -> bool:
         """Whether there seems to be a state, at first sight."""
+
+    def glance(self) -> Glance:
+        """What changes with every commit, as cheaply as it can be looked at."""
+
+    def inner(self) -> list[str]:
+        """The names of folders in it that hold states of their own, as far as a look tells."""
 
     def vacant(self) -> None:
         """Refuse a place where something else is than what a creation that was given up has left."""
@@ -150,4 +161,6 @@ def store_at(place: str | os.PathLike[str]) -> Store:
         return RemoteStore(os.fspath(place))
     from holdstrue.state.local import LocalStore
 
-    return LocalStore(Path(local_path(place, "state")))
+    given = local_path(place, "state")
+    # the process may go to another directory, where another state may have the same name
+    return LocalStore(Path(given).absolute(), str(Path(given)))

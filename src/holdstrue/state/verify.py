@@ -1,12 +1,13 @@
 """Every file of every version that is kept, read and compared with what was written.
 
-Damage is told apart from what is merely left over. Versions are removed from the oldest on, entries before files, and
-an entry may outlive the rest of its version where a later one needs the rows of its batch: what is missing of such a
-version is not missed.
+Damage is told apart from what is merely left over. Versions are removed from the oldest on; an entry may outlive the
+rest of its version, where a later one needs the rows of its batch and for a while in object stores, and what is missing
+of such a version is not missed. What the newest version needs, and those of the time that is to be kept, must be there.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from typing import Any
 from holdstrue.errors import StateError
 from holdstrue.state import old_formats
 from holdstrue.state.entry import BrokenError, decode
-from holdstrue.state.files import JOINT, MOST_STEPS, StateFiles, matches, named_by
+from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile, checked, files_of, folded, step_problems
-from holdstrue.state.store import LOG, RUNS, Listed, Missing, Problem
+from holdstrue.state.run_reader import JOINT, matches
+from holdstrue.state.store import LOG, NOT_PLAIN, RUNS, Listed, Missing, Problem
+from holdstrue.state.versions import MOST_STEPS, named_by
 
 MISSING = "it is missing"
 
@@ -55,6 +58,8 @@ class _Examination:
         self._problems = {problem.name: problem for problem in self._survey.problems}
         self._there = {listed.name: listed for listed in (*self._survey.entries, *self._survey.runs)}
         self._headers: dict[int, Mapping[str, Any]] = {}
+        self._older: dict[int, Mapping[str, Any]] = {}
+        """What manifests of earlier formats say."""
         self._named: dict[str, set[RunFile]] = {}
         """By name the files, or parts of files, as entries have them."""
         self._lasting: set[str] = set()
@@ -63,24 +68,34 @@ class _Examination:
     def run(self) -> Examined:
         for listed in self._survey.entries:
             self._read(listed.name)
-        if not self._survey.entries:
-            return self._earlier_format()
+        self._read_older()
+        if not (self._headers or self._older or self._problems):
+            self._files.newest()  # says that there is no state
         for name, parts in self._named.items():
             self._compare(name, parts)
-        return self._answer(tuple(self._whole()))
+        return self._answer((*self._older_whole(), *self._whole()))
 
     def _answer(self, versions: tuple[int, ...]) -> Examined:
         looked = [one for name, one in self._there.items() if name in self._named or name.startswith(LOG)]
-        kinds = [header["kind"] for _, header in sorted(self._headers.items()) if "kind" in header]
+        headers = [*sorted(self._older.items()), *sorted(self._headers.items())]
+        kinds = [header["kind"] for _, header in headers if "kind" in header]
         return Examined(
             next(reversed(kinds), None),
             versions,
             len(looked),
             sum(listed.size for listed in looked),
             tuple(self._problems.values()),
-            tuple(listed for listed in self._survey.runs if listed.name not in self._named),
-            tuple(self._survey.others),
+            tuple(self._strays()),
+            tuple(name for name in self._survey.others if name not in self._problems),
         )
+
+    def _strays(self) -> Iterator[Listed]:
+        """Runs that no entry names; none where an entry that cannot be read may name them."""
+        if not any(problem.name.startswith(("log", "manifest-")) for problem in self._problems.values()):
+            yield from (listed for listed in self._survey.runs if listed.name not in self._named)
+
+    def _absent(self, name: str) -> None:
+        self._wrong(name, NOT_PLAIN if name in self._survey.others else MISSING)
 
     def _wrong(self, name: str, why: str) -> None:
         self._problems.setdefault(name, Problem(name, why))
@@ -147,6 +162,7 @@ class _Examination:
         """The versions of which everything is there; says what others lack."""
         newest = max((_number(name) for name in self._there if name.startswith(LOG)), default=-1)
         oldest = min((v for v in self._headers if _entry(v) not in self._lasting), default=0)
+        secured = self._secured(newest)
         chain: list[int] = []
         for version, header in sorted(self._headers.items()):
             since = header.get("since", version)
@@ -159,13 +175,29 @@ class _Examination:
                 lacking += [_entry(v) for v in range(max(since, version - MOST_STEPS), version)]
             lacking = [name for name in lacking if name not in self._there]
             for gone in lacking:
+                # in a directory entries go first, the oldest first
                 left_over = _entry(version) in self._lasting or (gone.startswith(LOG) and _number(gone) < oldest)
-                if version == newest or not left_over:
-                    self._wrong(gone, MISSING)
+                if version >= secured or not (self._files.store.shared or left_over):
+                    self._absent(gone)
             sound = not lacking and not self._problems.keys() & {_entry(version), *named}
             if sound and (since == version or chain[-1:] == [version - 1]):
                 chain.append(version)
         yield from self._folded(chain)
+
+    def _secured(self, newest: int) -> int:
+        """The first version of which nothing may be missing."""
+        header = self._headers.get(newest, {})
+        since: int = header.get("since", newest)
+        keep = self._headers.get(since, {}).get("keep", 0)
+        if not keep:
+            return since
+        when = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=keep)
+        for version, header in sorted(self._headers.items(), reverse=True):
+            # an entry that says everything also says how long versions were kept from then on
+            if ("since" not in header and header.get("keep", 0) < keep) or _made(header) < when:
+                break
+            since = min(since, version)
+        return since
 
     def _folded(self, chain: list[int]) -> Iterator[int]:
         """The versions of a chain, up to the first that does not go with those before it."""
@@ -186,25 +218,39 @@ class _Examination:
             return False
         return True
 
-    def _earlier_format(self) -> Examined:
-        older = old_formats.newest(self._files.store)
-        if older is None:
-            if not self._problems:
-                self._files.newest()  # says that there is no state
-            return self._answer(())
-        try:
-            manifest = self._files.manifest(older)
-        except StateError as error:
-            self._wrong(f"manifest-{older:012d}.json", error.message.partition("damaged: ")[2] or error.message)
-            return self._answer(())
-        self._headers[older] = manifest
-        for file in files_of(manifest):
-            self._named.setdefault(_object(file), set()).add(file)
-        for name, parts in self._named.items():
-            if name not in self._there:
-                self._wrong(name, MISSING)
-            self._compare(name, parts)
-        return self._answer(() if self._problems else (older,))
+    def _read_older(self) -> None:
+        """Read the manifests of earlier formats."""
+        store = self._files.store
+        first = min((_number(listed.name) for listed in self._survey.entries), default=None)
+        beside = {} if first is None else old_formats.beside(store, first)
+        for version, listed in old_formats.listed(store).items():
+            try:
+                manifest = old_formats.manifest(store, version)
+            except StateError as error:
+                self._wrong(listed.name, error.message.partition("damaged: ")[2] or error.message)
+                continue
+            if version in beside:
+                self._wrong(listed.name, f"it is of another history than log/, which goes on from version {first}, too")
+            if manifest is not None:
+                self._older[version] = manifest
+                for file in files_of(manifest):
+                    self._named.setdefault(_object(file), set()).add(file)
+
+    def _older_whole(self) -> Iterator[int]:
+        """The versions of earlier formats of which everything is there; says what others lack."""
+        for version, manifest in self._older.items():
+            named = {_object(file) for file in files_of(manifest)}
+            for name in sorted(named - self._there.keys()):
+                self._absent(name)
+            if not self._problems.keys() & named:
+                yield version
+
+
+def _made(header: Mapping[str, Any]) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(header["time"]).astimezone()
+    except (KeyError, TypeError, ValueError):
+        return dt.datetime.now(dt.UTC)
 
 
 def _problems(header: Mapping[str, Any], version: int) -> Iterator[str]:

@@ -30,14 +30,14 @@ rules:
 """
 
 
-def run(*args: object) -> Result:
-    """One command in this process."""
-    return CliRunner().invoke(app, [str(arg) for arg in args])
+def run(*args: object, sent: bytes | None = None) -> Result:
+    """One command in this process, to which some bytes are sent."""
+    return CliRunner().invoke(app, [str(arg) for arg in args], input=sent)
 
 
-def run_json(*args: object, code: int = 0) -> Any:
+def run_json(*args: object, code: int = 0, sent: bytes | None = None) -> Any:
     """The JSON that a command answers, with the exit code it must have."""
-    result = run(*args, "--format", "json")
+    result = run(*args, "--format", "json", sent=sent)
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)
 

@@ -22,7 +22,7 @@ def test_json_is_the_contract(people: Path, rules: Path) -> None:
     zips = answer["rules"][0]
     assert zips == {
         "name": "zips", "kind": "fd", "text": "zip -> city", "severity": "error",
-        "rows": 3, "pairs": 2, "groups": 1, "status": "violated",
+        "rows": 3, "pairs": 2, "groups": 1, "status": "violated", "key": ["id"],
     }  # fmt: skip
     assert {"rule": "zips", "t": 1, "s": 2} in answer["violations"]
     assert answer["truncated"] is False
@@ -100,8 +100,12 @@ def test_junit_is_xml_whatever_the_values(tmp_path: Path) -> None:
 def test_text_shows_rows_and_marks_differences(people: Path, rules: Path) -> None:
     text = run("check", people, "--rules", rules).stdout
     assert "4 rows of people: 3 rules, 2 violated, 3 violations" in text
-    assert "≠ 6000" in text
-    assert "≠ 5000" in text
+    assert text.endswith(
+        "        id   state   salary   rate\n"
+        "    t   2    NY      6000     2\n"
+        "    s   1    NY      5000     3\n"
+        "                     ^^^^     ^\n"
+    )
     assert "city NYC        2 rows: 1, 3" in text
     assert text.count("a denial constraint lists what must never hold together") == 1
     assert "\x1b" not in text
@@ -201,11 +205,10 @@ def test_a_table_no_rule_mentions_is_refused(people: Path, command: str) -> None
 
 def test_data_from_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
-    for data in ("-", tmp_path / "pipe.csv"):
-        result = run("check", data, "--rule", "zip -> city")
-        assert result.exit_code == 2
-        assert "data cannot be read from" in result.stderr
-        assert "write it to a file" in result.stderr
+    result = run("check", tmp_path / "pipe.csv", "--rule", "zip -> city")
+    assert result.exit_code == 2
+    assert "data cannot be read from" in result.stderr
+    assert "write it to a file" in result.stderr
 
 
 def test_a_format_that_the_name_does_not_tell(tmp_path: Path) -> None:

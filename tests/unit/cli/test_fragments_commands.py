@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.cli.runs import run, write
+from unit.cli.runs import run, run_json, write
 
 SITES = {
     "s1": "id,grade\n1,A\n2,A\n3,B\n4,B\n5,C\n",
@@ -73,6 +73,34 @@ def test_apply_needs_init(declared: Path) -> None:
     changes = write(declared.parent / "new.csv", "op,id\nd,4\n")
     result = run("fragments", "apply", declared, changes)
     assert result.exit_code == 2 and "not loaded" in result.output
+    assert f"hint: load it first: holdstrue fragments init {declared}" in result.output
+
+
+def test_the_folder_of_the_states_is_known_for_what_it_is(declared: Path) -> None:
+    assert run("fragments", "init", declared).exit_code == 1
+    folder = declared.parent / "state"
+    for command in (("status",), ("violations",), ("verify",), ("vacuum",), ("discover", "--state")):
+        result = run(*command, folder)
+        assert result.exit_code == 2
+        assert f"{folder} is no state itself: it holds the states of the sites S1, S2, S3\n" in result.stderr
+        assert "hint: holdstrue fragments check FILE" in result.stderr
+    assert run_json("verify", folder / "S1")["kind"] == "site"
+    rows = write(declared.parent / "rows.csv", "id,zip\n1,2\n")
+    assert run("init", folder / "watched", "--rule", "key(zip)", "--key", "id", "--data", rows).exit_code == 0
+    (folder / "other" / "log").mkdir(parents=True)
+    write(folder / "other" / "log" / "today.txt", "no state")
+    said = run("status", folder).stderr
+    assert "it holds the states S1, S2, S3, watched\n" in said
+    assert f"hint: name one of them: {folder}/S1" in said
+
+
+def test_a_damaged_site_is_not_made_anew_by_init_of_a_monitor(declared: Path) -> None:
+    assert run("fragments", "init", declared).exit_code == 1
+    [file] = (declared.parent / "state" / "S1" / "runs").iterdir()
+    file.write_bytes(file.read_bytes()[:-8])
+    result = run("fragments", "check", declared)
+    assert result.exit_code == 2 and f"{file} is damaged" in result.output
+    assert "holdstrue init" not in result.output and "restore the state from a copy" in result.output
 
 
 @pytest.mark.parametrize(

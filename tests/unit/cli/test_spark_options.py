@@ -75,12 +75,15 @@ def test_a_time_has_a_number_and_a_unit(tmp_path: Path, state: Path, every: str)
 
 
 def test_watch_refuses_what_it_cannot_watch(tmp_path: Path, people: Path, state: Path, rules: Path) -> None:
-    assert "there is no directory" in refused("watch", state, tmp_path / "none").stderr
-    assert "there is no directory" in refused("watch", state, people).stderr
-    assert "there is no directory 'table:'" in refused("watch", state, "table:").stderr
-    assert "no state" in refused("watch", tmp_path / "none", tmp_path).stderr
-    assert "no rule speaks of table 'x'" in refused("watch", state, tmp_path, "--table", "x").stderr
-    assert "--since is about tables" in refused("watch", state, tmp_path, "--since", "3").stderr
-    assert "Spark Connect" in refused("watch", state, tmp_path, "--master", "sc://host").stderr
+    on = ("--engine", "spark")
+    assert "there is no directory" in refused("watch", state, tmp_path / "none", *on).stderr
+    assert "there is no directory" in refused("watch", state, people, *on).stderr
+    assert "there is no directory 'table:'" in refused("watch", state, "table:", *on).stderr
+    assert "no state" in refused("watch", tmp_path / "none", tmp_path, *on).stderr
+    assert "no rule speaks of table 'x'" in refused("watch", state, tmp_path, "--table", "x", *on).stderr
+    assert "--since is about tables" in refused("watch", state, tmp_path, "--since", "3", *on).stderr
+    assert "Spark Connect" in refused("watch", state, tmp_path, "--master", "sc://host", *on).stderr
+    assert "--snapshot is for watching in one process" in refused("watch", state, tmp_path, "--snapshot", *on).stderr
+    assert "--by is for watching in one process" in refused("watch", state, tmp_path, "--by", "id", *on).stderr
     assert run("init", tmp_path / "new", "--rules", rules).exit_code == 0
-    assert "columns of table 'people' are not known yet" in refused("watch", tmp_path / "new", tmp_path).stderr
+    assert "columns of table 'people' are not known yet" in refused("watch", tmp_path / "new", tmp_path, *on).stderr

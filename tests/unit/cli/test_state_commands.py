@@ -64,7 +64,8 @@ def test_apply_text_and_lines(state: Path, tmp_path: Path) -> None:
     result = run("apply", state, batch, "--batch-id", 7)
     assert result.stdout.startswith("batch 7: +1 new, -3 resolved, 1 open\n")
     assert "+ zips: 1 new violation" in result.stdout
-    assert "≠ Chikago" in result.stdout
+    assert "Chikago\n" in result.stdout
+    assert "  ^^^^^^^\n" in result.stdout
     assert "- pay: 1 resolved violation" in result.stdout
     undo = changes(tmp_path, "insert,2,10001,New York,NY,6000,2", "delete,5,,,,,")
     lines = run("apply", state, undo, "--format", "jsonl").stdout.splitlines()
@@ -269,3 +270,11 @@ def test_units_of_times_in_debezium_events(tmp_path: Path) -> None:
     applied = run("apply", state, str(path), "--unit", "at=us")
     assert applied.exit_code == 1
     assert "+1 new" in applied.stdout
+
+
+def test_every_rule_shows_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    rules = ("--rule", "a := key(x)", "--rule", "b := key(y)", "--rule", "c := not(t.x > 0)")
+    run("init", tmp_path / "s", *rules, "--key", "id")
+    (tmp_path / "c.csv").write_text("id,x,y\n" + "".join(f"{n},1,1\n" for n in range(30)))
+    said = run("apply", tmp_path / "s", tmp_path / "c.csv", "--limit", 2).stdout
+    assert said.count("… 433 more") == 2 and said.count("… 28 more") == 1, said

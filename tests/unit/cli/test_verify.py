@@ -17,27 +17,38 @@ from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards.facts import HISTORY
 from holdstrue.shards.runner import Sizing
 from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
 from holdstrue.state.cache import Cache
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal
+from holdstrue.state.manifest import files_of
 from holdstrue.state.objects import ObjectStore
 from holdstrue.state.store import LOG, RUNS
 from laws.shards import Loops
 from objects import Moto
-from unit.cli.runs import run, run_json, write
+from unit.cli.runs import PEOPLE, RULES, run, run_json, write
 from unit.cli.test_kinds_of_state import kept
 from unit.cli.test_versions import HEAD, follow, often
 
 __all__ = ["kept", "often"]
 
 
-@pytest.fixture
-def versions(tmp_path: Path, people: Path, rules: Path, often: None) -> Path:
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state that keeps its versions, of which some have files of their own."""
-    path = tmp_path / "state"
-    assert run("init", path, "--rules", rules, "--data", people, "--keep", "7d").exit_code == 0
-    follow(str(path), tmp_path, 5)
-    return path
+    folder = tmp_path_factory.mktemp("made")
+    data, rules = write(folder / "people.csv", PEOPLE), write(folder / "rules.yaml", RULES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_runs, "MOST_RUNS", 2)
+        assert run("init", folder / "state", "--rules", rules, "--data", data, "--keep", "7d").exit_code == 0
+        follow(str(folder / "state"), folder, 5)
+    return folder / "state"
+
+
+@pytest.fixture
+def versions(made_once: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made_once, tmp_path / "state"))
 
 
 def test_every_kind_is_all_right(kept: tuple[journal.Kind, Path]) -> None:
@@ -183,6 +194,8 @@ def test_what_is_left_over_is_not_damage(state: Path) -> None:
 
 def test_versions_that_are_half_removed_are_not_damage(versions: Path) -> None:
     """A vacuum that was interrupted has removed some of the oldest entries, and no files yet."""
+    with Journal.open(versions, "monitor", HISTORY) as opened:
+        opened.commit(opened.written(opened.runs, {"keep": None}))
     with StateFiles(versions) as files:
         files.store.lock()
         names = [listed.name for listed in files.store.list(LOG)]
@@ -244,6 +257,30 @@ def test_objects_are_read_past_the_cache(s3: str, moto: Moto, people: Path, rule
     assert "it is missing" in run("verify", s3).stdout
 
 
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("keep", ["0", "7d"])
+def test_objects_that_went_are_told_from_those_that_were_taken(
+    s3: str, tmp_path: Path, people: Path, rules: Path, monkeypatch: pytest.MonkeyPatch, keep: str
+) -> None:
+    """In a store entries stay a while after the files that they name."""
+    monkeypatch.setattr("holdstrue.state.files.GRACE", -60.0)
+    assert run("init", s3, "--rules", rules, "--data", people, "--keep", keep).exit_code == 0
+    follow(s3, tmp_path, 5)
+    answer = run_json("verify", s3)
+    assert answer["ok"], answer["problems"]
+    store = ObjectStore(s3)
+    entries = [int(listed.name[-12:]) for listed in store.list(LOG)]
+    assert (answer["versions"] == entries) == (keep == "7d")
+    with StateFiles(s3) as files:
+        now = {f"runs/{file.name}" for file in files_of(files.manifest())}
+    earlier = [listed.name for listed in store.list(RUNS) if listed.name not in now]
+    assert earlier
+    store.delete(earlier[:1])
+    assert run("verify", s3).exit_code == (1 if keep == "7d" else 0)
+    store.delete(sorted(now & {listed.name for listed in store.list(RUNS)})[:1])
+    assert run("verify", s3).exit_code == 1
+
+
 def test_no_state_is_no_damage(tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (tmp_path / "nowhere", tmp_path, s3):
         result = run("verify", place)
@@ -274,3 +311,24 @@ def test_a_state_that_is_being_written_is_all_right(tmp_path: Path, people: Path
             writer.join()
     assert [answer.output for answer in answers if answer.exit_code] == []
     assert len({answer.output for answer in answers}) > 1
+
+
+def test_vacuum_leaves_a_damaged_state_as_it_is(versions: Path) -> None:
+    """What comes before the damage may be all that can still be read."""
+    with StateFiles(versions) as files:
+        newest = files.manifest()
+    damaged = versions / "runs" / newest["base"]["arrays"]["name"]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    damaged.write_bytes(data)
+    before = sorted(path.name for path in versions.rglob("*"))
+    for arguments in ((), ("--keep", "0")):
+        result = run("vacuum", versions, *arguments)
+        assert result.exit_code == 2 and f"{damaged} is damaged" in result.stderr
+    assert sorted(path.name for path in versions.rglob("*")) == before
+
+
+def test_a_lock_that_says_nothing_is_told(versions: Path) -> None:
+    (versions / "lock").write_bytes(b"hello")
+    result = run("verify", versions)
+    assert result.exit_code == 1 and "lock: it does not say which version was the last" in result.stdout

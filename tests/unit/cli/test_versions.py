@@ -19,6 +19,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards.runner import Sizing
 from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
 from holdstrue.state.files import GoneError, StateFiles
 from laws.shards import Loops
 from unit.cli.runs import run, run_json, write
@@ -39,7 +40,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third batch writes a checkpoint."""
-    monkeypatch.setattr(journal, "MOST_RUNS", 2)
+    monkeypatch.setattr(state_runs, "MOST_RUNS", 2)
 
 
 class Clock:

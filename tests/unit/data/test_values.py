@@ -11,13 +11,13 @@ from holdstrue.data import values
 from holdstrue.data.values import common_families, family_of, plain_type
 from laws.typed import KINDS, compare
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "values.md"
 
 
-def test_the_readme_has_the_table() -> None:
+def test_the_documentation_has_the_table() -> None:
     rows = [line for line in (values.__doc__ or "").splitlines() if line.startswith("|")]
     assert len(rows) == 14
-    assert "\n".join(rows) in README.read_text(encoding="utf-8")
+    assert "\n".join(rows) in PAGE.read_text(encoding="utf-8")
 
 
 def test_families() -> None:

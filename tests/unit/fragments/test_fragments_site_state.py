@@ -18,7 +18,7 @@ from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
-from holdstrue.state import journal
+from holdstrue.state import runs as state_runs
 
 RULES = [
     {"name": "ab", "rule": "a -> b"},
@@ -94,8 +94,8 @@ SHAPES = ["vertical", "horizontal", "mixed"]
 def test_what_is_opened_is_what_was_left(shape: str, every: bool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without a checkpoint after every batch."""
     if every:
-        monkeypatch.setattr(journal, "CHECKPOINT_FROM", -1)
-        monkeypatch.setattr(journal, "CHECKPOINT_SHARE", 1 << 30)
+        monkeypatch.setattr(state_runs, "CHECKPOINT_FROM", -1)
+        monkeypatch.setattr(state_runs, "CHECKPOINT_SHARE", 1 << 30)
     with Relation(split(shape, place), RULES, key="id") as relation:
         assert not relation.loaded
         relation.load()

@@ -20,6 +20,7 @@ from holdstrue.rules import (
     Inclusion,
     IsNull,
     Key,
+    Measured,
     Not,
     NotNull,
     Op,
@@ -27,6 +28,7 @@ from holdstrue.rules import (
     Predicate,
 )
 from holdstrue.rules import Any as AnyOf
+from holdstrue.rules.measure import UNITS, Amount, Bound, Function, Measure
 
 _WORDS = ["a", "zip", "home state", "a.b", "key", "NOT", "in", "_", "date", "it's", '"', "`", "\\", "x\ny"]
 _WORDS += ["Straße", "ident(String)"]
@@ -74,6 +76,27 @@ def named_t(body: Body) -> bool:
     )
 
 
+@st.composite
+def measured(draw: st.DrawFn) -> Measured:
+    """A rule about a whole table, as the parser gives it."""
+    table = draw(st.none() | names)
+    functions: st.SearchStrategy[Function] = st.sampled_from(("sum", "min", "max"))
+    rows = st.builds(Measure, st.just("count"), st.none() | names, st.just(table))
+    left = draw(rows | st.builds(Measure, functions, names, st.just(table)))
+    match draw(st.sampled_from(("fresh", "between", "constant", "measure"))):
+        case "fresh":
+            length = st.builds(Amount, st.builds(Constant, st.integers(0, 99)), st.sampled_from(sorted(UNITS)))
+            order = st.sampled_from([op for op in Op if op.is_order])
+            return Measured(Measure("fresh", draw(names), table), (Bound(draw(order), draw(length)),))
+        case "between":
+            low, high = sorted((draw(st.integers(1, 9)), draw(st.integers(1, 9))))
+            return Measured(left, (Bound(Op.GE, Amount(Constant(low))), Bound(Op.LE, Amount(Constant(high)))))
+        case "measure":
+            other = draw(names if table is not None else st.none() | names)
+            return Measured(left, (Bound(draw(ops), Measure(draw(functions), draw(names), other)),))
+    return Measured(left, (Bound(draw(ops), Amount(draw(constants))),))
+
+
 dcs = st.builds(
     DC, st.lists(st.builds(Predicate, columns, ops, columns | constants), min_size=1, max_size=4).map(tuple)
 )
@@ -83,6 +106,7 @@ bodies: st.SearchStrategy[Body] = st.one_of(
     st.builds(NotNull, some_names),
     cfds(),
     inclusions(),
+    measured(),
     dcs.filter(named_t),
 )
 

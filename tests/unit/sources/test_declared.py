@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdstrue import Monitor
 from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
 from holdstrue.sources.declared import declared_column
@@ -197,3 +198,14 @@ def test_a_batch_has_the_digits_of_the_first_one(tmp_path: Path) -> None:
         read_changes(tmp_path / "a.csv", **how)
     rows = pa.table({"id": [1], "x": ["2.5"]})
     assert read_changes(rows, **how).rows.schema == schema
+
+
+def test_a_plain_decimal_without_values_learns_its_digits_later(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,c\n0,\n")
+    (tmp_path / "b.csv").write_text("id,c\n1,1.5\n2,-2.25\n")
+    with Monitor.create(
+        tmp_path / "s", "not(t.c < 0)", key="id", data=tmp_path / "a.csv", types={"c": "decimal"}
+    ) as first:
+        assert first.counts()["not(t.c < 0)"].open == 0
+    with Monitor.open(tmp_path / "s") as monitor:
+        assert [violation.t for violation in monitor.apply(tmp_path / "b.csv").added] == [2]

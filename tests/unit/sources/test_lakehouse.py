@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +17,6 @@ from holdstrue.sources.read import read_table, schema_of
 from unit.cli.runs import run
 
 ROWS = pa.table({"id": [1, 2, 3], "zip": ["a", "a", "b"]})
-
-
-def without(library: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(importlib.util.find_spec(library) is not None, reason=f"{library} is installed")
 
 
 @pytest.fixture
@@ -47,8 +43,10 @@ def iceberg(tmp_path: Path) -> Path:
     return path
 
 
-@without("deltalake")
-def test_every_command_refuses_delta_by_name(delta: Path, tmp_path: Path) -> None:
+def test_without_its_library_every_command_refuses_delta_by_name(
+    delta: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
     rule, state = ("--rule", "key(zip)"), tmp_path / "state"
     assert run("init", state, *rule, "--key", "id").exit_code == 0
     for args in (
@@ -65,8 +63,8 @@ def test_every_command_refuses_delta_by_name(delta: Path, tmp_path: Path) -> Non
     assert "a table of Delta Lake" in result.stderr
 
 
-@without("pyiceberg")
-def test_iceberg_is_refused_by_name(iceberg: Path) -> None:
+def test_without_its_library_iceberg_is_refused_by_name(iceberg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyiceberg.table", None)
     for read in (read_table, schema_of, lambda source: holdstrue.check(source, "key(zip)")):
         with pytest.raises(DataError, match="a table of Iceberg") as caught:
             read(iceberg)
@@ -116,7 +114,8 @@ def test_which_metadata_counts(iceberg: Path) -> None:
 
 
 def test_delta_is_read_as_a_table(tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
+    import deltalake
+
     path = str(tmp_path / "t")
     deltalake.write_deltalake(path, ROWS)
     deltalake.DeltaTable(path).delete("id = 2")
@@ -132,14 +131,14 @@ def test_delta_is_read_as_a_table(tmp_path: Path) -> None:
 
 
 def test_a_damaged_delta_table(delta: Path) -> None:
-    pytest.importorskip("deltalake")
     with pytest.raises(DataError, match="cannot be read"):
         read_table(delta)
 
 
 def test_iceberg_is_read_as_a_table(tmp_path: Path) -> None:
-    catalogs = pytest.importorskip("pyiceberg.catalog.memory")
-    catalog = catalogs.InMemoryCatalog("test", warehouse=tmp_path.as_uri())
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    catalog = InMemoryCatalog("test", warehouse=tmp_path.as_uri())
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", schema=ROWS.schema)
     table.append(ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +17,12 @@ from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.durable import DurableInclusions
 from holdstrue.discovery.inclusions.unary import UnaryInclusions
 from holdstrue.errors import StateError
-from holdstrue.state import journal
-from holdstrue.state.files import UncommittedError
+from holdstrue.state import runs as state_runs
+from holdstrue.state.files import StateFiles, UncommittedError
+from holdstrue.state.journal import Journal
+from holdstrue.state.store import UnsureError
 from places import Folders
+from unit.cli.runs import run_json
 
 ROWS = pa.table({"id": [1, 2, 3], "zip": ["1", "1", "2"], "city": ["Bonn", "Ulm", "Kiel"]})
 MORE = pa.table({"id": [4], "zip": ["2"], "city": ["Bonn"]})
@@ -97,7 +101,7 @@ def test_a_monitor_in_memory_that_stopped_half_way_has_no_state_to_open(monkeypa
 
 
 def test_without_a_thread_to_remove_files_the_batch_is_in(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "MOST_RUNS", 0)
+    monkeypatch.setattr(state_runs, "MOST_RUNS", 0)
     with monitor(folders.fresh()) as held:
 
         def failing(_: threading.Thread) -> None:
@@ -109,3 +113,82 @@ def test_without_a_thread_to_remove_files_the_batch_is_in(folders: Folders, monk
         assert "files that are no longer needed were not removed: can't start new thread" in delta.notes
         assert held.rows == {"data": 4}
         assert not held.apply(pa.table({"id": [5], "zip": ["2"], "city": ["Bonn"]})).notes
+
+
+def large(first: int) -> pa.Table:
+    """Rows of more than fit into an entry."""
+    return pa.table({"id": range(first, first + 1000), "zip": ["9" * 2000] * 1000, "city": ["Trier"] * 1000})
+
+
+def runs_of(place: str) -> list[str]:
+    return sorted(listed.name for listed in StateFiles(place).store.list("runs/"))
+
+
+def test_a_large_batch_that_fails_leaves_no_file(folders: Folders) -> None:
+    """At whatever call it fails."""
+    place = folders.fresh()
+    monitor(place).close()
+    before, failed = runs_of(place), 0
+    for at in itertools.count(1):
+        with FaultCalls(place) as calls, Monitor.open(place) as held:
+            calls.plan({at: Fail(errno.ENOSPC)})
+            try:
+                held.apply(large(10))
+                break
+            except UncommittedError:
+                failed += 1
+                assert runs_of(place) == before
+    assert failed > 4
+    with Monitor.open(place) as held:
+        assert held.rows == {"data": 1003}
+
+
+def test_a_file_that_may_be_needed_is_not_removed(folders: Folders) -> None:
+    place = folders.fresh()
+    with FaultCalls(place) as calls, Journal.create(place, "site") as made:
+        made.commit(made.write_checkpoint({}, made.line("a"), {}))
+        written = made.write_batch([ROWS], 3, made.line("b"), {}, apart=True)
+        calls.plan({at: Fail(errno.EIO) for at in range(3, 10)})
+        with pytest.raises(UnsureError):
+            made.commit(written)
+    assert [name for name in runs_of(place) if "batch" in name]
+
+
+def test_what_was_removed_is_not_committed_later(folders: Folders) -> None:
+    place = folders.fresh()
+    with FaultCalls(place) as calls, Journal.create(place, "site") as made:
+        made.commit(made.write_checkpoint({}, made.line("a"), {}))
+        written = made.write_batch([ROWS], 3, made.line("b"), {}, apart=True)
+        calls.plan({2: Fail(errno.ENOSPC)})
+        with pytest.raises(UncommittedError, match="No space"):
+            made.commit(written)
+        with pytest.raises(UncommittedError, match="was removed when version 1 could not be made"):
+            made.commit(written)
+        made.commit(made.write_batch([ROWS], 3, made.line("b"), {}, apart=True))
+    with Journal.open(place, "site") as again:
+        assert again.files.read_tables(again.runs.log[0])[1].num_rows == 3
+
+
+def test_who_comes_second_at_an_object_store_takes_its_files_away(s3: str) -> None:
+    with Journal.create(f"{s3}/state", "site") as made:
+        made.commit(made.write_checkpoint({}, made.line("a"), {}))
+        before = runs_of(f"{s3}/state")
+        with Journal.open(f"{s3}/state", "site") as other:
+            written = other.write_batch([ROWS], 3, other.line("b"), {}, apart=True)
+            made.commit(made.write_batch([ROWS], 3, made.line("c"), {}, apart=True))
+            with pytest.raises(UncommittedError, match="of another writer"):
+                other.commit(written)
+    assert len(runs_of(f"{s3}/state")) == len(before) + 1
+
+
+def test_vacuum_with_the_lock_removes_what_nobody_names_at_once(folders: Folders) -> None:
+    """A process that was killed leaves the file of the batch it was about to commit."""
+    place = folders.fresh()
+    monitor(place).close()
+    before = runs_of(place)
+    with StateFiles(place) as files:
+        files.write_tables("batch", 1, [large(10)])
+        files.write_tables("batch", 7, [large(10)])
+    assert len(runs_of(place)) == len(before) + 2
+    answer = run_json("vacuum", place)
+    assert (answer["removed"]["files"], runs_of(place)) == (2, before)

@@ -17,8 +17,9 @@ from holdstrue.errors import StateError
 from holdstrue.state import files as state_files
 from holdstrue.state import old_formats
 from holdstrue.state.files import StateFiles, UncommittedError
-from holdstrue.state.journal import BATCHES, MOST_RUNS, READ_WITH, Journal, Kind, Written, manifest_of
+from holdstrue.state.journal import BATCHES, READ_WITH, Journal, Kind, Written, manifest_of
 from holdstrue.state.manifest import FORMAT, files_of
+from holdstrue.state.runs import MOST_RUNS
 from holdstrue.state.store import UnsureError
 from places import Buckets, Folders
 
@@ -237,3 +238,14 @@ def test_what_later_versions_need_outlives_a_late_look_for_what_is_not_needed(pl
             journal._collecting.join()
             journal.files.collect(*asked)
         assert journal.files.read_tables(journal.runs.base["values"])[0].equals(ROWS)
+
+
+def test_a_mark_from_before_another_checkpoint_is_refused(place: str) -> None:
+    with made(place) as journal:
+        journal.commit(journal.write_batch([pa.table({"x": [1]})], 1, journal.line("a"), {"rows": 1}))
+        mark = journal.mark()
+        journal.commit(journal.write_checkpoint({}, journal.line("b"), {"rows": 2}))
+        journal.commit(journal.write_batch([pa.table({"x": [3]})], 1, journal.line("c"), {"rows": 3}))
+        with pytest.raises(StateError, match="was overtaken by another one"):
+            journal.rebase({}, mark, {"rows": 1})
+        assert journal.runs.log_rows == 1

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import holdstrue
 from fault_calls import Fail, FaultCalls, Short, Torn
 from holdstrue.errors import StateError
-from holdstrue.state import local
+from holdstrue.state import segment
 from holdstrue.state.local import LocalStore
 from holdstrue.state.lock import WriterLock
 from holdstrue.state.store import LOG, Missing, Taken, UnsureError
@@ -33,7 +36,7 @@ def versions(store: LocalStore) -> list[int]:
 
 
 def test_entries_are_read_back_by_writers_and_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SEGMENT_ENTRIES", 3)
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 3)
     store, reader = filled(tmp_path), LocalStore(tmp_path)
     assert versions(reader) == [0, 1, 2, 3, 4]
     store.create(name(5), b"later")
@@ -179,7 +182,7 @@ def test_a_damaged_entry_is_told_from_one_that_was_cut_short(tmp_path: Path, at:
 def test_removed_entries_are_gone_and_their_files_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "SEGMENT_ENTRIES", 3)
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 3)
     store = filled(tmp_path, 8)
     LocalStore(tmp_path).delete([name(v) for v in (0, 1, 2, 3)])
     assert versions(LocalStore(tmp_path)) == [4, 5, 6, 7]
@@ -202,7 +205,7 @@ def test_a_write_that_fails_leaves_the_log_as_it_was(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((os, "write", failing) if fails == "write" else (local, "_sync_data", failing)))
+        patch.setattr(segment, "write_at" if fails == "write" else "_sync_data", failing)
         with pytest.raises(OSError, match="No space"):
             store.create(name(5), b"x" * 100)
         patch.setattr(os, "ftruncate", failing)
@@ -215,6 +218,36 @@ def test_a_write_that_fails_leaves_the_log_as_it_was(
     assert versions(other) == expected
     if fails == "write":
         assert sum(file.stat().st_size for file in (tmp_path / "log").iterdir()) == before
+
+
+def test_a_writer_who_stays_writes_zeros_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others do not see them, nor is a torn entry taken for more because of them."""
+    monkeypatch.setattr(segment, "ROOM_AFTER", 2)
+    monkeypatch.setattr(segment, "ROOM_BYTES", 5000)
+    store = LocalStore(tmp_path)
+    store.lock()
+    sizes = []
+    for version in range(12):
+        store.create(name(version), b"entry %d " % version * 100)
+        sizes.append((tmp_path / "log" / "000000000000.log").stat().st_size)
+        reader = LocalStore(tmp_path)
+        assert versions(reader) == list(range(version + 1))
+        assert reader.read(name(version)) == b"entry %d " % version * 100
+        assert reader.survey().problems == [] and "log" not in str(reader.survey().others)
+    assert len(set(sizes)) < 8, "the file grew with every entry"
+    shutil.copytree(tmp_path / "log", tmp_path / "crashed" / "log")
+    store.close()
+    [file] = (tmp_path / "log").iterdir()
+    assert file.stat().st_size < sizes[-1] and versions(LocalStore(tmp_path)) == list(range(12))
+    [file] = (tmp_path / "crashed" / "log").iterdir()
+    data = file.read_bytes()
+    end = len(data.rstrip(b"\0"))
+    file.write_bytes(data[: end + 40] + b"hrec1234" + data[end + 48 :])
+    other = LocalStore(tmp_path / "crashed")
+    other.lock()
+    assert versions(other) == list(range(12))
+    other.create(name(12), b"goes on")
+    assert versions(LocalStore(tmp_path / "crashed")) == list(range(13))
 
 
 @pytest.mark.parametrize("folder", ["runs", "log"])
@@ -233,7 +266,23 @@ def test_a_run_that_is_a_link_is_damage(tmp_path: Path) -> None:
     run = "runs/arrays-000000000001-0123456789ab.arrow"
     (tmp_path / "s" / run).symlink_to(tmp_path / "precious")
     assert not store.list("runs/")
-    with pytest.raises(StateError, match="is damaged: it is no file of the state"):
+    with pytest.raises(StateError, match="is damaged: it is no plain file"):
         store.file(run, 1)
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(StateError, match="is damaged: it is no plain file"):
         store.read(run)
+
+
+def test_a_process_that_goes_elsewhere_writes_where_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another directory may hold another state of the same name."""
+    rows = pa.table({"id": [1, 2], "zip": ["a", "a"], "city": ["x", "x"]})
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        holdstrue.Monitor.create("st", "zip -> city", key="id", data=rows).close()
+    monkeypatch.chdir(tmp_path / "one")
+    with holdstrue.Monitor.open("st") as monitor:
+        monkeypatch.chdir(tmp_path / "other")
+        monitor.apply([{"id": 3, "zip": "a", "city": "y"}])
+    for folder, count in (("one", 3), ("other", 2)):
+        with holdstrue.Monitor.open(tmp_path / folder / "st") as monitor:
+            assert monitor.rows == {"data": count}

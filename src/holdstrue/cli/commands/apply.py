@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdstrue.cli.alerting import AlertOptions, OpenLineage, lineage_target, send_alert, send_event
 from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded, with_option
 from holdstrue.cli.options import (
@@ -27,9 +29,11 @@ from holdstrue.cli.options import (
 )
 from holdstrue.cli.output import Output, Working, left_out, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
+from holdstrue.location import shown
 
 if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta
+    from holdstrue.monitor.monitor import Monitor
     from holdstrue.monitor.report import Report
     from holdstrue.report.lookup import Lookup
     from holdstrue.rules import RuleSet
@@ -63,9 +67,29 @@ def apply(
             help="CHANGES is the new version of the whole table; what differs from OLD, by key, is applied.",
         ),
     ] = None,
+    snapshot: Annotated[
+        bool,
+        typer.Option(
+            "--snapshot",
+            help="CHANGES are all rows of the table as it is now; what differs from the state, by key, is applied.",
+        ),
+    ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="CHANGES is a table of Delta Lake or Iceberg: apply what happened to it since the state last saw it.",
+        ),
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="With --follow, at the first time: the first version that is applied."),
+    ] = None,
     limit: Limit = None,
     format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
+    openlineage: OpenLineage = None,
+    alerts: AlertOptions = AlertOptions(),
     place: SparkOptions = SparkOptions(),
     reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
@@ -77,6 +101,9 @@ def apply(
     read, types = reading.options(), reading.types()
     tables = named_paths(table)
     cluster = place.cluster()
+    told, lineage = alerts.target(), lineage_target(openlineage)
+    if lineage is not None and cluster is not None:
+        raise HoldstrueError("--openlineage counts the rows in one process", hint="leave out --engine spark")
     if not changes and not tables:
         raise HoldstrueError("no changes are given", hint="holdstrue apply STATE CHANGES")
     if batch_id is not None and not batch_id.strip():
@@ -88,9 +115,26 @@ def apply(
         )
     if against is not None and cluster is not None:
         raise HoldstrueError("--against compares whole tables in one process", hint="leave out --engine spark")
+    if snapshot and (against is not None or feed != "auto" or op_column is not None or unit or on_conflict != "error"):
+        raise HoldstrueError(
+            "--snapshot compares CHANGES, a whole table, with the state",
+            hint="leave out --against, --feed, --op-column, --unit and --on-conflict",
+        )
+    if follow:
+        plain = TypedFileOptions().options()  # a table of a lakehouse has no encoding, and no format to be told
+        others = against, snapshot or None, op_column, unit, batch_id, cluster, tables or None
+        if any(others) or feed != "auto" or on_conflict != "error" or len(changes or ()) != 1 or types or plain != read:
+            raise HoldstrueError(
+                "--follow applies the change log of one table of Delta Lake or Iceberg, which says what happened",
+                hint="holdstrue apply STATE TABLE --follow [--since VERSION]",
+            )
+    elif since is not None:
+        raise HoldstrueError("--since is about tables that are followed", hint="add --follow")
+    if snapshot and cluster is not None:
+        raise HoldstrueError("--snapshot compares whole tables in one process", hint="leave out --engine spark")
     listed = DEFAULT_LIMIT if limit is None else limit
     with Output(output, format) as out:
-        with Working(f"applying {', '.join(changes or [path for paths in tables.values() for path in paths])}"):
+        with Working(f"applying {', '.join(map(shown, changes or chain(*tables.values())))}"):
             from holdstrue.data.notes import Notes
             from holdstrue.report.forms import parts
             from holdstrue.report.lookup import StateLookup
@@ -103,15 +147,24 @@ def apply(
             how["types"] = types
             read = read | {"feed": feed, "op_column": op_column, **units_of(unit)}
             rows: Report | Lookup | None
+            stands: tuple[Report, str] | None = None
             try:
                 if cluster is None:
-                    delta, known, rows = _in_process(state, batch, how | read, text=format == "text")
+                    whole = how | read | {"snapshot": snapshot}
+                    change = partial(_followed, changes, since) if follow else partial(_applied, batch, whole)
+                    delta, known, rows, stands = _in_process(
+                        state, change, listed, text=format == "text", stand=lineage is not None
+                    )
                 else:
                     facts = facts_of(state, "monitor", Facts.of)
+                    how["limit"] = _listed(listed, facts.rules, text=format == "text")
                     delta = cluster.apply(state, facts, batch(facts), **how, read=read)
                     known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:
-                raise with_option(error) from error
+                said = with_option(error)
+                if "exists already" in said.message and said.hint is not None:
+                    said = ChangeError(said.message, hint=f"{said.hint}; --snapshot if these are all rows of the table")
+                raise said from error
             notes.add(*delta.notes)
         tell_notes(notes)
         delta = replace(delta, notes=tuple(notes))
@@ -119,19 +172,51 @@ def apply(
     if format in ("jsonl", "csv") and delta.truncated:
         steps = delta.counts.values()
         left_out(len(delta.added) + len(delta.removed), sum(step.added + step.removed for step in steps))
+    send_alert(alerts.made(told, state, known), delta)
+    if lineage is not None and stands is not None and not delta.duplicate:
+        send_event(lineage, _event(state, *stands))
     severe = {rule.name for rule in known if rule.severity == "error"}
     return VIOLATED if any(step.added and name in severe for name, step in delta.counts.items()) else CLEAN
 
 
 def _in_process(
-    state: str, batch: Callable[[Facts], dict[str, Any]], options: dict[str, Any], *, text: bool
-) -> tuple[Delta, RuleSet, Report | None]:
-    """What the batch did, the rules, and where text finds the rows of new violations."""
+    state: str, change: Callable[[int, Monitor], Delta], listed: int, *, text: bool, stand: bool
+) -> tuple[Delta, RuleSet, Report | None, tuple[Report, str] | None]:
+    """What the batch did, the rules, where text finds the rows of new violations; how the state stands, if asked."""
     from holdstrue.monitor.monitor import Monitor
 
     with Monitor.open(state) as monitor:
-        delta = monitor.apply(batch(monitor.facts), **options)
-        return delta, monitor.rules, monitor.report(limit=0) if text and (delta.added or delta.removed) else None
+        delta = change(_listed(listed, monitor.rules, text=text), monitor)
+        rows = monitor.report(limit=0) if text and (delta.added or delta.removed) else None
+        stands = (monitor.report(limit=0), monitor.facts.main) if stand and monitor.rows else None
+        return delta, monitor.rules, rows, stands
+
+
+def _event(state: str, report: Report, main: str) -> dict[str, Any]:
+    """How the state stands after the batch; its tables are named by it."""
+    from holdstrue.alerts.delivery import without_secrets
+    from holdstrue.report.openlineage import lineage_event, namespace_of_jobs
+
+    places = {table: f"{state}/{table}" for table in report.rows}
+    return lineage_event(report, main, places, f"holdstrue apply {without_secrets(state)}", namespace_of_jobs())
+
+
+def _listed(limit: int, rules: RuleSet, *, text: bool) -> int:
+    """How many violations are listed: text shows so many of each rule, other forms so many in all."""
+    return limit * len(rules) if text else limit
+
+
+def _applied(batch: Callable[[Facts], dict[str, Any]], options: dict[str, Any], limit: int, monitor: Monitor) -> Delta:
+    return monitor.apply(batch(monitor.facts), **options | {"limit": limit})
+
+
+def _followed(changes: list[str] | None, since: str | None, limit: int, monitor: Monitor) -> Delta:
+    """The same for what happened to a table since the state last saw it."""
+    from holdstrue.monitor.following import follow
+
+    [source] = changes or [""]
+    [delta] = follow(monitor, source, since=since, limit=limit)
+    return delta
 
 
 def _batch(

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdstrue.cli.alerting import OpenLineage, lineage_target, send_event
 from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import (
+    DATA_HELP,
     DEFAULT_LIMIT,
+    AcceptedFile,
     AsReport,
     Index,
     Limit,
@@ -23,6 +26,7 @@ from holdstrue.cli.options import (
 )
 from holdstrue.cli.output import Output, Working, left_out, tell_notes
 from holdstrue.errors import HoldstrueError
+from holdstrue.location import shown
 
 if TYPE_CHECKING:
     from holdstrue.monitor.report import Findings
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 def check(
     data: Annotated[
         list[str],
-        typer.Argument(metavar="DATA", help="CSV, Parquet, Arrow or JSON lines; several files, or a quoted pattern."),
+        typer.Argument(metavar="DATA", help=DATA_HELP),
     ],
     given: RuleOptions = RuleOptions(),
     table: Tables = None,
@@ -45,20 +49,26 @@ def check(
     limit: Limit = None,
     format: AsReport = "text",  # noqa: A002
     output: OutputFile = None,
+    accepted: AcceptedFile = None,
     index: Index = "blocks",
+    openlineage: OpenLineage = None,
     place: SparkOptions = SparkOptions(),
     reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
     """Find every violation of the rules in a table.
 
-    Exit code 0: no rule of severity error is violated beyond its tolerance; 1: some are.
+    Exit code 0: no rule of severity error is violated beyond its tolerance and what is accepted; 1: some are.
     """
     read = reading.options()
     tables = named_paths(table)
     cluster = place.cluster()
+    lineage = lineage_target(openlineage)
+    if accepted is not None and cluster is not None:
+        raise HoldstrueError("--accepted is for checks in one process", hint="leave out --engine spark")
     with Output(output, format) as out:
-        with Working(f"checking {', '.join(data)}"):
+        with Working(f"checking {', '.join(map(shown, data))}"):
             from holdstrue.cli.ruleset import require_tables
+            from holdstrue.monitor.accepting import accepting
             from holdstrue.monitor.check import check as check_data
             from holdstrue.plan.compile import main_table, needed_columns
             from holdstrue.report.forms import parts
@@ -67,7 +77,7 @@ def check(
             main = main_table(ruleset, tuple(tables))
             if main in tables:
                 raise HoldstrueError(
-                    f"--table {main}={tables[main][0]} names the table that DATA is",
+                    f"--table {main}={shown(tables[main][0])} names the table that DATA is",
                     hint="the rule file calls DATA by that name: give its files as DATA",
                 )
             require_tables(tables, needed_columns(ruleset, main))
@@ -75,13 +85,20 @@ def check(
             own = column_names(key)
             report: Findings
             if cluster is None:
-                report = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index, **read)
+                found = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index, **read)
+                report = found if accepted is None else accepting(found, accepted)
             else:
                 named = replace(ruleset, table=main)
                 files = {main: data, **tables}
                 report = cluster.check(files, named, key=own, limit=listed, index=index, read=read)
         tell_notes(report.notes)
         out.write(parts(report, format, limit=limit, color=out.color))
+    if lineage is not None:
+        from holdstrue.report.openlineage import lineage_event, namespace_of_jobs
+
+        places = {main: data[0], **{name: paths[0] for name, paths in tables.items()}}
+        job = f"holdstrue check {main}"
+        send_event(lineage, lineage_event(report, main, places, job, namespace_of_jobs()))
     if format in ("jsonl", "csv"):
-        left_out(min(listed, report.total), report.total)
+        left_out(min(listed, report.new), report.new)
     return CLEAN if report.ok else VIOLATED

@@ -26,7 +26,7 @@ from holdstrue.cli.options import (
 )
 from holdstrue.cli.output import Output, Working, tell_moment, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.location import local_path
+from holdstrue.location import shown
 from holdstrue.report.forms import formats_of, parts
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class SearchOptions:
 def discover(
     data: Annotated[
         list[str] | None,
-        typer.Argument(metavar="DATA", help="A table as a file, or NAME=PATH for each of several tables."),
+        typer.Argument(metavar="DATA", help="A table as a file or URL, or NAME=PATH for each of several tables."),
     ] = None,
     kind: Annotated[
         str, typer.Option("--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, separated by commas.")
@@ -118,7 +118,7 @@ def discover(
         how: dict[str, Any] = {"feed": feed, "op_column": op_column, "on_conflict": on_conflict}
         how["types"] = types
         with Output(output, format) as out:
-            with Working(f"applying {', '.join(apply)}"):
+            with Working(f"applying {', '.join(map(shown, apply))}"):
                 try:
                     changes = _applied(state, apply, batch_id, how | read)
                 except ChangeError as wrong:
@@ -128,7 +128,7 @@ def discover(
         return 1 if changes.died else CLEAN
     choices = {**search.choices(), "columns": column_names(columns, "--columns"), "types": types}
     with Output(output, format) as out:
-        with Working(f"discovering rules in {', '.join(data or [state or ''])}") as working:
+        with Working(f"discovering rules in {', '.join(map(shown, data or [state or '']))}") as working:
             if data:
                 sources, keys = _sources(data, key)
                 kinds = [name.strip() for name in kind.split(",") if name.strip()]
@@ -156,14 +156,18 @@ def discover(
 
 def _sources(data: list[str], key: list[str] | None) -> tuple[Any, Any]:
     """The tables by name, and their keys."""
-    named = [("=" in entry and not Path(local_path(entry)).exists()) for entry in data]
+    from holdstrue.sources.ways import require_local, way_of
+
+    named = [("=" in entry and way_of(entry) is None and not Path(require_local(entry)).exists()) for entry in data]
     if not any(named):
         if key is not None and len(key) > 1:
             raise HoldstrueError("--key is given twice for one table", hint="separate columns by commas")
         return (data if len(data) > 1 else data[0]), column_names(key[0]) if key else None
     if not all(named):
         odd = data[named.index(False)]
-        raise HoldstrueError(f"{odd!r} has no name", hint=f"give every table as NAME=PATH: {Path(odd).stem}={odd}")
+        raise HoldstrueError(
+            f"{shown(odd)!r} has no name", hint=f"give every table as NAME=PATH: {Path(odd).stem}={shown(odd)}"
+        )
     keys = {name: column_names(values[0]) for name, values in named_paths(key, "--key").items()}
     return {name: paths if len(paths) > 1 else paths[0] for name, paths in named_paths(data, "DATA").items()}, keys
 
@@ -176,7 +180,7 @@ def _applied(state: str, apply: list[str], batch_id: str | None, how: dict[str, 
         named = [entry.partition("=")[0] in tables and "=" in entry for entry in apply]
         if not all(named) and (any(named) or len(tables) > 1):
             raise HoldstrueError(
-                f"--apply {apply[named.index(False)]!r} does not say which table changes",
+                f"--apply {shown(apply[named.index(False)])!r} does not say which table changes",
                 hint=f"NAME=CHANGES, where NAME is one of {', '.join(tables)}",
             )
         changes: Any = named_paths(apply, "--apply") if any(named) else apply

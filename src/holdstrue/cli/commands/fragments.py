@@ -49,7 +49,7 @@ def plan(
 @fragments.command()
 @guarded
 def init(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
-    """Load every site from its source into its state directory; say what violates the rules.
+    """Load every site from its source into its state; say what violates the rules.
 
     Exit code 1: some rule of severity error is violated; 0: none is.
     """
@@ -85,10 +85,17 @@ def apply(
     """
     with Output(output, format) as out:
         with Working(f"applying {', '.join(changes)}"):
+            from holdstrue.fragments.relation import UnloadedError
+
             declared = _declared(file, states=True)
             with declared.relation() as relation:
                 options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
-                delta = relation.apply(changes, batch_id=batch_id, **options)
+                try:
+                    delta = relation.apply(changes, batch_id=batch_id, **options)
+                except UnloadedError as error:
+                    raise HoldstrueError(
+                        error.message, hint=f"load it first: holdstrue fragments init {file}"
+                    ) from error
                 delta = replace(delta, violations=relation.counts())
         out.write(parts(delta, format))
     return _code(declared, delta.added)

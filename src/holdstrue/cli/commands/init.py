@@ -1,4 +1,4 @@
-"""`holdstrue init`: make a state directory that watches tables."""
+"""`holdstrue init`: make a state that watches tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def init(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATA", help="Rows to start with: a file or a quoted pattern; may be repeated."),
+        typer.Option(metavar="DATA", help="Rows to start with, from wherever check takes them; may be repeated."),
     ] = None,
     table: Tables = None,
     table_key: Annotated[
@@ -58,7 +58,7 @@ def init(
     place: SparkOptions = SparkOptions(),
     reading: TypedFileOptions = TypedFileOptions(),
 ) -> int:
-    """Make a state directory for rules and tables, with rows to start with or without.
+    """Make a state for rules and tables, with rows to start with or without.
 
     Exit code 0 when the state was made, whether or not its rows break rules.
     """

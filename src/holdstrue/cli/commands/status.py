@@ -1,4 +1,4 @@
-"""`holdstrue status`: how a state directory stands."""
+"""`holdstrue status`: how a state stands."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdstrue.cli.failures import CLEAN, guarded
-from holdstrue.cli.options import DEFAULT_LIMIT, AsList, AtVersion, Limit, OutputFile, State, at_option
+from holdstrue.cli.options import DEFAULT_LIMIT, AcceptedFile, AsList, AtVersion, Limit, OutputFile, State, at_option
 from holdstrue.cli.output import Output, Working, left_out, tell_moment
 from holdstrue.errors import HoldstrueError
 
@@ -25,6 +25,7 @@ def violations(
     worst: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The N rows in most violations instead.")
     ] = None,
+    accepted: AcceptedFile = None,
     at: AtVersion = None,
     limit: Limit = None,
     format: AsList = "text",  # noqa: A002
@@ -36,9 +37,12 @@ def violations(
     """
     if worst is not None and (groups or rule is not None):
         raise HoldstrueError("--worst is about all rules and their rows", hint="leave out --rule and --groups")
+    if accepted is not None and (groups or worst is not None):
+        raise HoldstrueError("--accepted is about single violations", hint="leave out --groups and --worst")
     with Output(output, format) as out:
         with Working(f"reading {state}"):
             from holdstrue.monitor.monitor import Monitor
+            from holdstrue.report.answers import OpenViolations
             from holdstrue.report.forms import parts
 
             monitor = Monitor.open(state, read_only=True, at=at_option(at))
@@ -46,20 +50,23 @@ def violations(
             # what was read stays in memory.
             monitor.close()
             moment = None if at is None else monitor.moment
-            answer = _answer(monitor, rule, groups, worst, DEFAULT_LIMIT if limit is None else limit)
+            answer = _answer(monitor, rule, groups, worst, DEFAULT_LIMIT if limit is None else limit, accepted)
             answer = replace(answer, moment=moment)
         tell_moment(moment, format)
         out.write(parts(answer, format, limit=limit, color=out.color))
     if format in ("jsonl", "csv") and worst is None:
         known = monitor.counts().items()
         total = sum(c.groups if groups else c.open for name, c in known if rule in (None, name))
+        if isinstance(answer, OpenViolations):
+            total = answer.new
         left_out(min(total, DEFAULT_LIMIT if limit is None else limit), total)
     return CLEAN
 
 
 def _answer(
-    monitor: Monitor, rule: str | None, groups: bool, worst: int | None, limit: int
+    monitor: Monitor, rule: str | None, groups: bool, worst: int | None, limit: int, accepted: str | None
 ) -> OpenViolations | Groups | Worst:
+    from holdstrue.monitor.accepting import accepting
     from holdstrue.report.answers import Groups, OpenViolations, Worst
 
     if worst is not None:
@@ -69,4 +76,6 @@ def _answer(
         raise HoldstrueError(f"no rule called {rule!r}", hint=f"the rules are {', '.join(names)}")
     counts = {name: c.open for name, c in monitor.counts().items() if rule in (None, name)}
     report = monitor.report(limit=limit) if any(monitor.rows.values()) else None
+    if report is not None and accepted is not None:
+        report = accepting(report, accepted)
     return Groups(report, rule, limit) if groups else OpenViolations(report, counts, rule, limit)

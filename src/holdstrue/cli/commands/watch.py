@@ -1,4 +1,4 @@
-"""`holdstrue watch`: keep a state directory current while changes arrive, on Spark."""
+"""`holdstrue watch`: keep a state current while changes arrive, in one process or on Spark."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from holdstrue.cli.cluster import Cluster, require_columns_known
+from holdstrue.cli.alerting import AlertOptions
+from holdstrue.cli.cluster import SparkOptions, require_columns_known
 from holdstrue.cli.failures import CLEAN, guarded
 from holdstrue.cli.options import (
     AsLine,
-    Conf,
     FeedKind,
     FileOptions,
-    Master,
     OnConflict,
     OpColumn,
     State,
@@ -37,7 +36,8 @@ def watch(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A directory that change files are put into, or table:NAME for a table with a change log.",
+            help="A directory that change files are put into; a table of Delta Lake or Iceberg (a directory, a URL, "
+            "iceberg:CATALOG.DB.TABLE); with --by or --snapshot whatever check reads; on Spark also table:NAME.",
         ),
     ],
     once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
@@ -49,40 +49,71 @@ def watch(
     op_column: OpColumn = None,
     unit: Units = None,
     on_conflict: OnConflict = "error",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Ask a database for rows from the largest value of this column on, like updated_at; no deletes.",
+        ),
+    ] = None,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="SOURCE holds all rows: compare it with the state at every look.")
+    ] = False,
     since: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="The first version of table:NAME whose changes are applied.")
+        str | None,
+        typer.Option(
+            metavar="VERSION", help="At the first start: the first version (or value of --by) that is applied."
+        ),
     ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Where it is kept what was taken; needed for a STATE at a URL, else streams/ in STATE."
+            metavar="DIR",
+            help="On Spark, where it is kept what was taken; needed for a STATE at a URL, else streams/ in STATE.",
         ),
     ] = None,
     format: AsLine = "text",  # noqa: A002
-    master: Master = None,
-    conf: Conf = None,
+    alerts: AlertOptions = AlertOptions(),
+    place: SparkOptions = SparkOptions(),
     reading: FileOptions = FileOptions(),
 ) -> int:
-    """Apply changes as they arrive, each file as one batch, and say what every batch did.
+    """Apply changes as they arrive, each file or version as one batch, and say what every batch did.
 
     Files are taken once, the oldest first, then by name; a name that starts with . or _ or ends in .tmp is left
-    alone, so write a file under such a name and rename it when it is complete. SIGINT (Ctrl-C) and SIGTERM end it
-    after the running batch with exit code 0; the next start goes on from there. A file that does not fit ends it
-    with exit code 2 and nothing of the file applied: mend or remove it and start again.
+    alone, so write a file under such a name and rename it when it is complete (in one process a file is also left
+    until its size and time rest). SIGINT (Ctrl-C) and SIGTERM end it after the running batch with exit code 0; the
+    next start goes on from there. A file that does not fit ends it with exit code 2 and nothing of the file applied:
+    mend or remove it and start again.
     """
     from holdstrue.cli.ruleset import require_tables
     from holdstrue.shards.facts import Facts
     from holdstrue.state.journal import facts_of
 
     wait = duration(every)
-    cluster = Cluster.of(master, conf)
+    told = alerts.target()
+    cluster = place.cluster()
+    known = facts_of(state, "monitor", Facts.of)
+    require_tables([] if table is None else [table], known.keys)
+    if cluster is None:
+        from holdstrue.cli.process_watch import watch_here, watched
+
+        if checkpoint is not None:
+            raise HoldstrueError("--checkpoint is about Spark", hint="in one process the state says what was taken")
+        given = {"feed": feed, "op_column": op_column, "on_conflict": on_conflict, **units_of(unit)}
+        read = reading.options()
+        found = watched(source, since=since, by=by, snapshot=snapshot, read=read, feed=given)
+        out = Output(None, format)
+        alert = None if told is None else alerts.made(told, state, known.rules)
+        watch_here(state, found, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
+        return CLEAN
+    if by is not None or snapshot:
+        option = "--snapshot" if snapshot else "--by"
+        raise HoldstrueError(f"{option} is for watching in one process", hint="leave out --engine spark")
     if cluster.master.startswith("sc://"):
         raise HoldstrueError(
             "watch does not run through Spark Connect", hint="give the --master that the server itself runs on"
         )
     origin = source_of(source, since, reading.options() | units_of(unit))
-    known = facts_of(state, "monitor", Facts.of)
-    require_tables([] if table is None else [table], known.keys)
     if isinstance(origin, Folder):
         require_columns_known(known, [table or known.main])
     name = origin.name if table is None else f"{origin.name}-{table}"
@@ -97,6 +128,7 @@ def watch(
         spark = cluster.session()
     # pyspark has put a handler of its own in place of ours
     with stop.on_signals():
+        from holdstrue.alerts.alert import EXAMPLES
         from holdstrue.spark import Monitor
 
         # Spark asks again at once while there is more, and after this time when there was nothing
@@ -104,12 +136,12 @@ def watch(
         if not stop:
             query = Monitor(spark, state).stream(
                 origin.frame(spark),
-                [Teller(Output(None, format), format, kept / "told", stop)],
+                [Teller(Output(None, format), format, kept / "told", stop, alerts.made(told, state, known.rules))],
                 table=table,
                 name=name,
                 checkpoint=checkpoint,
                 trigger={"availableNow": True} if once else None,
-                limit=0,
+                limit=0 if told is None else EXAMPLES * len(known.rules),
                 on_conflict=on_conflict,
                 **origin.options(feed, op_column),
             )

@@ -26,6 +26,7 @@ from holdstrue.discovery.denials.select_index import IndexSelection, choice_text
 from holdstrue.discovery.denials.space import canonical, canonical_each
 from holdstrue.discovery.options import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.errors import StateError
 from holdstrue.index.arrays import MOST_SLOTS, Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import hitting_sets as kernels
@@ -167,6 +168,13 @@ class ProbingWay:
             held = np.concatenate([held, part[[pair is None for pair in broken]]])
             if found.shape[0]:
                 cover = self._broken(cover, found)
+                fell = keys(part[[pair is not None for pair in broken]])
+                if np.isin(fell, keys(canonical(self._rows.space, cover.sets))).any():
+                    # such a pair cannot be: it would be found again, for ever
+                    raise StateError(
+                        "the evidences that are kept are not those of the rows",
+                        hint="discover the rules anew",
+                    )
 
     def _broken(self, cover: Cover, pairs: I64) -> Cover:
         """The cover after these pairs, in both orders, are known."""

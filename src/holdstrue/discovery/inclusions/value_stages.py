@@ -24,8 +24,9 @@ from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.shards.wire import ROWS, SUMMARY, Message, failure, pack, receive, say, send, to_tasks
 from holdstrue.sources.feeds.target import match_words
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import BATCHES, Runs
+from holdstrue.state.journal import BATCHES
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.runs import Runs
 
 _STEPS = {"insert": 1, "i": 1, "c": 1, "r": 1, "+": 1, "delete": -1, "d": -1, "-": -1}
 _open: dict[tuple[str, int], tuple[tuple[str, ...], Values]] = {}

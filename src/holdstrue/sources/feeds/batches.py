@@ -222,6 +222,9 @@ def _opened(
     untyped = origin.format in WRITTEN or origin.are_records
     forced = target.without(op_column or "").schema if untyped else None
     types = options.types if untyped else {}
+    if origin.outer is not None and origin.outer.selective and options.watched is not None:
+        columns, target = _wanted(origin.outer.schema().names, options.watched, target, op_column)
+        options = replace(options, columns=columns)
     loaded = load(origin, replace(options, schema=forced, types=types))
     if not untyped and options.types:
         if target.schema is None:
@@ -231,6 +234,21 @@ def _opened(
     if feed == "auto":
         feed = recognise(loaded.table, target, op_column)
     return Opened(feed, target, loaded.table, loaded.places, op_column)
+
+
+def _wanted(
+    names: Sequence[str], watched: Sequence[str], target: Target, op_column: str | None
+) -> tuple[tuple[str, ...], Target]:
+    """The columns of a database's table that are read: those that rules name, and those that may say what happened.
+
+    Others are not missed.
+    """
+    marks = {*OP_COLUMNS, op_column, *(column for log in LOGS.values() for column in log.columns)}
+    columns = tuple(name for name in names if name in watched or name in marks or name.startswith("__"))
+    if target.schema is None:
+        return columns, target
+    left = set(names) - set(columns)
+    return columns, replace(target, schema=pa.schema([field for field in target.schema if field.name not in left]))
 
 
 def recognise(table: pa.Table, target: Target, op_column: str | None = None) -> str:

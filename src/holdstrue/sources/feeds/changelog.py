@@ -175,9 +175,11 @@ def _number_values(column: Any) -> tuple[I64, int]:
         column = pc.cast(column, pa.decimal128(column.type.precision, column.type.scale))
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))  # -0.0 is 0.0
+    if isinstance(column, pa.ChunkedArray):  # as Arrow does not unify dictionaries with NULLs
+        column = column.combine_chunks()
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
+        encoded = encoded.combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):  # what an empty column combines to in some versions
         return np.zeros(len(column), np.int64), 1
     return encoded.indices.to_numpy().astype(np.int64), max(1, len(encoded.dictionary))

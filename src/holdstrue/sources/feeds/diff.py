@@ -117,7 +117,7 @@ def _positions(part: I64, numbers: I64, loaded: Loaded, rows: pa.Table, key: tup
 def _differing(old: pa.Table, new: pa.Table, old_at: I64, new_at: I64) -> Mask:
     differ = np.zeros(len(old_at), bool)
     for name in new.column_names:
-        differ |= _values_differ(_taken(old.column(name), old_at), _taken(new.column(name), new_at))
+        differ |= values_differ(_taken(old.column(name), old_at), _taken(new.column(name), new_at))
     return differ
 
 
@@ -127,8 +127,10 @@ def _taken(column: Any, at: I64) -> Any:
     return column.take(pa.array(at))
 
 
-def _values_differ(one: Any, other: Any) -> Mask:
+def values_differ(one: Any, other: Any) -> Mask:
     """Where two columns differ, with NULL = NULL and NaN = NaN."""
+    if pa.types.is_float16(one.type):  # Arrow does not compare these
+        one, other = pc.cast(one, pa.float32()), pc.cast(other, pa.float32())
     try:
         differ = pc.fill_null(pc.not_equal(one, other), False)
     except pa.ArrowNotImplementedError:  # structs, lists and maps

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of this machine's packages, for tests that read through JDBC."""
+"""A PostgreSQL server of this machine's packages, for tests that read through ADBC and JDBC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark.clusters import free_port, launch
+import pytest
+
+from servers import free_port, launch
 
 JAR = Path("/usr/share/java/postgresql.jar")
 """Where Debian's libpostgresql-jdbc-java puts the driver."""
@@ -35,6 +37,11 @@ class Postgres:
     def url(self) -> str:
         """The JDBC address of its database."""
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
+
+    @property
+    def address(self) -> str:
+        """Its address as libpq takes it."""
+        return f"postgresql://{self.user}@127.0.0.1:{self.port}/postgres"
 
     def sql(self, statements: str) -> str:
         """Run statements, and return what they print, one row a line, columns parted by `|`."""
@@ -62,8 +69,6 @@ def missing() -> str | None:
     """What keeps the server from being started, if anything."""
     if programs() is None:
         return "no PostgreSQL server (Debian: postgresql)"
-    if not JAR.is_file():
-        return f"no JDBC driver at {JAR} (Debian: libpostgresql-jdbc-java)"
     if os.geteuid() == 0 and (_account() is None or shutil.which("setpriv") is None):
         return "PostgreSQL does not run as root, and there is no other account for it"
     return None
@@ -114,3 +119,13 @@ def postgres_server() -> Iterator[Postgres]:
             yield Postgres(port, where / "psql")
         finally:
             process.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """An empty PostgreSQL database; the test is skipped where its packages are not installed."""
+    lacking = missing()
+    if lacking is not None:
+        pytest.skip(lacking)
+    with postgres_server() as server:
+        yield server

@@ -1,0 +1,211 @@
+"""`watch` in one process: looks at a source again and again, and applies what is new as batches."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdstrue.cli.alerting import send_alert
+from holdstrue.cli.failures import with_option
+from holdstrue.cli.output import tell_notes
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.location import shown
+from holdstrue.sources.following.folder import ChangeFolder
+from holdstrue.sources.following.polling import look, name_of, position
+from holdstrue.sources.following.versions import followed
+from holdstrue.sources.lakehouse import format_of_directory
+from holdstrue.sources.ways import require_local, way_of
+
+if TYPE_CHECKING:
+    from holdstrue.alerts import Alert
+    from holdstrue.cli.output import Output
+    from holdstrue.cli.watching import Stop
+    from holdstrue.detect.delta import Delta
+    from holdstrue.monitor.monitor import Monitor
+
+LOOK_AGAIN = 1.0
+"""Seconds after which `--once` looks whether a file that was just written is complete. Chosen, not tuned."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch did, and what it is called."""
+
+    delta: Delta
+    name: str
+
+
+class Watched(Protocol):
+    """Something that is looked at."""
+
+    def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
+        """Apply what is new, a batch at a time, of which so many violations are listed."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is something that was not taken because it may still be written."""
+
+
+@dataclass
+class WatchedFolder:
+    """A directory of change files, each a batch."""
+
+    folder: ChangeFolder
+    options: Mapping[str, Any]
+    unfinished: bool = False
+
+    def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
+        """Apply the files that are complete, the oldest first."""
+        files, self.unfinished = self.folder.complete()
+        for file in files:
+            name = file.batch if table == monitor.facts.main else f"{table}:{file.batch}"
+            if not monitor.seen(name):
+                try:
+                    delta = monitor.apply({table: [str(file.path)]}, name, limit=limit, **self.options)
+                except ChangeError as error:
+                    raise with_option(error) from error
+                yield Applied(delta, file.path.name)
+            self.folder.done(file)
+
+
+@dataclass
+class WatchedVersions:
+    """A table of Delta Lake or Iceberg, of which every version is a batch."""
+
+    source: str
+    since: str | None
+    unfinished: bool = False
+
+    def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
+        """Apply the versions that are new."""
+        from holdstrue.monitor.following import follow
+
+        for delta in follow(monitor, self.source, table=table, since=self.since, one_batch=False, limit=limit):
+            if not delta.duplicate:
+                yield Applied(delta, delta.batch)
+
+
+@dataclass
+class WatchedSnapshot:
+    """Any source that holds all rows of the table as it is."""
+
+    source: str
+    options: Mapping[str, Any]
+    unfinished: bool = False
+
+    def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
+        """Apply what differs from the state."""
+        delta = monitor.apply({table: [self.source]}, limit=limit, snapshot=True, **self.options)
+        if any((delta.changed or {}).values()):
+            yield Applied(delta, shown(self.source))
+
+
+@dataclass
+class WatchedColumn:
+    """A table of a database, by a column that grows."""
+
+    source: str
+    by: str
+    since: str | None
+    unfinished: bool = False
+    _at: str | None = field(default=None, repr=False)
+
+    def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
+        """Apply the rows that are new or differ, from the largest value of the last look on."""
+        from holdstrue.shards.facts import kept_names
+
+        name, facts = name_of(self.source, self.by), monitor.facts
+        if self._at is None:
+            self._at = position(name, (line.batch for line in monitor.history()))
+        if self._at is None and self.since is not None:
+            self._at = "'" + self.since.replace("'", "''") + "'"
+        kept = kept_names(facts.rules, facts.main, facts.keys, table)
+        found = look(self.source, self.by, kept, self._at)
+        if found is None:
+            return
+        delta = monitor.refresh({table: found.rows}, None if monitor.seen(found.batch) else found.batch, limit=limit)
+        self._at = found.batch.removeprefix(name)
+        if any((delta.changed or {}).values()):
+            yield Applied(delta, f"{shown(self.source)} up to {self._at}")
+
+
+def watched(
+    source: str, *, since: str | None, by: str | None, snapshot: bool, read: Mapping[str, Any], feed: Mapping[str, Any]
+) -> Watched:
+    """What a command names, and how it is looked at."""
+    if by is not None and snapshot:
+        raise HoldstrueError("--by and --snapshot are two ways to look at a table", hint="give one of them")
+    changed = [name for name, value in feed.items() if value not in (None, "auto", "error", {})]
+    if source == "-":
+        raise HoldstrueError("standard input ends, so that it cannot be watched", hint="holdstrue apply STATE -")
+    if by is not None:
+        _refuse(changed, "--by")
+        if way_of(source) is None:
+            require_local(source)
+        return WatchedColumn(source, by, since)
+    if snapshot:
+        _refuse([*changed, *(["since"] if since is not None else [])], "--snapshot")
+        return WatchedSnapshot(source, read)
+    path = None if way_of(source) else Path(require_local(source))
+    if path is not None and not path.exists():
+        raise DataError(
+            f"there is no directory {source!r}",
+            hint="give a directory of change files, a table of Delta Lake or Iceberg, or a URL; table:NAME needs "
+            "--engine spark",
+        )
+    if (path is None or format_of_directory(path) is not None) and followed(source) is not None:
+        _refuse([*changed, *(name for name in read if name != "encoding")], f"the change log of {shown(source)}")
+        return WatchedVersions(source, since)
+    if path is None or not path.is_dir():
+        raise HoldstrueError(
+            f"{shown(source)} does not say what changes in it",
+            hint="--snapshot compares all of it at every look; --by COLUMN asks a database for what is new by a "
+            "column that grows",
+        )
+    if since is not None:
+        raise HoldstrueError("--since is about tables", hint="files are all read once")
+    return WatchedFolder(ChangeFolder(path.resolve(), read.get("format") is not None), {**read, **feed})
+
+
+def _refuse(options: list[str], where: str) -> None:
+    if options:
+        raise HoldstrueError(f"--{options[0].replace('_', '-')} is not for {where}", hint="leave it out")
+
+
+def watch_here(
+    state: str,
+    source: Watched,
+    *,
+    table: str | None,
+    once: bool,
+    every: float,
+    out: Output,
+    form: str,
+    stop: Stop,
+    alert: Alert | None = None,
+) -> None:
+    """Look at a source until the end is asked for, or once."""
+    from holdstrue.alerts.alert import EXAMPLES
+    from holdstrue.monitor.monitor import Monitor
+    from holdstrue.report.answers import BatchLine
+    from holdstrue.report.forms import parts
+
+    with stop.on_signals(), Monitor.open(state) as monitor:
+        own = monitor.facts.known_table(table or monitor.facts.main)
+        told: set[str] = set()
+        listed = 0 if alert is None else EXAMPLES * len(monitor.rules)
+        while not stop:
+            for applied in source.look(monitor, own, listed):
+                tell_notes([note for note in applied.delta.notes if note not in told])
+                told.update(applied.delta.notes)
+                out.write(parts(BatchLine(applied.delta, (applied.name,), dt.datetime.now(dt.UTC)), form))
+                if alert is not None:
+                    send_alert(alert, applied.delta)
+                if stop:
+                    return
+            if once and not source.unfinished:
+                return
+            stop.wait(min(every, LOOK_AGAIN) if once else every)

@@ -1,0 +1,102 @@
+"""A monitor that follows a table: which versions it has not seen, and one batch for each of them or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import Any
+
+from holdstrue.detect.delta import Delta, Step
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.monitor.monitor import LIMIT, Monitor
+from holdstrue.monitor.sharded import Sharded
+from holdstrue.sources.following.versions import CATCH_UP, MOST_BEHIND, TableVersions, followed
+from holdstrue.sources.lakehouse import NAMES
+
+
+def follow(
+    monitor: Monitor,
+    source: Any,
+    *,
+    table: str | None = None,
+    since: str | None = None,
+    one_batch: bool = True,
+    limit: int | None = LIMIT,
+) -> Iterator[Delta]:
+    """Apply what happened to a Delta Lake or Iceberg table since the monitor last saw it, and tell what that did.
+
+    Where one stopped is told by the ids of the batches (`delta:TABLE:VERSION`), so that a version is applied once,
+    whatever happens in between. A monitor without rows of the table starts with the table as it is.
+
+    Parameters
+    ----------
+    table
+        The table of the monitor that is meant, if not the main one.
+    since
+        The first version (of Iceberg: snapshot) whose changes are applied, where the monitor has seen none yet.
+    one_batch
+        Whether all that is new is one batch; otherwise every version is.
+    """
+    if isinstance(monitor, Sharded):
+        raise HoldstrueError(
+            "a table is followed in one process", hint="open the state with holdstrue.Monitor.open(path)"
+        )
+    versions = followed(source)
+    if versions is None:
+        raise HoldstrueError(
+            "only tables of Delta Lake and Iceberg can be followed",
+            hint=f"{', '.join(NAMES.values())}: a directory, a URL, or iceberg:CATALOG.DATABASE.TABLE; of other tables "
+            "a snapshot can be applied",
+        )
+    own = monitor.facts.main if table is None else monitor.facts.known_table(table)
+    steps = list(_unseen(monitor, versions, own, since))
+    if not steps:
+        still = {rule: Step(0, 0, counts.open) for rule, counts in monitor.counts().items()}
+        yield Delta(versions.id_of(versions.newest), (), (), still, duplicate=True)
+        return
+    if one_batch:
+        steps = [(steps[0][0], steps[-1][1])]
+    for after, upto in steps:
+        name = versions.id_of(upto)
+        if after is None:
+            yield monitor.apply({own: versions.source}, name, limit=limit, feed="append")
+            continue
+        log = versions.changes(after, upto)
+        delta = monitor.apply({own: log.table}, name, limit=limit, feed=log.feed)
+        yield delta if log.note is None else replace(delta, notes=(log.note, *delta.notes))
+
+
+def _unseen(
+    monitor: Monitor, versions: TableVersions, table: str, since: str | None
+) -> Iterator[tuple[str | None, str]]:
+    """The steps from the version that was applied last to the newest; None to begin with nothing."""
+    found: list[str] = []
+    for version in islice(versions.backwards(), MOST_BEHIND):
+        found.append(version)
+        if monitor.seen(versions.id_of(version)):
+            _require_ahead(monitor, versions, found)
+            return pairwise(reversed(found))
+    _require_ahead(monitor, versions, found)
+    if since is not None:
+        before = versions.before(since)
+        return pairwise([before, *reversed(found[: found.index(since) + 1])])
+    if not monitor.rows[table]:
+        return iter([(None, versions.newest)])
+    raise DataError(
+        f"which version of {versions} the rows of {table!r} are of is not known",
+        hint=f"give --since VERSION, the first whose changes are applied (the newest is {versions.newest}), or "
+        f"{CATCH_UP}",
+    )
+
+
+def _require_ahead(monitor: Monitor, versions: TableVersions, known: list[str]) -> None:
+    """Refuse a table that was taken back to an earlier version than the last that was applied."""
+    last = monitor.facts.last_batch or ""
+    version = last.removeprefix(f"{versions.identity}:").split(":")[0]
+    if last.startswith(f"{versions.identity}:") and version not in known:
+        raise DataError(
+            f"{versions} is at version {versions.newest}, which does not follow from {version}, "
+            "the one that was applied last",
+            hint=f"was it rolled back? {CATCH_UP}",
+        )

@@ -1,0 +1,242 @@
+"""A state that is shown: followed as others write it, and what to say while it cannot be read."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from holdstrue.detect.delta import Batched, RuleResult
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.monitor.monitor import Monitor
+from holdstrue.monitor.report import Report
+from holdstrue.monitor.views import status_of
+from holdstrue.report.overview import Overview
+from holdstrue.state.files import StateFiles
+from holdstrue.state.journal import READ_WITH, Kind
+from holdstrue.state.moment import Given, Moment
+from holdstrue.state.store import RUNS, Glance, fixed_place
+
+LISTED = 50
+"""Violations or groups of each rule that the page of a state lists; its list of violations has all, page by page."""
+AGAIN = 30.0
+"""Seconds after which a state that could not be read is tried again although nothing of it changed. Chosen."""
+
+Standing: TypeAlias = Literal[
+    "opening", "ready", "empty", "missing", "vanished", "no state", "being created", "other kind", "damaged",
+    "unreachable",
+]  # fmt: skip
+"""How a state stands: `ready` and `empty` (no rows yet) can be asked."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a state stands, in words."""
+
+    standing: Standing
+    message: str = ""
+    hint: str = ""
+
+
+class OpenVersion:
+    """A version of a state that was read whole and does not change, so that any number of threads may ask it."""
+
+    def __init__(self, place: str, at: Given | None = None) -> None:
+        self.place = place
+        self.monitor = Monitor.open(place, read_only=True, at=at)
+        try:
+            self.history: tuple[Batched, ...] = tuple(self.monitor.history())
+        finally:
+            # waits until every file was compared with its checksum; what was read stays in memory
+            self.monitor.close()
+        moment = self.monitor.moment
+        if moment is None:
+            raise RuntimeError("a state has a version")
+        self.moment: Moment = moment
+        self.facts = self.monitor.facts
+        self._making = threading.Lock()
+
+    @property
+    def version(self) -> int:
+        """Its number."""
+        return self.moment.version
+
+    @cached_property
+    def ages(self) -> bool:
+        """Whether rules are broken by the passing of time, so that no answer about them may be kept."""
+        return any(check.timed for check in self.facts.measure_checks().values())
+
+    @property
+    def report(self) -> Report | None:
+        """How its rows stand to the rules; None before there are any."""
+        return self._reported() if self.ages else self._report
+
+    @cached_property
+    def _report(self) -> Report | None:
+        return self._reported()
+
+    def _reported(self) -> Report | None:
+        return self.monitor.report(limit=0) if any(self.facts.rows.values()) else None
+
+    @property
+    def results(self) -> tuple[RuleResult, ...]:
+        """The rules with their counts and status, also before there are rows."""
+        if self.facts.measures and (report := self.report) is not None:
+            return report.results
+        return self._results
+
+    @cached_property
+    def _results(self) -> tuple[RuleResult, ...]:
+        facts = self.facts
+        return tuple(
+            RuleResult(
+                rule,
+                rule.text,
+                facts.counts[rule.name],
+                status_of(rule, facts.counts[rule.name], facts.rows.get(rule.own_table or facts.main, 0)),
+            )
+            for rule in facts.rules
+        )
+
+    def overview(self, title: str) -> dict[str, Any]:
+        """What the page shows, made once."""
+        with self._making:
+            return self._overview(title)
+
+    def _overview(self, title: str) -> dict[str, Any]:
+        if not hasattr(self, "_shown") or self.ages:
+            self._shown = Overview.of_state(self.monitor, self.history, title, LISTED).to_dict()
+        return self._shown
+
+    def tables(self) -> dict[str, Any]:
+        """Tables by name: rows, key and the columns that are kept."""
+        shard = self.monitor._here().shard
+        kept = {} if shard is None else {name: table.rows.schema.names for name, table in shard.engine.tables.items()}
+        return {
+            name: {"rows": self.facts.rows.get(name, 0), "key": list(key), "columns": list(kept.get(name, key))}
+            for name, key in self.facts.keys.items()
+        }
+
+
+class WatchedState:
+    """A state by name. `look` is called by one thread at a time; whatever is read of it, by any.
+
+    Parameters
+    ----------
+    name
+        What it is called in addresses.
+    given
+        Its path or URL as it was given.
+    """
+
+    def __init__(self, name: str, given: str) -> None:
+        self.name = name
+        self.given = given
+        self.place = fixed_place(given)
+        self.said = Said("opening", f"{given} is being opened", "wait a moment: the page shows it when it was read")
+        self.current: OpenVersion | None = None
+        """The newest version that was read, where it can be asked."""
+        self.trying = threading.Lock()
+        """Held by the one who tries a row or a rule: that takes as long as reading the table, so one at a time."""
+        self._seen: Glance | None = None
+        self._tried = 0.0
+
+    def look(self) -> bool:
+        """Take in what is new; returns whether anything is. Complexity: O(log files), or that of opening the state."""
+        before = self.said, self.current
+        try:
+            with StateFiles(self.place) as files:
+                seen = files.store.glance()
+            settled = self.current is not None or time.monotonic() - self._tried < AGAIN
+            if seen == self._seen and settled and self.said.standing in ("ready", "empty", "damaged", "other kind"):
+                return False
+            self._tried = time.monotonic()
+            self.current = opened = OpenVersion(self.place)
+            self._seen = seen
+            self.said = Said("ready") if any(opened.facts.rows.values()) else self._empty(opened)
+        except (HoldstrueError, OSError) as error:
+            self._troubled(error)
+        changed = (self.said, self.current) != before
+        if before[1] is not None and changed:
+            del before
+            # indexes refer to themselves, and a table is too large to wait until enough small objects came and went
+            gc.collect()
+        return changed
+
+    def _empty(self, opened: OpenVersion) -> Said:
+        rules = "rule" if len(opened.facts.rules) == 1 else "rules"
+        return Said(
+            "empty",
+            f"{self.given} has {len(opened.facts.rules)} {rules} and no rows yet",
+            f"give it some: holdstrue apply {self.given} FILE",
+        )
+
+    def _troubled(self, error: HoldstrueError | OSError) -> None:
+        self.said = self._trouble(error)
+        if self.said.standing == "unreachable" and self.current is not None:
+            return  # what was read last is still true of its version, and the page says that it is not reached
+        self.current = None
+        try:
+            with StateFiles(self.place) as files:
+                self._seen = files.store.glance()
+        except (HoldstrueError, OSError):
+            self._seen = None
+
+    def _trouble(self, error: HoldstrueError | OSError) -> Said:
+        """What an error says of a state, told by what there is at its place rather than by its words."""
+        message, hint = (
+            (error.message, error.hint or "")
+            if isinstance(error, HoldstrueError)
+            else (str(error), "see that this process may read it")
+        )
+        if not isinstance(error, StateError):
+            return Said("unreachable", message, f"{hint}; it is tried again")
+        try:
+            with StateFiles(self.place) as files:
+                return self._told(files, message, hint)
+        except (HoldstrueError, OSError):
+            return Said("unreachable" if "://" in self.place else "damaged", message, hint)
+
+    def _told(self, files: StateFiles, message: str, hint: str) -> Said:
+        if not files.store.exists:
+            had = self.current is not None or self.said.standing == "vanished"
+            if had:
+                return Said("vanished", f"{self.given} was there and is gone", "put it back; the page goes on with it")
+            return Said("missing", message, hint)
+        if not files.any():
+            if files.store.list(RUNS) or Path(self.place, "lock").exists():
+                return Said(
+                    "being created",
+                    f"{self.given} is being created: it holds no version yet",
+                    "the page shows it with its first version; if nobody is creating it, run holdstrue init again",
+                )
+            return Said("no state", message, hint)
+        with suppress(StateError):  # what is there and cannot be read is damaged
+            kind: Kind = files.manifest()["kind"]
+            if kind != "monitor":
+                return Said("other kind", message, READ_WITH[kind].replace("STATE", self.given))
+        return Said("damaged", message, hint)
+
+
+def named(states: list[str]) -> Mapping[str, WatchedState]:
+    """States by names that are short, differ and need no quoting in an address.
+
+    >>> list(named(["/data/orders", "s3://bucket/orders/", "/data/Über uns"]))
+    ['orders', 'orders-2', 'ber-uns']
+    """
+    found: dict[str, WatchedState] = {}
+    for given in states:
+        last = given.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        plain = "".join(c.lower() if c.isascii() and c.isalnum() else "-" for c in last).strip("-") or "state"
+        name, number = plain, 1
+        while name in found:
+            number += 1
+            name = f"{plain}-{number}"
+        found[name] = WatchedState(name, given)
+    return found

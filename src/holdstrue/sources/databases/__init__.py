@@ -1,0 +1,1 @@
+"""Tables and queries of databases, each kind in its module, as `OuterTable`s."""

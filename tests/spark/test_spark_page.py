@@ -1,0 +1,60 @@
+"""The code of the page on Spark runs as it stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import holdstrue.spark as hs
+from docs.pages import ROOT, blocks_of
+from spark.conftest import MODE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PEOPLE = [(1, "z1", "Bonn"), (2, "z1", "Ulm"), (3, "z2", "Kiel")]
+CHANGES = [("insert", 4, "z2", "Kyiv"), ("update", 2, "z1", "Bonn")]
+
+
+@pytest.mark.skipif(MODE == "standalone", reason="the page keeps its state in a folder that workers need not share")
+def test_the_page_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hs, "start", lambda master: spark)
+    Path("rules.yaml").write_text("rules: [zip -> city]\n", encoding="utf-8")
+    Path("arriving").mkdir()
+    Path("arriving/day.json").write_text('{"op": "insert", "id": 5, "zip": "z1", "city": "Hof"}\n', encoding="utf-8")
+    people = "id long, zip string, city string"
+    names: dict[str, Any] = {
+        "frame": spark.createDataFrame(PEOPLE, people),
+        "orders": spark.createDataFrame([(1, 7), (2, 8)], "id long, customer long"),
+        "customers": spark.createDataFrame([(7,), (8,)], "id long"),
+        "changes_stream": spark.readStream.schema("op string, id long, zip string, city string").json(
+            str(tmp_path / "arriving")
+        ),
+    }
+    changes = {
+        "people": spark.createDataFrame(CHANGES, f"op string, {people}"),
+        "orders": spark.createDataFrame([("insert", 3, 9)], "op string, id long, customer long"),
+    }
+    [block] = [block for block in blocks_of((ROOT / "docs/spark.md").read_text("utf-8")) if block.language == "python"]
+    # Java keeps the folder it was started in; and the page says `changes` of two tables, one after the other
+    text = block.text.replace('Parquet("violations")', f"Parquet({str(tmp_path / 'violations')!r})")
+    first, begun, rest = text.partition("found = ")
+    names["changes"] = changes["people"]
+    exec(first, names)
+    assert names["report"].total == 1
+    delta = names["delta"]
+    assert [[(v.t, v.s) for v in part] for part in (delta.added, delta.removed)] == [[(3, 4)], [(1, 2)]]
+    names["changes"] = changes["orders"]
+    exec(begun + rest, names)
+    query = names["query"]
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert names["monitor"].counts()["zip -> city"].open == 3
+    assert sorted(
+        row["t"] for row in spark.read.parquet(str(tmp_path / "violations")).where("change = 1").collect()
+    ) == [1, 2]
