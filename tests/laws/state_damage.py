@@ -46,6 +46,8 @@ class Case:
     label: str
     damage: Callable[[Path], None]
     repaired: bool
+    remove: Callable[[Path], None] | None = None
+    """Takes the damaged file away, if it is one that can be missing."""
 
 
 def pages(data: bytes, how: str, where: str, chance: random.Random) -> bytes:
@@ -79,6 +81,13 @@ def file_cases(root: Path, at: int) -> Iterator[Case]:
     names = Lying(root).names()
     for number, name in enumerate(names):
         kind = f"{at}: {kind_of(name)} {number}"
+
+        def remove(copy: Path, name: str = name) -> None:
+            Lying(roots(copy)[at]).remove(name)
+
+        gone = None if is_entry(name) else remove
+        if gone is not None:
+            yield Case(f"{kind}: missing", gone, repaired=False, remove=gone)
         for how, where, repaired in product(BYTES, ("first", "middle", "last"), (False, True)):
 
             def damage(copy: Path, name: str = name, how: str = how, where: str = where, fix: bool = repaired) -> None:
@@ -86,7 +95,7 @@ def file_cases(root: Path, at: int) -> Iterator[Case]:
                 state.write(name, pages(state.read(name), how, where, random.Random(f"{how} {where}")))
                 (state.repair if fix else state.save)()
 
-            yield Case(f"{kind}: {how} {where}{', repaired' if repaired else ''}", damage, repaired)
+            yield Case(f"{kind}: {how} {where}{', repaired' if repaired else ''}", damage, repaired, gone)
         for other, repaired in product(names, (False, True)):
             if other != name and (names.index(other) + number) % 3 == 0:
 
@@ -97,13 +106,13 @@ def file_cases(root: Path, at: int) -> Iterator[Case]:
                     state.write(other, one)
                     (state.repair if fix else state.save)()
 
-                yield Case(f"{kind}: swapped with {kind_of(other)}{', repaired' if repaired else ''}", swap, repaired)
-        if not is_entry(name):
+                def both(copy: Path, name: str = name, other: str = other) -> None:
+                    state = Lying(roots(copy)[at])
+                    state.remove(name)
+                    state.remove(other)
 
-            def remove(copy: Path, name: str = name) -> None:
-                Lying(roots(copy)[at]).remove(name)
-
-            yield Case(f"{kind}: missing", remove, repaired=False)
+                said = f"{kind}: swapped with {kind_of(other)}{', repaired' if repaired else ''}"
+                yield Case(said, swap, repaired, None if is_entry(name) or is_entry(other) else both)
 
 
 def log_cases(root: Path, at: int) -> Iterator[Case]:
@@ -341,16 +350,26 @@ def used(name: str, state: Path) -> tuple[str, str]:
     return "answered", ""
 
 
-def outcome(folder: Path, name: str, number: int, seconds: float) -> dict[str, Any]:
-    """Make one damaged copy and use it."""
-    case, copy = cases(folder / name)[number], folder / "damaged"
+def met(folder: Path, name: str, damage: Callable[[Path], None], seconds: float) -> tuple[str, str]:
+    """What becomes of a damaged copy of a state that somebody uses."""
+    copy = folder / "damaged"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder / name, copy)
-    case.damage(copy)
+    damage(copy)
     # work is counted, not time: other processes may keep this one waiting
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    became, said = used(name, copy)
+    became = used(name, copy)
     signal.setitimer(signal.ITIMER_PROF, 0)
+    return became
+
+
+def outcome(folder: Path, name: str, number: int, seconds: float) -> dict[str, Any]:
+    """Make one damaged copy and use it; `unread` is a file that might as well be missing."""
+    case = cases(folder / name)[number]
+    became, said = met(folder, name, case.damage, seconds)
+    if became == "answered" and not case.repaired and case.remove is not None:
+        # whoever uses the state never asked for it: for the highest value while all lower ones stay, say
+        became = "unread" if met(folder, name, case.remove, seconds)[0] == "answered" else became
     return {"label": case.label, "outcome": became, "said": said, "repaired": case.repaired}
 
 
