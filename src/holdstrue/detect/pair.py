@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.partners import MOST_UNEQUAL, count_partners
+from holdstrue.detect.partners import count_partners, countable
 from holdstrue.index.arrays import Snapshot, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
@@ -204,7 +204,7 @@ class PairDetector(Detector):
         self._degree = room(self._degree, batch.rows.size, fill=0, turn=self._turn)
         # the table was empty, so everything there is came in with this batch
         alone = not batch.old.size and batch.new.size == batch.rows.living
-        if alone and batch.new.size >= COUNT_FROM and self._countable():
+        if alone and batch.new.size >= COUNT_FROM and countable(self._shape):
             return self._load(batch, limit)
         removed, removed_list = self._settle(batch.old, batch.old_twin, -1, limit)
         added, added_list = self._settle(batch.new, batch.new_twin, 1, limit)
@@ -268,13 +268,8 @@ class PairDetector(Detector):
         )
         return keep
 
-    def _countable(self) -> bool:
-        ordered = sum(term.op.is_order for term in self._shape.terms)
-        unequal = sum(term.op is Op.NE for term in self._shape.terms)
-        return ordered <= 2 and unequal <= MOST_UNEQUAL
-
     def _load(self, batch: Batch, limit: int) -> Outcome:
-        """Count all pairs of a table that was empty. Complexity: O(n log n), whatever the number of pairs."""
+        """Count all pairs of a table that was empty. Complexity: as `count_partners`, whatever the number of pairs."""
         as_t, as_s = count_partners(self._shape, self._set, self._number, batch.new)
         degree = as_t if self._symmetric else as_t + as_s
         self._degree[batch.new] = degree

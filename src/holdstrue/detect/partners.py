@@ -1,11 +1,15 @@
-"""How many partners each row has, without finding them: sweeps, and inclusion and exclusion for !=.
+"""How many partners each row has, without finding them: dominance, and inclusion and exclusion for !=.
 
 A pair differs in a column unless it agrees there, so the pairs that satisfy a != term are all pairs
-less those that agree on it, which are the pairs of a finer grouping.
+less those that agree on it, which are the pairs of a finer grouping. Pairs that violate a rule before and
+after an update satisfy the terms of both versions: twice the terms, of which those that ask the same of one of
+the two rows become one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +18,7 @@ from holdstrue.data.seed import PROCESS
 from holdstrue.index.arrays import Numbering
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairRows, Shape, Term
 from holdstrue.kernels import digest
-from holdstrue.kernels.sweep import dominance_counts
+from holdstrue.kernels.dominance import count_dominance
 from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I32, I64, Mask
 
@@ -22,90 +26,169 @@ MOST_UNEQUAL = 3
 """Each != term doubles the sweeps; beyond eight sweeps pairs are found through the index instead."""
 
 
-def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tuple[I64, I64]:
-    """Per row: its violating pairs as t, and as s, among the given rows (at most two order terms).
+@dataclass(frozen=True)
+class Side:
+    """Rows that play one role: their slots, and the versions in which they must satisfy the terms too."""
 
-    Complexity: O(n log n) a sweep, 2 ** (number of != terms) sweeps.
+    slots: I32
+    twins: I32 | None = None
+
+    def at(self, places: I64) -> Side:
+        """Some of the rows."""
+        return Side(self.slots[places], None if self.twins is None else self.twins[places])
+
+    @property
+    def images(self) -> tuple[I32, ...]:
+        """The versions, one image of the table after the other."""
+        return (self.slots,) if self.twins is None else (self.slots, self.twins)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An order term as `point <= query`: values of s and of t."""
+
+    points: I64
+    queries: I64
+
+
+def countable(shape: Shape, images: int = 1) -> bool:
+    """Whether partners can be counted in few enough sweeps, with the terms of so many images."""
+    return images * sum(term.op is Op.NE for term in shape.terms) <= MOST_UNEQUAL
+
+
+def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tuple[I64, I64]:
+    """Per row: its violating pairs as t, and as s, among the given rows.
+
+    Complexity: that of `count_dominance` a sweep, 2 ** (number of != terms) sweeps.
     """
-    roles = rows.roles[check][slots]
-    t_at, s_at = np.flatnonzero(roles & T_ROLE), np.flatnonzero(roles & S_ROLE)
-    ordered = [*(term for term in shape.terms if term.op.is_order), None, None][:2]
-    unequal = [term for term in shape.terms if term.op is Op.NE]
-    t_slots, s_slots = slots[t_at], slots[s_at]
-    query_a, point_a, possible_a = _axis(ordered[0], rows, t_slots, s_slots)
-    query_b, point_b, possible_b = _axis(ordered[1], rows, t_slots, s_slots)
-    possible = possible_a & possible_b
-    everyone = bool(possible.all())
-    term = ordered[0]
-    same = t_at.size == s_at.size and (term is None or term.left == term.right) and not rows.lopsided[check]
-    as_t, as_s = np.zeros(t_at.size, dtype=np.int64), np.zeros(s_at.size, dtype=np.int64)
+    side = Side(slots)
+    return count_between(shape, rows, check, side, side)
+
+
+def count_between(shape: Shape, rows: PairRows, check: int, t: Side, s: Side) -> tuple[I64, I64]:
+    """Per row of t its violating pairs with the rows of s, and the other way round; nobody is paired with itself.
+
+    Both sides have twins or none has, and `t is s` where they are the same rows. Complexity: as `count_partners`.
+    """
+    own = _with_itself(shape, rows, check, t) if t is s else np.zeros(1, dtype=np.int64)
+    t_at, s_at = _able(rows, check, t, T_ROLE), _able(rows, check, s, S_ROLE)
+    queries, points = t.at(t_at), s.at(s_at)
+    as_t, as_s = np.zeros(t.slots.size, dtype=np.int64), np.zeros(s.slots.size, dtype=np.int64)
+    axes, possible = _axes(shape, rows, queries, points)
+    first = next((term for term in shape.terms if term.op.is_order), None)
+    alike = t is s and t.twins is None and t_at.size == s_at.size and not rows.lopsided[check]
+    alike = alike and bool(possible.all()) and (first is None or first.left == first.right)
+    if not possible.all():
+        t_at, queries = t_at[possible], queries.at(np.flatnonzero(possible))
+        axes = [Axis(axis.points, axis.queries[possible]) for axis in axes]
+    if not t_at.size or not s_at.size:
+        return as_t, as_s
+    pairs = list(zip(queries.images, points.images, strict=True))
+    t_groups, s_groups = rows.groups(check)
+    same = [(t_groups[a].astype(np.int64), s_groups[b].astype(np.int64)) for a, b in pairs]
+    unequal = [
+        ((rows.codes(term.left)[a], rows.codes(term.right)[b]), term.left == term.right)
+        for a, b in pairs
+        for term in shape.terms
+        if term.op is Op.NE
+    ]
     for size in range(len(unequal) + 1):
         for agreed in combinations(unequal, size):
-            t_group, s_group = _finer(rows, check, t_slots, s_slots, agreed)
+            t_group, s_group = _grouped([*same, *(columns for columns, _ in agreed)])
             # terms across columns put t and s into different groups, so that one order does not serve both
-            aligned = same and all(term.left == term.right for term in agreed)
-            if everyone:
-                queries, points = dominance_counts(
-                    s_group, point_a, point_b, t_group, query_a, query_b, aligned=aligned
-                )
-            else:
-                queries = np.zeros(t_at.size, dtype=np.int64)
-                queries[possible], points = dominance_counts(
-                    s_group, point_a, point_b, t_group[possible], query_a[possible], query_b[possible]
-                )
+            per_t, per_s = count_dominance(
+                s_group,
+                [axis.points for axis in axes],
+                t_group,
+                [axis.queries for axis in axes],
+                aligned=alike and all(straight for _, straight in agreed),
+            )
             sign = -1 if size % 2 else 1
-            as_t += sign * queries
-            as_s += sign * points
-    own = _with_itself(shape, rows, check, slots)
-    return _spread(slots.size, t_at, as_t) - own, _spread(slots.size, s_at, as_s) - own
+            as_t[t_at] += sign * per_t
+            as_s[s_at] += sign * per_s
+    return as_t - own, as_s - own
 
 
-def _axis(term: Term[int] | None, rows: PairRows, t_slots: I32, s_slots: I32) -> tuple[I64, I64, Mask]:
-    """A term as `point <= query`: values of t, values of s, and which t can have a partner at all."""
-    possible = np.ones(t_slots.size, dtype=np.bool_)
-    if term is None:
-        return np.zeros(t_slots.size, dtype=np.int64), np.zeros(s_slots.size, dtype=np.int64), possible
+def _able(rows: PairRows, check: int, side: Side, role: int) -> I64:
+    able = np.ones(side.slots.size, dtype=np.bool_)
+    for slots in side.images:
+        able &= (rows.roles[check][slots] & role) != 0
+    return np.flatnonzero(able)
+
+
+def _axes(shape: Shape, rows: PairRows, t: Side, s: Side) -> tuple[list[Axis], Mask]:
+    """The order terms of every image, and which t can have a partner at all."""
+    axes: list[Axis] = []
+    possible = np.ones(t.slots.size, dtype=np.bool_)
+    for t_slots, s_slots in zip(t.images, s.images, strict=True):
+        for term in shape.terms:
+            if term.op.is_order:
+                axis, can = _axis(term, rows, t_slots, s_slots)
+                axes.append(axis)
+                possible &= can
+    return _joined(axes), possible
+
+
+def _axis(term: Term[int], rows: PairRows, t_slots: I32, s_slots: I32) -> tuple[Axis, Mask]:
     query, point = rows.codes(term.left)[t_slots], rows.codes(term.right)[s_slots]
+    possible = np.ones(t_slots.size, dtype=np.bool_)
     if BELOW in term.op.outcomes:
         # t < s is ~s < ~t
         query, point = ~query, ~point
     if EQUAL not in term.op.outcomes:
         possible = query != np.iinfo(np.int64).min
         query = query - 1
-    return query, point, possible
+    return Axis(point, query), possible
 
 
-def _finer(rows: PairRows, check: int, t_slots: I32, s_slots: I32, agreed: tuple[Term[int], ...]) -> tuple[I32, I32]:
-    """Groups of rows that agree on the check's equality columns and on the given terms."""
-    t_groups, s_groups = rows.groups(check)
-    t_group, s_group = t_groups[t_slots], s_groups[s_slots]
-    if not agreed:
-        return t_group, s_group
+def _joined(axes: Sequence[Axis]) -> list[Axis]:
+    """Axes with the same points become one with the lower queries, those with the same queries one with higher points.
+
+    >>> one, low, high = np.array([5]), np.array([2]), np.array([7])
+    >>> [(axis.points.tolist(), axis.queries.tolist()) for axis in _joined([Axis(one, low), Axis(one, high)])]
+    [([5], [2])]
+    """
+    kept: list[Axis] = []
+    for axis in axes:
+        for i, other in enumerate(kept):
+            if np.array_equal(axis.points, other.points):
+                kept[i] = Axis(other.points, np.minimum(other.queries, axis.queries))
+            elif np.array_equal(axis.queries, other.queries):
+                kept[i] = Axis(np.maximum(other.points, axis.points), other.queries)
+            else:
+                continue
+            break
+        else:
+            kept.append(axis)
+    return kept
+
+
+def _grouped(columns: Sequence[tuple[I64, I64]]) -> tuple[I32, I32]:
+    """Numbers for t and s that are equal exactly when the two agree on every column."""
+    first, *others = columns
+    # the groups of two images are mostly the same
+    columns = [first, *(own for own in others if not all(map(np.array_equal, own, first)))]
+    if len(columns) == 1:
+        return first[0].astype(np.int32), first[1].astype(np.int32)
     numbers = Numbering()
-    parts = []
-    for group, slots, columns in (
-        (t_group, t_slots, [term.left for term in agreed]),
-        (s_group, s_slots, [term.right for term in agreed]),
-    ):
-        hi, lo = np.empty(slots.size, dtype=np.uint64), np.empty(slots.size, dtype=np.uint64)
+    sides = []
+    for side in (0, 1):
+        size = columns[0][side].size
+        hi, lo = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint64)
         hi[:], lo[:] = PROCESS.start
-        for codes in (group.astype(np.int64), *(rows.codes(column)[slots] for column in columns)):
-            digest.extend_key_by_words(hi, lo, codes.view(np.uint64), PROCESS.keys)
-        parts.append(numbers.assign(hi, lo, np.ones(slots.size, dtype=np.bool_)))
-    return parts[0], parts[1]
+        for column in columns:
+            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(column[side]).view(np.uint64), PROCESS.keys)
+        sides.append(numbers.assign(hi, lo, np.ones(size, dtype=np.bool_)))
+    return sides[0], sides[1]
 
 
-def _with_itself(shape: Shape, rows: PairRows, check: int, slots: I32) -> I64:
+def _with_itself(shape: Shape, rows: PairRows, check: int, side: Side) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
-    own = (rows.roles[check][slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
-    for term in shape.terms:
-        if term.op is not Op.EQ:
-            own &= term.op.on_codes(rows.codes(term.left)[slots], rows.codes(term.right)[slots])
+    own = np.ones(side.slots.size, dtype=np.bool_)
+    for slots in side.images:
+        own &= (rows.roles[check][slots] == T_ROLE | S_ROLE) & (t_groups[slots] == s_groups[slots])
+        for term in shape.terms:
+            if term.op is not Op.EQ:
+                own &= term.op.on_codes(rows.codes(term.left)[slots], rows.codes(term.right)[slots])
     return own.astype(np.int64)
-
-
-def _spread(size: int, at: I64, values: I64) -> I64:
-    spread = np.zeros(size, dtype=np.int64)
-    spread[at] = values
-    return spread

@@ -47,9 +47,7 @@ def dominance_counts(
     queries = points if aligned else argsort(query_group, query_a)
     pg, pa, pb = point_group[points], point_a[points], point_b[points]
     qg, qa, qb = query_group[queries], query_a[queries], query_b[queries]
-    live_points = np.empty(points.size, dtype=np.bool_)
-    live_queries = np.empty(queries.size, dtype=np.bool_)
-    _prune(pg, pa, pb, qg, qa, qb, live_points, live_queries)
+    live_points, live_queries = prune((pg, pa, pb), (qg, qa, qb))
     points, queries = points[live_points], queries[live_queries]
     if points.size == 0:
         return per_query, per_point
@@ -63,6 +61,17 @@ def dominance_counts(
     per_query[queries] = query_counts
     per_point[points] = point_counts
     return per_query, per_point
+
+
+def prune(points: tuple[I32, I64, I64], queries: tuple[I32, I64, I64]) -> tuple[Mask, Mask]:
+    """Which points some query dominates, and which queries dominate some point: group, a and b, sorted by the first two.
+
+    Complexity: O(n).
+    """
+    live_points = np.empty(points[0].size, dtype=np.bool_)
+    live_queries = np.empty(queries[0].size, dtype=np.bool_)
+    _prune(*points, *queries, live_points, live_queries)
+    return live_points, live_queries
 
 
 @kernel

@@ -38,6 +38,12 @@ COMPARE = {
         ("g != l", "m < m", "h >= h"),
         ("g = l", "m != h", "h > m"),
         ("g = l", "m != m"),
+        ("g > g", "h > h", "m > m"),
+        ("g >= l", "h < h", "m <= m"),
+        ("g != l", "l <= l", "h > m", "m >= m"),
+        ("g = g", "l > l", "h < h", "m <= h"),
+        ("g <= g", "l > l", "h <= h", "m >= m"),
+        ("g <= g", "l > g", "h <= h", "m >= m", "m < h"),
     ],
 )
 def test_as_many_as_there_are(terms: tuple[str, ...]) -> None:
