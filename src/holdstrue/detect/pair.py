@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.detect import costs
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
-from holdstrue.detect.partners import count_partners, countable
+from holdstrue.detect.partners import countable
+from holdstrue.detect.recount import PairSweep
 from holdstrue.index.arrays import Snapshot, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
@@ -170,8 +172,11 @@ class PairDetector(Detector):
         shape = pairs.shapes[number]
         self._shape = shape
         self._terms = _as_array([term for term in shape.terms if term.op is not Op.EQ])
-        self._rest = _as_array(pairs.index.unsearched(number))
+        self._unsearched = pairs.index.unsearched(number)
+        self._rest_array = _as_array(self._unsearched)
         self._symmetric = check.symmetric
+        self._sweep = PairSweep(shape, pairs, number, check.symmetric)
+        self._estimate: costs.Estimate | None = None
         self._turn = next(turns)
         self._degree = np.zeros(64, dtype=np.int64)
         self._totals = np.zeros(2, dtype=np.int64)
@@ -196,6 +201,13 @@ class PairDetector(Detector):
         values, first = np.unique(codes, return_index=True)
         return [own[codes == value] for value in values[np.argsort(first)]]
 
+    def _rest(self) -> I32:
+        """The terms that candidates of the next probe may fail; an index may come to search by other terms."""
+        terms = self._set.index.unsearched(self._number)
+        if terms is not self._unsearched:
+            self._unsearched, self._rest_array = terms, _as_array(terms)
+        return self._rest_array
+
     def apply(self, batches: Batches, limit: int) -> Outcome:
         """Find what the old rows take along and the new rows bring. Complexity: O(batch * log n + pairs)."""
         batch = batches.get(self.check.table)
@@ -206,17 +218,100 @@ class PairDetector(Detector):
         alone = not batch.old.size and batch.new.size == batch.rows.living
         if alone and batch.new.size >= COUNT_FROM and countable(self._shape):
             return self._load(batch, limit)
+        stay = self._swept(batch, limit)
+        if stay is not None:
+            return self._recount(batch, stay, limit)
         removed, removed_list = self._settle(batch.old, batch.old_twin, -1, limit)
         added, added_list = self._settle(batch.new, batch.new_twin, 1, limit)
         self.rows, self.pairs = self._totals.tolist()
         return Outcome(added, removed, added_list, removed_list)
+
+    def _swept(self, batch: Batch, limit: int) -> I32 | None:
+        """The rows that stay in the groups that a batch touches, if they are better swept; else None."""
+        self._estimate = None
+        rows = batch.old.size + batch.new.size
+        updates = int(np.count_nonzero(self._degree[batch.new_twin[batch.new_twin >= 0]]))
+        if rows <= costs.FEW or not countable(self._shape, 2 if updates else 1):
+            return None
+        candidates = self._candidates_about(batch.old) + self._candidates_about(batch.new)
+        probe = costs.probe_cost(rows, candidates)
+        if probe <= costs.SLOT * batch.rows.size:
+            self._estimate = costs.Estimate(int(candidates), probe, 0, 0.0)
+            return None
+        stay = self._touched(batch)
+        swept = stay.size + batch.new.size
+        # pairs that are wanted are looked at anyway
+        listed = costs.CANDIDATE * min(limit, candidates)
+        violating = int(np.count_nonzero(self._degree[stay])) if updates else 0
+        sweep = costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, swept, updates, violating) + listed
+        self._estimate = costs.Estimate(int(candidates), probe, swept, sweep)
+        return stay if self._estimate.sweeps else None
+
+    def _candidates_about(self, slots: I32) -> float:
+        """About how many candidates probing for some rows would find, from a few of them."""
+        drawn = slots[:: max(1, slots.size // costs.DRAWN)]
+        found = 0.0
+        for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
+            hits, done = 0, drawn.size
+            for some in self._set.index.probe(self._number, drawn, role):
+                hits += some.queries.size
+                if hits >= costs.MOST_DRAWN:
+                    done = max(1, int(some.queries[-1]))
+                    break
+            found += hits / done if done else 0.0
+        living = max(1, self._rows.living)
+        return found * slots.size * (1 + slots.size / living)
+
+    def _touched(self, batch: Batch) -> I32:
+        """The rows that stay in the groups of a batch's rows; all that stay where each role has its own groups."""
+        t_groups, s_groups = self._set.groups(self._number)
+        size = self._rows.size
+        stays = self._rows.alive[: batch.first_new] != 0
+        if t_groups is s_groups:
+            touched = np.zeros(int(t_groups[:size].max(initial=-1)) + 2, dtype=np.bool_)
+            touched[t_groups[batch.old]] = True
+            touched[t_groups[batch.new]] = True
+            # rows without a group have number -1, which is the last place
+            touched[-1] = False
+            stays &= touched[t_groups[: batch.first_new]]
+        return np.flatnonzero(stays).astype(np.int32)
+
+    def _recount(self, batch: Batch, stay: I32, limit: int) -> Outcome:
+        """Count the groups that a batch touches anew, and list the first pairs that it added and removed."""
+        found = self._sweep.recount(batch, stay, self._degree)
+        gone = self._degree[batch.old]
+        violating = np.count_nonzero(self._degree[stay]) + np.count_nonzero(gone)
+        self._degree[batch.old] = 0
+        self._degree[found.slots] = found.degrees
+        self._totals[kernels.ROWS_TOTAL] += np.count_nonzero(found.degrees) - violating
+        self._totals[kernels.PAIRS_TOTAL] += found.pairs
+        self.rows, self.pairs = self._totals.tolist()
+        new = self._degree[batch.new] > 0
+        removed = self._first(batch.old[gone > 0], batch.old_twin[gone > 0], min(limit, found.removed))
+        added = self._first(batch.new[new], batch.new_twin[new], min(limit, found.added))
+        return Outcome(found.added, found.removed, added, removed)
+
+    def _first(self, slots: I32, twins: I32, wanted: int) -> Pairs:
+        """So many of the pairs that some rows take along or bring. Complexity: up to their last one."""
+        listed: list[Pairs] = [no_pairs()]
+        rest = self._rest()
+        for found in self._candidates(slots, twins) if wanted else ():
+            t, s = found.pair(found.own, found.partners)
+            t_twin, s_twin = found.pair(found.own_twins, found.partner_twins)
+            only = np.flatnonzero(self._keep(rest, t, s, t_twin, s_twin, found.among and self._symmetric) == 1)
+            listed.append(np.stack((t[only[:wanted]], s[only[:wanted]]), axis=1))
+            wanted -= listed[-1].shape[0]
+            if not wanted:
+                break
+        return np.concatenate(listed)
 
     def _settle(self, slots: I32, twins: I32, step: int, limit: int) -> tuple[int, Pairs]:
         """Count the pairs of some rows with the rows that stay and among themselves, and list the first."""
         total, room_left = 0, limit
         listed: list[Pairs] = []
         # rows that have no other version and nothing left to test: every candidate is a violation
-        certain = not self._rest.size and not (twins >= 0).any()
+        rest = self._rest()
+        certain = not rest.size and not (twins >= 0).any()
         for found in self._candidates(slots, twins):
             t, s = found.pair(found.own, found.partners)
             if certain and not found.among:
@@ -227,7 +322,7 @@ class PairDetector(Detector):
                     room_left -= listed[-1].shape[0]
                 continue
             t_twin, s_twin = found.pair(found.own_twins, found.partner_twins)
-            keep = self._keep(t, s, t_twin, s_twin, found.among and self._symmetric)
+            keep = self._keep(rest, t, s, t_twin, s_twin, found.among and self._symmetric)
             kernels.count_degrees(self._degree, t, s, keep, step, self._totals)
             only = np.flatnonzero(keep == 1)
             total += only.size
@@ -251,10 +346,10 @@ class PairDetector(Detector):
                 own, other = hits.queries, hits.partners
                 yield Candidates(slots[own], slots[other], twins[own], twins[other], T_ROLE, among=True)
 
-    def _keep(self, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
+    def _keep(self, rest: I32, t: I32, s: I32, t_twin: I32, s_twin: I32, once: bool) -> U8:
         keep = np.empty(t.size, dtype=np.uint8)
         kernels.keep_pairs(
-            self._rest,
+            rest,
             self._terms,
             self._rows.codes,
             t,
@@ -270,10 +365,9 @@ class PairDetector(Detector):
 
     def _load(self, batch: Batch, limit: int) -> Outcome:
         """Count all pairs of a table that was empty. Complexity: as `count_partners`, whatever the number of pairs."""
-        as_t, as_s = count_partners(self._shape, self._set, self._number, batch.new)
-        degree = as_t if self._symmetric else as_t + as_s
+        degree = self._sweep.among(batch.new)
         self._degree[batch.new] = degree
-        total = int(as_t.sum()) // (2 if self._symmetric else 1)
+        total = int(degree.sum()) // 2
         self._totals[kernels.PAIRS_TOTAL] = total
         self._totals[kernels.ROWS_TOTAL] = np.count_nonzero(degree)
         self.rows, self.pairs = self._totals.tolist()
@@ -293,22 +387,22 @@ class PairDetector(Detector):
         """Chunks of violating pairs. Complexity: O(pairs + violating rows * log n)."""
         slots = self.violating()
         for start in range(0, slots.size, 1024):
-            part = slots[start : start + 1024]
+            part, rest = slots[start : start + 1024], self._rest()
             for hits in self._set.index.probe(self._number, part, T_ROLE):
                 t, s = part[hits.queries], hits.partners
-                keep = self._keep(t, s, t, s, self._symmetric) == 1
+                keep = self._keep(rest, t, s, t, s, self._symmetric) == 1
                 if keep.any():
                     yield np.stack((t[keep], s[keep]), axis=1)
 
     def violations_of(self, slot: int) -> Pairs:
         """The violating pairs that one row is in, as t and as s. Complexity: O(pairs + log n)."""
-        own = np.array([slot], dtype=np.int32)
+        own, rest = np.array([slot], dtype=np.int32), self._rest()
         found = [no_pairs()]
         for role in ((T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)) if self.degrees(own)[0] else ():
             for hits in self._set.index.probe(self._number, own, role):
                 alone = np.full(hits.partners.size, slot, dtype=np.int32)
                 t, s = (alone, hits.partners) if role == T_ROLE else (hits.partners, alone)
-                keep = self._keep(t, s, t, s, False) == 1
+                keep = self._keep(rest, t, s, t, s, False) == 1
                 found.append(np.stack((t[keep], s[keep]), axis=1))
         return np.concatenate(found)
 
@@ -318,7 +412,7 @@ class PairDetector(Detector):
 
     def explain(self) -> list[str]:
         """What the index says of this check."""
-        lines = self._set.index.explain(self._number)
+        lines = [*self._set.index.explain(self._number), *([str(self._estimate)] if self._estimate else [])]
         return [re.sub(r"\b([ts])\.(\d+)", lambda m: f"{m[1]}.{self._columns[int(m[2])]}", line) for line in lines]
 
     def size_bytes(self) -> int:

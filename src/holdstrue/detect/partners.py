@@ -76,7 +76,7 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: Side, s: Side) ->
     as_t, as_s = np.zeros(t.slots.size, dtype=np.int64), np.zeros(s.slots.size, dtype=np.int64)
     axes, possible = _axes(shape, rows, queries, points)
     first = next((term for term in shape.terms if term.op.is_order), None)
-    alike = t is s and t.twins is None and t_at.size == s_at.size and not rows.lopsided[check]
+    alike = t is s and t.twins is None and np.array_equal(t_at, s_at) and not rows.lopsided[check]
     alike = alike and bool(possible.all()) and (first is None or first.left == first.right)
     if not possible.all():
         t_at, queries = t_at[possible], queries.at(np.flatnonzero(possible))

@@ -20,55 +20,33 @@ of the rest nobody. So (4, 1) and (4, 3) are the violations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Generic
+from typing import ClassVar
 
 import numpy as np
 
-from holdstrue.index.arrays import Snapshot, nested
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot, nested
 from holdstrue.index.checked import Checked
+from holdstrue.index.drive import Drive, choices, orders, shares
 from holdstrue.index.protocol import S_ROLE, T_ROLE, Hits, Name, PairRows, Shape, Slots, Term
 from holdstrue.index.run import Run, UnsortedRun
 from holdstrue.index.spine import Spine
 from holdstrue.kernels import runs as kernels
-from holdstrue.operators import ABOVE, Op
+from holdstrue.operators import Op
 from holdstrue.typing import I32, I64
 
 MOST_UNSORTED = 128
 """Rows that wait unsorted, to spare building a run for each small batch. Chosen, not tuned."""
 
+CHOSEN_FROM = 256
+"""Rows from which on the driving terms of rules with three or more inequalities are chosen by what holds of them."""
+CHOSEN_AGAIN = 8
+"""They are chosen again when there are this many times as many rows; rows inside are then sorted anew, if others are."""
+BETTER = 0.75
+"""Other terms drive only if at most this share of the candidates is left: choosing by less would follow the sample."""
+
 _NOTHING = np.zeros(1, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Drive(Generic[Name]):
-    """The (at most two) terms an index searches by; the others are checked on what it returns."""
-
-    first: Term[Name] | None
-    second: Term[Name] | None
-    rest: tuple[Term[Name], ...]
-
-    @staticmethod
-    def of(terms: Sequence[Term[Name]]) -> Drive[Name]:
-        """Two order terms if there are, else one, else a != term (two ranges that leave out the equal rows).
-
-        >>> drive = Drive.of([Term("state", Op.EQ, "state"), Term("tax", Op.NE, "tax"), Term("pay", Op.GT, "pay")])
-        >>> print(drive.first, drive.second, *drive.rest, sep="; ")
-        t.pay > s.pay; None; t.tax != s.tax
-        """
-        ordered = [term for term in terms if term.op.is_order]
-        unequal = [term for term in terms if term.op is Op.NE]
-        first, second = [*(ordered or unequal[:1]), None, None][:2]
-        rest = tuple(term for term in (*ordered, *unequal) if term not in (first, second))
-        return Drive(first, second, rest)
-
-    @property
-    def rising(self) -> bool:
-        """Whether rows that do not violate have their two attributes ascending together."""
-        if self.first is None or self.second is None:
-            return True
-        return (ABOVE in self.first.op.outcomes) != (ABOVE in self.second.op.outcomes)
 
 
 class BlockIndex:
@@ -80,7 +58,10 @@ class BlockIndex:
 
     def __init__(self, shapes: Sequence[Shape], rows: PairRows) -> None:
         self._rows = rows
-        self._drives = tuple(Drive.of(shape.terms) for shape in shapes)
+        self._shapes = tuple(shapes)
+        self._drives = [Drive.of(shape.terms) for shape in shapes]
+        # by check: from how many rows on its driving terms are chosen; never where there is no choice
+        self._choose_at = [CHOSEN_FROM if len(orders(shape.terms)) > 2 else MOST_SLOTS + 1 for shape in shapes]
         self._spines: list[dict[int, Spine]] = []
         self._among: dict[int, tuple[Slots, int, Run]] = {}
         for check, shape in enumerate(shapes):
@@ -89,8 +70,52 @@ class BlockIndex:
 
     def insert(self, slots: Slots) -> None:
         """Add rows. Complexity: O(rows * log(rows held / rows)) amortised."""
+        for check, least in enumerate(self._choose_at):
+            if slots.size + self._held(check) >= least:
+                self._choose(check, slots)
         for check, role, spine in self._each():
             self._add(check, role, spine, slots)
+
+    def _held(self, check: int) -> int:
+        """Rows inside that may play a role of a check."""
+        return max(spine.held for spine in self._spines[check].values())
+
+    def _choose(self, check: int, slots: Slots) -> None:
+        """Let those two terms drive that the fewest pairs satisfy, of the rows inside and of those that come."""
+        terms = self._shapes[check].terms
+        self._choose_at[check] = CHOSEN_AGAIN * (slots.size + self._held(check))
+        found = self._shares(check, slots)
+        possible = choices(terms)
+        best = min(range(len(possible)), key=found.__getitem__)
+        if best == self._chosen(check) or found[best] > BETTER * found[self._chosen(check)]:
+            return
+        self._drives[check] = Drive.of(terms, possible[best])
+        self._among.pop(check, None)
+        # a new spine rather than new runs: one that is being merged beside the work goes with the old
+        for role, spine in self._spines[check].items():
+            living = spine.living(self._rows.alive)
+            self._spines[check][role] = Spine.of(self.run(check, role, living)) if living.size else Spine()
+
+    def _shares(self, check: int, slots: Slots) -> list[float]:
+        """What share of pairs satisfies each choice of driving terms, of the rows inside and of some others."""
+        roles = self._rows.roles[check][slots]
+        by_role = []
+        for role in (T_ROLE, S_ROLE):
+            spine = self._spine(check, role)
+            by_role.append(np.concatenate((spine.living(self._rows.alive), slots[(roles & role) != 0])))
+        t, s = by_role
+        return shares(self._shapes[check].terms, self._rows, check, t, s)
+
+    def _chosen(self, check: int) -> int:
+        """Which of the choices of driving terms is in use; 0 is the written one, also where there is none."""
+        drive = self._drives[check]
+        same = [pair == (drive.first, drive.second) for pair in choices(self._shapes[check].terms)]
+        return same.index(True) if any(same) else 0
+
+    def _spine(self, check: int, role: int) -> Spine:
+        """Where the rows are that may play a role."""
+        spines = self._spines[check]
+        return spines.get(T_ROLE | S_ROLE) or spines[role]
 
     def _add(self, check: int, role: int, spine: Spine, slots: Slots) -> None:
         members = slots[(self._rows.roles[check][slots] & role) != 0]
@@ -180,8 +205,7 @@ class BlockIndex:
 
         Complexity: O(runs * log n + answers) a row on clean data.
         """
-        spines = self._spines[check]
-        spine = spines.get(T_ROLE | S_ROLE) or spines[S_ROLE if role == T_ROLE else T_ROLE]
+        spine = self._spine(check, S_ROLE if role == T_ROLE else T_ROLE)
         if not spine.parts:
             return
         group, box, position = self.queries(check, slots, role)
@@ -222,11 +246,16 @@ class BlockIndex:
         equal = [term for term in terms if term.op is Op.EQ]
         steps = [f"hash on {_listed(equal)}" if equal else "no equality: one group of all rows"]
         searched = [term for term in (drive.first, drive.second) if term is not None]
-        steps += [f"search {_listed(searched)}"] if searched else []
-        steps += [f"then test {_listed(drive.rest)}"] if drive.rest else []
-        swept = sum(term.op.is_order for term in terms) <= 2
-        scratch = "sort and sweep, counted without listing" if swept else "pairs are found through the index"
-        return ["; ".join(steps), f"from scratch: {scratch}"]
+        ordered = orders(terms)
+        if len(ordered) > 2:
+            unequal = [term for term in drive.rest if term not in ordered]
+            steps += [f"search two of {', '.join(map(str, ordered))}, those that the fewest pairs satisfy"]
+            steps += [f"then test the others{' and ' if unequal else ''}{_listed(unequal)}"]
+        else:
+            steps += [f"search {_listed(searched)}"] if searched else []
+            steps += [f"then test {_listed(drive.rest)}"] if drive.rest else []
+        scratch = "sort and sweep" if len(ordered) <= 2 else "sort, halve by one term after the other and sweep"
+        return ["; ".join(steps), f"from scratch: {scratch}, counted without listing"]
 
     def explain(self, check: int) -> list[str]:
         """What the index searches by and why, for people."""
@@ -238,6 +267,13 @@ class BlockIndex:
         if drive.second is None:
             return [*lines, "one range on the first attribute inside the group"]
         trend = "rise together" if drive.rising else "run against each other"
+        if drive.first is not None and len(orders(self._shapes[check].terms)) > 2:
+            found = self._shares(check, np.empty(0, dtype=np.int32))
+            seen = [
+                f"{_listed(pair)} {share:.1%}"
+                for pair, share in zip(choices(self._shapes[check].terms), found, strict=True)
+            ]
+            lines.append(f"driven by {_listed((drive.first, drive.second))}; of pairs drawn satisfy: {', '.join(seen)}")
         return [
             *lines,
             f"two ranges inside the group: a chain of rows that {trend}, the others in fenced blocks",
@@ -249,18 +285,35 @@ class BlockIndex:
         for check, role, spine in self._each():
             spine.settle(self._rows.alive, partial(self.run, check, role))
             for run in spine.runs:
-                arrays |= nested(f"{check}.{role}", run.snapshot())
+                arrays |= nested(self._place(check, role), run.snapshot())
         return arrays
+
+    def _place(self, check: int, role: int) -> str:
+        """The name of a spine in a snapshot, which says by what it is sorted where that is not as written."""
+        number = self._chosen(check)
+        return f"{check}.{role}.by.{number}" if number else f"{check}.{role}"
 
     def restore(self, arrays: Checked, slots: int) -> None:
         """Take over the runs of a snapshot of so many slots: in each are the living rows that may play its role."""
+        for check in range(len(self._shapes)):
+            self._drives[check] = self._kept_drive(arrays, check)
         for check, role, spine in self._each():
             able = self._rows.alive[:slots] & ((self._rows.roles[check][:slots] & role) != 0)
             members, rising = int(np.count_nonzero(able)), self._drives[check].rising
-            own = arrays.part(f"{check}.{role}")
+            own = arrays.part(self._place(check, role))
             spine.runs = [Run.restore(own, members, slots, rising=rising)] if members else []
             spine.held, spine.dead = members, 0
+            if len(orders(self._shapes[check].terms)) > 2:
+                self._choose_at[check] = max(CHOSEN_FROM, CHOSEN_AGAIN * members)
+
+    def _kept_drive(self, arrays: Checked, check: int) -> Drive[int]:
+        """The driving terms by which a snapshot is sorted; as written in states of before they were chosen."""
+        terms = self._shapes[check].terms
+        for number, pair in enumerate(choices(terms)):
+            if number and any("slots" in arrays.part(f"{check}.{role}.by.{number}") for role in self._spines[check]):
+                return Drive.of(terms, pair)
+        return Drive.of(terms)
 
 
-def _listed(terms: Sequence[Term[str]]) -> str:
+def _listed(terms: Sequence[Term[Name]]) -> str:
     return " and ".join(map(str, terms))

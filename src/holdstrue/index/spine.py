@@ -75,6 +75,17 @@ class Spine:
     dead: int = 0
     _merging: Merging | None = None
 
+    @staticmethod
+    def of(run: Run) -> Spine:
+        """A spine of one run, of living rows."""
+        return Spine([run], held=len(run))
+
+    def living(self, alive: U8) -> Slots:
+        """The living rows of all parts. Complexity: O(rows)."""
+        slots = np.concatenate([np.empty(0, dtype=np.int32), *(part.slots for part in self.parts)])
+        living: Slots = slots[alive[slots] != 0]
+        return living
+
     @property
     def parts(self) -> list[Run | UnsortedRun]:
         """Everything that must be probed."""

@@ -18,8 +18,8 @@ FAN = 16
 500,000 random rows took 1.30 s with 8, 1.31 with 16, 1.41 with 32 and 1.79 with 64."""
 
 SMALL = 1 << 16
-"""Up to so many pairs of a point and a query a part is compared pair by pair: 500,000 random rows took 1.41 s with 2^12,
-1.31 with 2^14 and 2^16, 1.26 with 2^18. Passed to the kernels, so that tests can cut small parts too."""
+"""Up to so many pairs of a point and a query a part is compared pair by pair: 500,000 rows took 1.41 s with 2^12,
+1.31 with 2^14 and with 2^16, 1.26 with 2^18. Passed to the kernels, so that tests can cut small parts too."""
 
 
 @inline

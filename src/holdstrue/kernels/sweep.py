@@ -64,7 +64,7 @@ def dominance_counts(
 
 
 def prune(points: tuple[I32, I64, I64], queries: tuple[I32, I64, I64]) -> tuple[Mask, Mask]:
-    """Which points some query dominates, and which queries dominate some point: group, a and b, sorted by the first two.
+    """Which points a query dominates, and which queries dominate a point: group, a and b, sorted by the first two.
 
     Complexity: O(n).
     """
