@@ -222,10 +222,11 @@ def key_digest(columns: list[Coded], rows: int, seed: Seed, *, nulls_equal: bool
 
 
 def _label(array: pa.Array, labels: Labels) -> I64:
-    values = array.to_pylist()
-    assigned = labels.assign(value for value in values if value is not None)
-    codes = np.zeros(len(values), dtype=np.int64)
-    codes[[value is not None for value in values]] = assigned
+    if not array.null_count:
+        return labels.assign_array(array)
+    valid = known(array)
+    codes = np.zeros(len(array), dtype=np.int64)
+    codes[valid] = labels.assign_array(array.drop_null())
     return codes
 
 

@@ -42,7 +42,7 @@ MOST_UNSORTED = 128
 CHOSEN_FROM = 256
 """Rows from which on the driving terms of rules with three or more inequalities are chosen by what holds of them."""
 CHOSEN_AGAIN = 8
-"""They are chosen again when there are this many times as many rows; rows inside are then sorted anew, if others are."""
+"""They are chosen again when there are this many times as many rows, which are sorted anew where others drive then."""
 BETTER = 0.75
 """Other terms drive only if at most this share of the candidates is left: choosing by less would follow the sample."""
 

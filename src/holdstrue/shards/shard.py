@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.buffers import numbers, plain
 from holdstrue.data.changes import Changes
 from holdstrue.data.coding import key_digest
 from holdstrue.data.validity import same_columns
@@ -257,13 +258,13 @@ _LABELS = pa.schema({"value": pa.large_binary(), "label": pa.int64()})
 
 
 def _restore_labels(files: StateFiles, file: RunFile, engine: Engine) -> None:
-    numbers = {str(number).encode(): labels for number, labels in engine.labels.items()}
+    by_domain = {str(number).encode(): labels for number, labels in engine.labels.items()}
     for table in files.read_tables(file):
-        labels = numbers.pop((table.schema.metadata or {}).get(b"domain", b""), None)
+        labels = by_domain.pop((table.schema.metadata or {}).get(b"domain", b""), None)
         if labels is None or not same_columns(table.schema, _LABELS) or any(c.null_count for c in table.columns):
             raise files.damaged(file, "it holds labels of other columns")
         try:
-            labels.restore(table.column("value").to_pylist(), table.column("label").to_pylist())
+            labels.restore(plain(table.column("value")), numbers(plain(table.column("label")), np.int64))
         except ValueError as error:
             raise files.damaged(file, str(error)) from error
 
