@@ -49,6 +49,15 @@ def as_data() -> Iterator[None]:
         raise DataError(error.message, hint=error.hint) from error.__cause__
 
 
+def read_object(folder: str, name: str) -> bytes | None:
+    """The bytes of a small object; None where there is none."""
+    with as_data():
+        try:
+            return DataObjects(folder).read(name)
+        except Missing:
+            return None
+
+
 def _object(url: str) -> Sequence[DataFile] | None:
     """One object; None where there is none of this name."""
     above, _, name = url.rpartition("/")
