@@ -297,5 +297,8 @@ def guarded(table: LakeTable, read: Any) -> Any:
 
 def shown_error(error: BaseException) -> str:
     """The first line of what a library says, without what stands between quotes of an address with a query."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "") or type(error).__name__
+    lines = [re.sub(r"\x1b\[[0-9;]*m|↳", "", line).strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line] or [type(error).__name__]
+    # deltalake tells what led to what, one to a line, and the cause comes last
+    said = f"{told[0]}: {told[-1]}" if "↳" in str(error) else told[0]
     return re.sub(r"\?[^\s\"')]*", "?...", said) if "://" in said else said

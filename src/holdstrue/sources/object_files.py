@@ -65,9 +65,38 @@ def _object(url: str) -> Sequence[DataFile] | None:
         return None
     store = DataObjects(above)
     try:
-        return _copied(store, [Listed(name, -1, 0.0, "")])
+        return copied_objects(store, [Listed(name, -1, 0.0, "")])
     except Missing:
         return None
+
+
+def folder_of(url: str) -> DataObjects | None:
+    """The folder of data files that a URL names; None where it names an object, a pattern or a lakehouse table.
+
+    An empty folder is one, since an object store has no folders but names with slashes.
+    """
+    if re.search(r"[*\[?]", url):
+        return None
+    with as_data():
+        above, _, name = url.rstrip("/").rpartition("/")
+        if not url.endswith("/") and format_by_name(name) and _has(above, name):
+            return None
+        store = DataObjects(url)
+        return None if _is_lake(store) else store
+
+
+def _has(above: str, name: str) -> bool:
+    if not re.match(r"[A-Za-z0-9+.\-]+://.", above):
+        return False
+    try:
+        DataObjects(above).described(name)
+    except Missing:
+        return False
+    return True
+
+
+def _is_lake(store: DataObjects) -> bool:
+    return bool(store.list("_delta_log/")) or any(_LOG.search(one.name) for one in store.list("metadata/"))
 
 
 def _folder(url: str) -> Sequence[DataFile] | LakeTable:
@@ -81,7 +110,7 @@ def _folder(url: str) -> Sequence[DataFile] | LakeTable:
     names = store.list("")
     direct = [one for one in names if "/" not in one.name and _is_data(one.name)]
     if direct:
-        return _copied(store, direct)
+        return copied_objects(store, direct)
     if not names:
         single = _object(url)
         if single is not None:
@@ -119,7 +148,7 @@ def _pattern(url: str) -> Sequence[DataFile]:
         )
     if not found:
         raise DataError(f"no object matches {url!r}", hint=f"{store.url} has {len(names):,} objects")
-    return _copied(store, found)
+    return copied_objects(store, found)
 
 
 _LOG = re.compile(r"(?:^|(?<=/))(?:_delta_log/|metadata/[^/]*\.metadata\.json$)")
@@ -159,7 +188,8 @@ def _is_data(name: str) -> bool:
     return not name.startswith(("_", ".")) and format_by_name(name) is not None
 
 
-def _copied(store: DataObjects, objects: Sequence[Listed]) -> list[DataFile]:
+def copied_objects(store: DataObjects, objects: Sequence[Listed]) -> list[DataFile]:
+    """Copies of objects."""
     files = []
     with Copies().filling() as copies:
         for one in objects:

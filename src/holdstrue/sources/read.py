@@ -87,6 +87,13 @@ class TableSource:
         """The source, found out now unless it was before."""
         return source if isinstance(source, TableSource) else TableSource(source, format)
 
+    @staticmethod
+    def of_files(files: Sequence[DataFile], format: str | None = None) -> TableSource:  # noqa: A002
+        """Files that were opened before."""
+        source = TableSource((), format)
+        source.given, source.files = [str(file) for file in files], list(files)
+        return source
+
     @cached_property
     def format(self) -> str | None:
         """The format of all files; None where it names none."""

@@ -63,7 +63,7 @@ def _fetched(request: urllib.request.Request, url: str, name: str, given: str | 
     if said is not None and said.isdecimal() and int(said) != size:
         raise DataError(
             f"{name} was cut short: {size:,} of {int(said):,} bytes came", hint="the connection broke: try again"
-        )
+        ) from http.client.IncompleteRead(b"", int(said) - size)
     return copies.file(path, name, told)
 
 

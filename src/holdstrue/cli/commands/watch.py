@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -101,10 +102,10 @@ def watch(
             raise HoldstrueError("--checkpoint is about Spark", hint="in one process the state says what was taken")
         given = {"feed": feed, "op_column": op_column, "on_conflict": on_conflict, **units_of(unit)}
         read = reading.options()
-        found = watched(source, since=since, by=by, snapshot=snapshot, read=read, feed=given)
+        find = partial(watched, source, since=since, by=by, snapshot=snapshot, read=read, feed=given)
         out = Output(None, format)
         alert = None if told is None else alerts.made(told, state, known.rules)
-        watch_here(state, found, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
+        watch_here(state, find, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
         return CLEAN
     if by is not None or snapshot:
         option = "--snapshot" if snapshot else "--by"

@@ -28,6 +28,9 @@ from holdstrue.sources.whole_numbers import EXACT_BELOW
 ROWS = 1 << 16
 """Rows that are made into Arrow at once. Chosen, not tuned."""
 
+BUSY = 5.0
+"""Seconds to wait for somebody else's lock, as long as sqlite3 waits by itself."""
+
 _WORDS = {int: "integer", float: "real", str: "text", bytes: "blob"}
 _MOMENTS = (pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"))
 
@@ -49,7 +52,7 @@ class SqliteTable(DatabaseFile):
     def connection(self) -> sqlite3.Connection:
         """Opened to be read; used by one thread at a time, whichever it is."""
         address = f"file:{quote(str(self.path.absolute()))}?mode=ro"
-        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+        connection = sqlite3.connect(address, uri=True, check_same_thread=False, timeout=BUSY)
         # what is no UTF-8 is found when the column is made
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
