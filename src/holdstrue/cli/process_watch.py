@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -57,11 +57,24 @@ class Watched(Protocol):
         """Whether there is something that was not taken because it may still be written."""
 
 
+class ChangeFiles(Protocol):
+    """A place that change files are put into."""
+
+    def complete(self) -> tuple[Sequence[Any], bool]:
+        """The files that are complete and not done with, in their order, and whether others may still be written."""
+
+    def is_current(self, file: Any) -> bool:
+        """Whether one is still as it was seen."""
+
+    def done(self, file: Any) -> None:
+        """One was taken, now or before."""
+
+
 @dataclass
 class WatchedFolder:
     """A directory or a folder of an object store with change files, each a batch."""
 
-    folder: ChangeFolder | ObjectFolder
+    folder: ChangeFiles
     options: Mapping[str, Any]
     unfinished: bool = False
 

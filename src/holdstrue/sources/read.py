@@ -111,6 +111,14 @@ class TableSource:
         """What names the rows of a lakehouse table as they are read."""
         return None if self.outer is None else self.outer.version()
 
+    def selectable(self) -> list[str] | None:
+        """The columns, where those that nobody needs are better not read: of databases, and of files read by ranges."""
+        if self.outer is not None:
+            return list(self.outer.schema().names) if self.outer.selective else None
+        if not self.files or self.format != "parquet" or any(file.ranges is None for file in self.files):
+            return None
+        return list(_reader("parquet", 2)(self.files[0], ReadOptions()).names)
+
     def in_memory(self, options: ReadOptions) -> tuple[pa.Table, str]:
         """The table that an object in memory holds, and what to call it; a stream can be read once only."""
         if self._held is None:

@@ -87,15 +87,15 @@ def test_a_file_that_does_not_fit_stops_it_and_can_be_mended(state: Path, folder
 
 def test_a_file_that_is_being_written_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often is looked, a file rests for two seconds before it is taken."""
-    from holdstrue.sources.following import folder as room
+    from holdstrue.sources.following.folder import ChangeFolder
 
     clock = [time.time()]
-    monkeypatch.setattr(room.time, "time", lambda: clock[0])
-    monkeypatch.setattr(room.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     file = write(tmp_path / "a.csv", "id\n1\n")
     start = clock[0] + 60
     os.utime(file, (start, start))  # by a clock that is ahead of ours
-    folder = room.ChangeFolder(tmp_path)
+    folder = ChangeFolder(tmp_path)
     for _ in range(5):
         assert folder.complete() == ([], True)
         clock[0] += 0.3

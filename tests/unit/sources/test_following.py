@@ -319,7 +319,8 @@ def test_a_table_that_is_put_back_from_a_backup(delta: Delta, tmp_path: Path, by
             with pytest.raises(DataError, match="is not the one that was applied") as caught:
                 list(follow(monitor, delta.source))
             assert f"holdstrue apply {tmp_path / 'state'} {delta.source} --snapshot" in str(caught.value.hint)
-        assert monitor.apply(delta.source, snapshot=True).changed["delete"] == 1 + by_hand
+        changed = monitor.apply(delta.source, snapshot=True).changed
+        assert changed is not None and changed["delete"] == 1 + by_hand
         delta.append(rows((9, "b", "z", 9)))
         assert [step.duplicate for step in follow(monitor, delta.source)] == [False]
         same(monitor, delta)
