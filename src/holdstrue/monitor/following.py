@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from holdstrue.detect.delta import Delta, Step
-from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.monitor.monitor import LIMIT, Monitor
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.sources.following.versions import MOST_BEHIND, TableVersions, followed
@@ -68,7 +68,14 @@ def follow(
         except DataError as error:
             hint = f"were old versions removed? {catch_up(monitor, versions)}"
             raise DataError(error.message, hint=hint) from error
-        delta = monitor.apply({own: log.table}, name, limit=limit, feed=log.feed)
+        try:
+            delta = monitor.apply({own: log.table}, name, limit=limit, feed=log.feed)
+        except ChangeError as error:
+            if error.hint is None or not error.hint.startswith("on conflict "):
+                raise
+            # what a log tells is not to be bent until it fits
+            hint = f"the state does not hold version {after} of {versions}: {catch_up(monitor, versions)}"
+            raise ChangeError(error.message, hint=hint) from error
         yield delta if log.note is None else replace(delta, notes=(log.note, *delta.notes))
 
 

@@ -354,3 +354,74 @@ def test_known_objects_are_not_fetched(state: Path, moto: Moto, s3: str, proxy: 
     proxy.plan()
     assert watched(state, f"{bucket}/in") == []
     assert [str(request) for request in proxy.requests if "b.csv" in request.path] == []
+
+
+def polled(tmp_path: Path, rules: Path, declared: str, first: object) -> tuple[Path, str, Any]:
+    """A state of a SQLite table with one row, its URL, and what adds a row with a value of the column `seen`."""
+    path = tmp_path / "p.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(f"create table people (id int, zip text, city text, state text, salary int, rate int, seen {declared})")
+
+    def add(key: int, seen: object) -> None:
+        connection.execute("insert into people values (?, '1', 'x', 'y', 1, 1, ?)", (key, seen))
+
+    add(1, first)
+    url = f"sqlite:{path}?table=people"
+    assert run("init", tmp_path / "state", "--rules", rules, "--data", url).exit_code == 0
+    return tmp_path / "state", url, add
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("text", ["9", "10", "100", "100.5"]),
+        ("", [9, 10, "11", "100"]),
+        ("integer", [9, 10, 100]),
+        ("", [9.5, 10, 100.25]),
+        ("timestamp", ["2024-01-01", "2024-01-01 09:00", "2024-01-01 09:00:00.5", "2024-01-02"]),
+        ("text", ["2024-01-01T09:00:00Z", "2024-01-01T10:00:00Z", "2024-02-01T09:00:00Z"]),
+        ("text", ["a9", "b1", "b11"]),
+    ],
+)
+def test_a_column_is_compared_by_what_it_holds(
+    tmp_path: Path, rules: Path, declared: str, values: list[object]
+) -> None:
+    """SQLite itself takes '9' for more than '10', and any text for more than any number."""
+    state, url, add = polled(tmp_path, rules, declared, values[0])
+    for key, value in enumerate(values[1:], 2):
+        watched(state, url, "--by", "seen")
+        add(key, value)
+        assert len(watched(state, url, "--by", "seen")) == 1, value
+        assert run_json("status", state)["tables"]["people"]["rows"] == key
+    assert watched(state, url, "--by", "seen") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (5, "2024-01-01", "5 (a number) and '2024-01-01' (a time)"),
+        ("abc", 7, "(text)"),
+        ("2024-01-01T09:00:00Z", "2024-01-01T09:00:00.5Z", "a time in UTC"),
+        ("2024-01-01 09:00:00", "2024-01-01T08:00:00", "a time with T"),
+        ("2024-01-01T09:00:00+02:00", "2024-01-01T08:30:00+01:00", "a time with an offset"),
+        ("2024-01-02", "03.01.2024", "(text)"),
+    ],
+)
+def test_a_column_of_which_nobody_knows_the_order(
+    tmp_path: Path, rules: Path, first: object, second: object, said: str
+) -> None:
+    state, url, add = polled(tmp_path, rules, "", first)
+    add(2, second)
+    told = refused(state, url, "--by", "seen")
+    assert said in told
+    assert "which of them is larger" in told
+    assert run_json("status", state)["batches"] == 1
+
+
+def test_where_polling_begins(tmp_path: Path, rules: Path) -> None:
+    state, url, add = polled(tmp_path, rules, "", 1)
+    add(2, 9)
+    add(3, 10)
+    assert "holds numbers, and 'x' is none" in refused(state, url, "--by", "seen", "--since", "x")
+    assert len(watched(state, url, "--by", "seen", "--since", "10")) == 1
+    assert run_json("status", state)["tables"]["people"]["rows"] == 2

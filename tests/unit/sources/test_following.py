@@ -337,3 +337,20 @@ def test_ids_of_before_name_numbers_alone(delta: Delta) -> None:
         delta.delete(4)
         assert [step.duplicate for step in follow(monitor, delta.source)] == [False]
         same(monitor, delta)
+
+
+def test_a_state_that_does_not_hold_the_version(delta: Delta, tmp_path: Path) -> None:
+    """What to do is said in a way that is allowed: conflicts of a log are not bent."""
+    from unit.cli.runs import run
+
+    with holdstrue.Monitor.create(tmp_path / "state", RULES, "id", data=delta.source) as monitor:
+        monitor.apply(rows((60, "a", "x", 1)), "by hand")
+    delta.append(rows((60, "b", "other", 2)))
+    for command in (("apply", tmp_path / "state", delta.source, "--follow"),
+                    ("watch", tmp_path / "state", delta.source, "--once")):  # fmt: skip
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "insert of id=60, which exists already" in result.stderr
+        assert "conflict" not in result.stderr
+        assert f"holdstrue apply {tmp_path / 'state'} {delta.source} --snapshot" in result.stderr
+        assert result.stderr.count("--snapshot") == 1

@@ -162,7 +162,7 @@ def apply(
                     known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:
                 said = with_option(error)
-                if "exists already" in said.message and said.hint is not None:
+                if "exists already" in said.message and said.hint is not None and said is not error:
                     said = ChangeError(said.message, hint=f"{said.hint}; --snapshot if these are all rows of the table")
                 raise said from error
             notes.add(*delta.notes)
