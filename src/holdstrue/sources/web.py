@@ -1,4 +1,4 @@
-"""Files at http:// and https:// addresses: fetched whole, or of Parquet only what is read, where the server lets one."""
+"""Files at http:// and https:// addresses: fetched whole, or of Parquet what is read, where the server lets one."""
 
 from __future__ import annotations
 

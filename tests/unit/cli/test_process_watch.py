@@ -360,7 +360,9 @@ def polled(tmp_path: Path, rules: Path, declared: str, first: object) -> tuple[P
     """A state of a SQLite table with one row, its URL, and what adds a row with a value of the column `seen`."""
     path = tmp_path / "p.db"
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(f"create table people (id int, zip text, city text, state text, salary int, rate int, seen {declared})")
+    connection.execute(
+        f"create table people (id int, zip text, city text, state text, salary int, rate int, seen {declared})"
+    )
 
     def add(key: int, seen: object) -> None:
         connection.execute("insert into people values (?, '1', 'x', 'y', 1, 1, ?)", (key, seen))

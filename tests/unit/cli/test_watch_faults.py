@@ -74,9 +74,7 @@ def test_a_web_server_that_fails_for_a_while(state: Path, script: Script) -> Non
 
     bad = [become((503, {}, b"")), become(cut_short), become(reset), become((429, {}, b""))]
     with web(answers) as address:
-        found = script.run(
-            state, f"{address}/people.csv", "--snapshot", steps=[*bad, become((200, {}, MORE.encode()))]
-        )
+        found = script.run(state, f"{address}/people.csv", "--snapshot", steps=[*bad, become((200, {}, MORE.encode()))])
         assert script.waits == [7, 1, 2, 4, 8, 7]
         assert "answers 503" in found.stderr
         assert "was cut short" in found.stderr

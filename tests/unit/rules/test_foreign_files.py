@@ -358,3 +358,35 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("import-rules", file, "--from", "gx").exit_code == 2
     assert run("import-rules", tmp_path / "none.yml").exit_code == 2
     assert set(TOOLS) == {"dbt", "gx", "soda", "pandera"}
+
+
+def test_a_source_beside_a_model_of_the_same_name() -> None:
+    text = """
+    models:
+      - name: orders
+        columns:
+          - name: customer
+            tests:
+              - relationships: {to: "ref('customers')", field: id}
+              - relationships: {to: "source('raw', 'customers')", field: id}
+              - relationships: {to: "source('raw', 'shops')", field: id}
+              - relationships: {to: "ref('people', v=2)", field: id}
+              - relationships: {to: "ref('crm', 'people')", field: id}
+              - relationships: {to: "source('raw')", field: id}
+    sources:
+      - name: raw
+        tables: [{name: customers, columns: [{name: id, tests: [unique]}]}, {name: shops}]
+    """
+    found = import_rules(text, "dbt")
+    assert [str(rule.body) for rule in found.rules][:5] == [
+        "orders.customer in customers.id",
+        "orders.customer in `raw.customers`.id",
+        "orders.customer in shops.id",
+        "orders.customer in people_v2.id",
+        "orders.customer in people.id",
+    ]
+    assert [rule.own_table for rule in found.rules][5:] == ["raw.customers"]
+    assert [one.reason for one in found.unmapped] == ["to is \"source('raw')\", and neither ref(...) nor source(...)"]
+    assert "customers: is the name of several tables" in found.notes[0]
+    again = load_rules(dump_rules(found.rules))
+    assert [str(rule.body) for rule in again] == [str(rule.body) for rule in found.rules]

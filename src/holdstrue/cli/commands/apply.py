@@ -169,7 +169,7 @@ def apply(
         tell_notes(notes)
         delta = replace(delta, notes=tuple(notes))
         out.write(parts(delta, format, limit=limit, color=out.color, report=rows))
-    if format in ("jsonl", "csv") and delta.truncated:
+    if format in ("jsonl", "csv", "raw-csv") and delta.truncated:
         steps = delta.counts.values()
         left_out(len(delta.added) + len(delta.removed), sum(step.added + step.removed for step in steps))
     send_alert(alerts.made(told, state, known), delta)

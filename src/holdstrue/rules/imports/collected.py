@@ -56,6 +56,8 @@ class Collected:
     unmapped: list[Unmapped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What maps, but not to the letter."""
+    qualified: frozenset[str] = frozenset()
+    """Names that tables of several schemas have, so that those are named with their schema."""
 
     def miss(self, place: str, what: str, reason: str) -> None:
         """Say that a test does not map."""

@@ -240,7 +240,7 @@ def _opened(
 def _wanted(
     names: Sequence[str], watched: Sequence[str], target: Target, op_column: str | None
 ) -> tuple[tuple[str, ...], Target]:
-    """The columns of a database's table, or of a file that is far away, that are read: those that rules name, and those that may say what happened.
+    """The columns of a database's table or of a file far away that are read: those of rules, and what may say changes.
 
     Others are not missed.
     """

@@ -86,7 +86,7 @@ class TableVersions(ABC):
 
     def version_of(self, named: str) -> str:
         """The version that an id names, which follows the identity of the table there."""
-        return named.split(":")[0]
+        return named.split(":", maxsplit=1)[0]
 
     def is_same(self, named: str) -> bool:
         """Whether the version that an id names is the one that the table has under that name now."""
