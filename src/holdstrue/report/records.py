@@ -107,8 +107,9 @@ def _harmless_cell(value: Any) -> str:
 
 def _csv_line(cells: list[str]) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    # cells are quoted for what stands in the line's end, so a lone carriage return is by this one
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _csv_cell(value: Any) -> str:
