@@ -335,8 +335,8 @@ class Discovery(Closing, Tabular):
         read_only = read_only or at is not None
         journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
-            about = journal.facts["discovery"]
             held, options = journal.read(_told)
+            about = journal.facts["discovery"]
             if is_format_1(journal.facts):
                 # nothing but its rows can be read: the rules are searched anew
                 held.load(living_rows(journal.files, journal.runs, held.engine))

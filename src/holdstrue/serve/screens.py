@@ -53,7 +53,8 @@ def index_page(states: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _start("states", page="index")
     yield from _top(several=False)
     yield '<header id="head"><p class="brand">holdstrue</p><h1>States</h1></header>\n'
-    yield '<section id="states"><div class="wide"><table class="states">\n<thead><tr><th>state</th><th class="number">open</th>'
+    yield '<section id="states"><div class="wide"><table class="states">\n<thead><tr><th>state</th>'
+    yield '<th class="number">open</th>'
     yield '<th class="number">rows</th><th class="number">version</th><th>last batch</th></tr></thead>\n<tbody>\n'
     for state in states:
         yield f'<tr data-standing="{harmless(state["standing"])}"><td><a href="/states/{harmless(state["name"])}">'

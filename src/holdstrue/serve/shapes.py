@@ -99,7 +99,14 @@ SHAPES: dict[str, Schema] = {
             "notes": listing(TEXT),
         },
     },
-    "Violation": record(**_VIOLATION, severity=TEXT, names=listing(TEXT), rows=listing(_SHOWN), marked=listing(TEXT), accepted_=TRUTH),
+    "Violation": record(
+        **_VIOLATION,
+        severity=TEXT,
+        names=listing(TEXT),
+        rows=listing(_SHOWN),
+        marked=listing(TEXT),
+        accepted_=TRUTH,
+    ),
     "Violations": record(
         version=NUMBER,
         time=maybe(TEXT),

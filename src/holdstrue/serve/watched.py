@@ -329,7 +329,7 @@ class WatchedState:
             return Said("no state", message, hint)
         with suppress(StateError):  # what is there and cannot be read is damaged
             kind: Kind = files.manifest()["kind"]
-            if kind != "monitor":
+            if kind not in ("monitor", "discovery"):
                 return Said("other kind", message, READ_WITH[kind].replace("STATE", self.given))
         return Said("damaged", message, hint)
 

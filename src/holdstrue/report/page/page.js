@@ -203,17 +203,19 @@ const holdstrue = (() => {
     if (rows.length) {
       node.append(make("div", { class: "wide" }, make("table", {}, heads(names), make("tbody", {},
         ...rows.map((row) => make("tr", {}, ...row.map((text) =>
-          typeof text === "number" ? make("td", { class: "number", text: many.format(text) }) : value(text, "td", "cell"))))))));
+          typeof text === "number" ? make("td", { class: "number", text: many.format(text) })
+            : Array.isArray(text) ? make("td", {}, make("div", { class: "value plain", text: text[0] }), make("div", { class: "faint", text: text[1] }))
+              : value(text, "td", "cell"))))))));
     }
     parts.append(node);
   };
   const upTo = (shown, all) => shown < all ? `the first ${many.format(shown)} of ${many.format(all)}` : "";
   const discovered = (found, parts) => {
-    table("Nearly true: likely errors", "near", ["rule", "in words", ["exceptions", "number"], "by"],
-      found.near.map((miss) => [miss.rule, miss.words, miss.violations, miss.by.join(", ")]), parts,
+    table("Nearly true: likely errors", "near", ["rule", ["exceptions", "number"], "by"],
+      found.near.map((miss) => [[miss.rule, miss.words], miss.violations, miss.by.join(", ")]), parts,
       [upTo(found.near.length, found.of_near), ...found.unlooked].filter(Boolean).join("; ") || (found.of_near ? "" : "none"));
-    table("Discovered rules", "discovered", [["score", "number"], "kind", "rule", "in words"],
-      found.rules.map((rule) => [rule.score, rule.kind, rule.rule, rule.words]), parts,
+    table("Discovered rules", "discovered", [["score", "number"], "kind", "rule"],
+      found.rules.map((rule) => [rule.score, rule.kind, [rule.rule, rule.words]]), parts,
       [upTo(found.rules.length, found.of_rules), found.complete ? "" : "the search was stopped before its end"].filter(Boolean).join("; "));
     if (found.ended.length) {
       table("Rules that died", "ended", ["batch", "rule", "why", "by"],
