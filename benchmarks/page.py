@@ -30,7 +30,7 @@ import pyarrow as pa
 import holdstrue
 from holdstrue.detect.delta import Batched
 from holdstrue.report.forms import render
-from holdstrue.report.overview import Overview, worst_of
+from holdstrue.report.overview import LISTED, Overview, worst_of
 from holdstrue.serve.server import LiveServer
 from measure import machine
 from scenarios.setting import Table

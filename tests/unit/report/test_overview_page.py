@@ -110,7 +110,9 @@ def test_rows_of_every_table_memory_and_the_likely_wrong_row() -> None:
         {"rule": "not(t.age < s.age and t.pay > s.pay)", "name": "pay"},
         {"rule": "zip -> town", "table": "towns", "severity": "warn"},
     ]
-    report = holdstrue.check({"people": people, "towns": towns}, replace(holdstrue.load_rules(rules), table="people"), key="id")
+    report = holdstrue.check(
+        {"people": people, "towns": towns}, replace(holdstrue.load_rules(rules), table="people"), key="id"
+    )
     data = Overview("t", report, worst=overviews.worst_of(report), plan=report.explain().splitlines()).to_dict()
     assert [(one["table"], one["key"], one["total"]) for one in data["worst"]][:2] == [
         ("people", "5", 5),
