@@ -128,8 +128,6 @@ class Writing:
 
     def listing(self, checks: Sequence[Check], columns: Sequence[str]) -> str:
         """The query that lists what breaks any of the checks of a rule, with its key and these columns."""
-        if not checks:
-            raise NoSuchSqlError("rules about whole tables are not written as SQL yet")
         table = checks[0].table
         wanted = tuple(dict.fromkeys((*self.keys.get(table, ()), *columns)))
         self.distinct(wanted)
