@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.location import is_elsewhere
+from holdstrue.location import is_elsewhere, spark_place
 from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.monitor import SparkMonitor
 from holdstrue.spark.sinks import AppliedBatch, Sink
@@ -147,7 +147,7 @@ def stream_place(state: str, name: str, checkpoint: str | os.PathLike[str] | Non
             f"a stream of change files keeps their order beside its checkpoint, which cannot be at {checkpoint}",
             hint="give a folder of the driver's machine, or read the changes with spark.readStream",
         )
-    return os.fspath(checkpoint).rstrip("/")
+    return spark_place(checkpoint, "checkpoint of a stream")
 
 
 def spark_id(spark: SparkSession, place: str) -> str:
