@@ -115,14 +115,12 @@ class WatchedColumn:
 
     def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
         """Apply the rows that are new or differ, from the largest value of the last look on."""
-        from holdstrue.shards.facts import kept_names
-
         name, facts = name_of(self.source, self.by), monitor.facts
         if self._at is None:
             self._at = position(name, (line.batch for line in monitor.history()))
         if self._at is None and self.since is not None:
             self._at = "'" + self.since.replace("'", "''") + "'"
-        kept = kept_names(facts.rules, facts.main, facts.keys, table)
+        kept = facts.kept_names(table)
         found = look(self.source, self.by, kept, self._at)
         if found is None:
             return

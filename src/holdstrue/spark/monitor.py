@@ -60,6 +60,8 @@ class SparkMonitor(Sharded):
         From so many first rows on, a sample is searched for hot keys.
     at
         An earlier version of a state that is there, to be read only: as for `holdstrue.Monitor.open`.
+    sequence_by
+        As for `holdstrue.Monitor`: the column that says which change of a row is newer, for changes that come late.
     """
 
     def __init__(
@@ -77,11 +79,15 @@ class SparkMonitor(Sharded):
         tasks: int | None = None,
         hot_from: int = HOT_FROM,
         at: Given | None = None,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
         sizing = Sizing(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing, at=at)
+        super().__init__(
+            self._spark_runner, path, rules, key,
+            index=index, types=types, sizing=sizing, at=at, sequence_by=sequence_by,
+        )  # fmt: skip
         if data is not None:
             if self.batches:
                 raise HoldstrueError(
