@@ -135,7 +135,11 @@ def test_what_cannot_order_changes_is_refused() -> None:
     with pytest.raises(ChangeError, match=r"row 2 of the table: no value in 'at', by which changes are ordered"):
         monitor.apply(batch([event("insert", 1, 1), event("delete", 1, None)]))
     assert monitor.batches == 0
-    for column, said in (("city", "it holds string"), ("id", "it is part of the key"), ("when", "has no column 'when'")):
+    for column, said in (
+        ("city", "it holds string"),
+        ("id", "it is part of the key"),
+        ("when", "has no column 'when'"),
+    ):
         with pytest.raises(DataError, match=said):
             holdstrue.Monitor(RULE, "id", sequence_by=column).apply(batch([event("insert", 1, 1)]))
     with pytest.raises(HoldstrueError, match="no rule reads"):
@@ -176,3 +180,22 @@ def test_records_of_a_log(tmp_path: Path) -> None:
     rows = [{"op": "update", "id": 1, "zip": "a", "city": city, "price": 0.5} for city in "xy"]
     plain.apply(records(*rows, {"id": 2, "op": "insert", "zip": "a", "city": "x"}), feed="kafka", read=read)
     held(plain, {1: event("", 1, 1, "y"), 2: event("", 2, 2, "x")})
+
+
+def test_types_grow_and_columns_come(tmp_path: Path) -> None:
+    """A frame of wider types widens the state, a narrower one does not matter, a new column is left out."""
+    rules = ["zip -> n", "not(t.zip = s.zip and t.n < s.n and t.x > s.x)"]
+    monitor = Sharded(Loops(2), tmp_path / "state", rules, "id")
+    narrow = {"id": pa.int32(), "zip": pa.string(), "n": pa.int16(), "x": pa.float32()}
+    wide = {"id": pa.int64(), "zip": pa.string(), "n": pa.int64(), "x": pa.float64(), "note": pa.string()}
+    rows = [{"id": 1, "zip": "a", "n": 7, "x": 0.5}, {"id": 2, "zip": "a", "n": 7, "x": 0.5}]
+    monitor.apply([pa.Table.from_pylist(rows, pa.schema(narrow))])
+    more = [{"id": 2**40, "zip": "a", "n": 2**40, "x": 0.1, "note": "new"}]
+    delta = monitor.apply([pa.Table.from_pylist(more, pa.schema(wide))])
+    assert "'note'" in delta.notes[0]
+    monitor.apply([pa.Table.from_pylist([{"id": 3, "zip": "a", "n": 7, "x": 0.5}], pa.schema(narrow))])
+    assert [counts.open for counts in monitor.counts().values()] == [3, 3]
+    kept = monitor.facts.schemas["data"]
+    assert [str(kept.field(name).type) for name in ("id", "n", "x")] == ["int64", "int64", "double"]
+    with holdstrue.Monitor.open(tmp_path / "state") as here:
+        assert here.rows == {"data": 4}

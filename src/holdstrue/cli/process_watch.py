@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue.cli.alerting import send_alert
-from holdstrue.cli.failures import with_option
+from holdstrue.cli.bad_files import BadFiles
 from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.location import shown
@@ -55,6 +55,7 @@ class WatchedFolder:
 
     folder: ChangeFolder
     options: Mapping[str, Any]
+    bad: BadFiles
     unfinished: bool = False
 
     def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
@@ -65,8 +66,8 @@ class WatchedFolder:
             if not monitor.seen(name):
                 try:
                     delta = monitor.apply({table: [str(file.path)]}, name, limit=limit, **self.options)
-                except ChangeError as error:
-                    raise with_option(error) from error
+                except (ChangeError, DataError) as error:
+                    delta = self.bad.passed(monitor, name, file.path, error)
                 yield Applied(delta, file.path.name)
             self.folder.done(file)
 
@@ -131,12 +132,20 @@ class WatchedColumn:
 
 
 def watched(
-    source: str, *, since: str | None, by: str | None, snapshot: bool, read: Mapping[str, Any], feed: Mapping[str, Any]
+    source: str,
+    *,
+    since: str | None,
+    by: str | None,
+    snapshot: bool,
+    read: Mapping[str, Any],
+    feed: Mapping[str, Any],
+    bad: BadFiles,
 ) -> Watched:
     """What a command names, and how it is looked at."""
     if by is not None and snapshot:
         raise HoldstrueError("--by and --snapshot are two ways to look at a table", hint="give one of them")
     changed = [name for name, value in feed.items() if value not in (None, "auto", "error", {})]
+    changed += [] if bad.on_bad_batch == "stop" else ["on_bad_batch"]
     if source == "-":
         raise HoldstrueError("standard input ends, so that it cannot be watched", hint="holdstrue apply STATE -")
     if by is not None:
@@ -165,7 +174,7 @@ def watched(
         )
     if since is not None:
         raise HoldstrueError("--since is about tables", hint="files are all read once")
-    return WatchedFolder(ChangeFolder(path.resolve(), read.get("format") is not None), {**read, **feed})
+    return WatchedFolder(ChangeFolder(path.resolve(), read.get("format") is not None), {**read, **feed}, bad)
 
 
 def _refuse(options: list[str], where: str) -> None:

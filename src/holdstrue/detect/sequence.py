@@ -144,7 +144,9 @@ def _taken(rows: Rows, slots: I32, column: str) -> pa.Array:
 def _ranks(columns: Sequence[pa.Array]) -> tuple[I64, I64, I64]:
     """Several columns of one type by rank among all their values; NULL is below all others."""
     type_ = columns[0].type
-    arrays = [chunk for column in columns for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])]
+    arrays = [
+        chunk for column in columns for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+    ]
     every = pa.chunked_array([array.cast(type_) for array in arrays], type=type_)
     rank = np.asarray(pc.rank(every, sort_keys="ascending", tiebreaker="dense").to_numpy()).astype(np.int64)
     rank[every.is_null().to_numpy()] = -1

@@ -225,7 +225,11 @@ class InShards:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
             rows = sum(counts.values())
             for name, frame in frames.items():
-                if feeds[name].kind not in ("debezium", KAFKA) and counts[name] and counts[name] >= self._sizing.hot_from:
+                if (
+                    feeds[name].kind not in ("debezium", KAFKA)
+                    and counts[name]
+                    and counts[name] >= self._sizing.hot_from
+                ):
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, facts, rows, samples)
@@ -242,7 +246,9 @@ class InShards:
 
     def _suited(self, facts: Facts, layout: Layout) -> Facts:
         """The state laid out as wanted: made by one process, or for other types of columns, it is read anew."""
-        fits = self._sharding == layout.to_dict() and facts.schemas.keys() == {name for name in layout.plan.schemas if not is_gone(name)}
+        fits = self._sharding == layout.to_dict() and facts.schemas.keys() == {
+            name for name in layout.plan.schemas if not is_gone(name)
+        }
         if fits and self.facts.plan().schemas == layout.plan.schemas:
             return facts
         return self._relaid(facts, layout)

@@ -114,7 +114,9 @@ class OnePiece:
                 piece.shard = _gathered(journal, facts, clock)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.all_keys, journal.runs, clock)
+                piece.shard = Shard.open(
+                    files, journal.read(lambda _: facts.plan()), facts.all_keys, journal.runs, clock
+                )
             files.verified()
             if facts.schemas:
                 _require_same(journal, "rows", facts.rows, piece.rows())

@@ -121,13 +121,36 @@ def batch_name(batch_id: str | int | None, applied: int) -> str:
 
 
 def typed(known: pa.Schema, seen: pa.Schema) -> pa.Schema:
-    """The columns that are known; those that were all NULL so far take the type they are now seen with."""
+    """The columns that are known; those that were all NULL so far, or narrower, take the type they are now seen with.
+
+    >>> typed(pa.schema({"a": pa.int32(), "b": pa.null()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": "int8"}))
+    a: int64
+    b: string
+    """
     return pa.schema(
         [
-            plain_field(seen.field(field.name)) if pa.types.is_null(field.type) and field.name in seen.names else field
+            field.with_type(wider(field.type, plain_field(seen.field(field.name)).type))
+            if field.name in seen.names
+            else field
             for field in known
         ]
     )
+
+
+def wider(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
+    """The type that a column has from now on: the wider of two where one holds all values of the other exactly.
+
+    >>> [str(wider(known, seen)) for known, seen in ((pa.int32(), pa.int64()), (pa.int64(), pa.int8()),
+    ...     (pa.float32(), pa.float64()), (pa.decimal128(5, 2), pa.decimal128(9, 2)), (pa.int32(), pa.string()))]
+    ['int64', 'int64', 'double', 'decimal128(9, 2)', 'int32']
+    """
+    if pa.types.is_null(known):
+        return seen
+    signed, floating, decimal = pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128
+    grows = any(kind(known) and kind(seen) for kind in (signed, floating)) and seen.bit_width > known.bit_width
+    if decimal(known) and decimal(seen):
+        grows = seen.scale >= known.scale and seen.precision - seen.scale >= known.precision - known.scale
+    return seen if grows else known
 
 
 def new_fields(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
@@ -192,9 +215,7 @@ class Facts:
     """By table the column that orders its changes, where they may come late."""
 
     @staticmethod
-    def new(
-        rules: RuleSet, key: Any, index: IndexKind, sequence: str | Mapping[str, str] | None = None
-    ) -> Facts:
+    def new(rules: RuleSet, key: Any, index: IndexKind, sequence: str | Mapping[str, str] | None = None) -> Facts:
         """Those of a monitor that has seen nothing yet; `key` is as `Monitor` takes it."""
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != rules.table)
         main = main_table(rules, others)

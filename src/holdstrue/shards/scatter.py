@@ -238,12 +238,13 @@ def _records_feed(names: Sequence[str], seen: pa.Schema | None, sequence: str | 
     """The feed of records, whose values must be read with types that are known."""
     if VALUE not in names:
         raise ChangeError(
-            f"the records have no column {VALUE!r}", hint=f"read them with format('kafka'); they have {', '.join(names)}"
+            f"the records have no column {VALUE!r}",
+            hint=f"read them with format('kafka'); they have {', '.join(names)}",
         )
     if seen is None:
         raise ChangeError(
             "the columns of the table are not known yet",
-            hint="give schema= (\"id long, zip string\"), or load its rows first (data=, backfill=)",
+            hint='give schema= ("id long, zip string"), or load its rows first (data=, backfill=)',
         )
     if sequence is not None and sequence not in seen.names:
         # it stands in the event around the row, or beside it
