@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import SparkMonitor as Monitor
     from holdstrue.spark.session import start
+    from holdstrue.spark.state_source import register
 
 _HOMES = {
     "check": "holdstrue.spark.checking",
@@ -22,12 +23,13 @@ _HOMES = {
     "discover": "holdstrue.spark.frame_discovery",
     "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
+    "register": "holdstrue.spark.state_source",
 }
 
 _NAMES = {"Monitor": "SparkMonitor", "Report": "SparkReport"}
 """Where a public name is that of a class that has another one beside those of one process."""
 
-__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "register", "relation", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -255,7 +255,7 @@ class SparkMonitor(Sharded):
         started: dict[str, StreamingQuery] = {}
         try:
             for table, frame in changes.items():
-                own = {
+                own: dict[str, Any] = {
                     option: value.get(table) if option in BY_TABLE and isinstance(value, Mapping) else value
                     for option, value in options.items()
                 }
@@ -274,7 +274,7 @@ class SparkMonitor(Sharded):
 
 def _struct(schema: str | StructType) -> StructType:
     """Columns as Spark's users write them."""
-    return StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return cast("StructType", StructType.fromDDL(schema)) if isinstance(schema, str) else schema
 
 
 @dataclass(frozen=True)

@@ -217,14 +217,14 @@ class Streams:
 
     def awaitTermination(self) -> None:  # noqa: N802
         """Wait until all have ended; one that fails ends the others, and its error is raised."""
-        try:
+        while any(query.isActive for query in self.queries.values()) and self.exception() is None:
             for query in self.queries.values():
-                while not query.awaitTermination(1):
-                    if (error := self.exception()) is not None:
-                        raise error
-        except BaseException:
+                if query.isActive:
+                    query.awaitTermination(1)
+                    break
+        if (error := self.exception()) is not None:
             self.stop()
-            raise
+            raise error
 
     def processAllAvailable(self) -> None:  # noqa: N802
         """Wait until all that is there now is applied."""
