@@ -41,7 +41,7 @@ def read(path: Path, **options: Any) -> list[tuple[Any, ...]]:
     source = StateSource({"path": str(path), **{name: str(value) for name, value in options.items()}})
     names = source.schema().names
     reader = source.reader(source.schema())
-    found = [part for partition in reader.partitions() for part in reader.read(partition)]
+    found: list[Any] = [part for partition in reader.partitions() for part in reader.read(partition)]
     assert all(part.schema.names == names for part in found)
     return in_order([row for part in found for row in part.to_pylist()])
 

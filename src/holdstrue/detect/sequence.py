@@ -22,7 +22,7 @@ from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, I64
 
 MOST_GONE = 1_000_000
-"""Deleted keys that a shard remembers of a table: some 30 MB. Beyond, the half with the lowest sequences is forgotten."""
+"""Deleted keys of a table that a shard remembers, some 30 MB; beyond, the older half of them is forgotten."""
 
 _GONE = ":gone "
 

@@ -36,6 +36,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the stages that run in workers need no pyspark."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdstrue.spark' has no attribute {name!r}")
+    from holdstrue.spark.session import require_pyspark
+
+    require_pyspark()
     value = getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
     globals()[name] = value
     return value

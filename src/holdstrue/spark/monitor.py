@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from holdstrue.detect.delta import Delta, RuleCounts
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.protocol import IndexKind
@@ -22,6 +23,7 @@ from holdstrue.rules.types import types_of_table
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
+from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.files import StateFiles
@@ -56,7 +58,8 @@ class SparkMonitor(Sharded):
     rules, key
         As for `holdstrue.Monitor`; not needed for a state that is there.
     data
-        Rows to start with, if the state is new: a data frame, or a mapping from table name.
+        Rows to start with, if the state is new: a data frame, a table of the catalog by its name,
+        a query, or a mapping from table name.
     types
         What columns hold, as for `holdstrue.Monitor`: text is parsed so, in every batch.
     shards, blocks, tasks
@@ -77,7 +80,7 @@ class SparkMonitor(Sharded):
         rules: Any = None,
         key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         *,
-        data: DataFrame | Mapping[str, DataFrame] | None = None,
+        data: DataFrame | str | Mapping[str, DataFrame | str] | None = None,
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
         shards: int | None = None,
@@ -100,6 +103,16 @@ class SparkMonitor(Sharded):
                     f"{self.path} holds {self.batches} batches already", hint="leave data out to go on with it"
                 )
             self.notes = self.apply(data, limit=0, feed="append").notes
+
+    def _apply(self, changes: Any, batch_id: str | int | None, *how: Any, **options: Any) -> Delta:
+        name = "the next batch" if batch_id is None else f"batch {batch_id}"
+        with self._spark_runner.about(f"{name} into {self.path}"):
+            return super()._apply(named_frames(changes, self.spark), batch_id, *how, **options)
+
+    def counts(self) -> dict[str, RuleCounts]:
+        """How each rule stands; a job where rows are in several shards."""
+        with self._spark_runner.about(f"counts of {self.path}"):
+            return super().counts()
 
     def violations(self, rule: str | None = None) -> DataFrame:  # type: ignore[override]  # as Spark has lists
         """All violations there are now: rule, pair, t and s, read from the shards when the data frame is read."""
