@@ -1,4 +1,4 @@
-"""From a table in Spark to a stream that is watched: check, load, follow Kafka's records, quarantine, read the state."""
+"""From a table in Spark to a stream that is watched: check, load, follow records of Kafka, set aside, read."""
 
 from __future__ import annotations
 

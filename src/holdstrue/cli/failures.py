@@ -128,7 +128,7 @@ def spark_says(error: BaseException) -> str:
 
     >>> spark_says(Exception("An error occurred while calling o1.x.\\n: java.io.IOException: no host\\n\\tat java..."))
     'java.io.IOException: no host'
-    >>> spark_says(Exception("An exception was thrown from the Python worker:\\nTraceback\\n  x\\nOSError: full\\n\\tat a"))
+    >>> spark_says(Exception("An exception was thrown from the Python worker:\\n x\\nOSError: full\\n\\tat a"))
     'OSError: full'
     """
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
