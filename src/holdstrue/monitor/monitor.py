@@ -28,6 +28,7 @@ from holdstrue.rules.model import Rule, RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
+from holdstrue.sources.following.polling import position
 from holdstrue.sources.following.versions import with_version
 from holdstrue.state.files import StateFiles
 from holdstrue.state.moment import Given, Moment, at_of
@@ -219,9 +220,18 @@ class Monitor(Closing, Tabular):
         """
         if version is None or not self.seen(version):
             return rows, version
-        last, table = self.facts.last_batch or "", version.rpartition(":")[0]
-        back = last.startswith(f"{table}:") and last.removeprefix(f"{table}:").split(":")[0] != version.split(":")[-1]
+        table, _, named = version.rpartition(":")
+        last = self.last_of(table)
+        back = last is not None and last.split(":")[0] != named
         return rows, f"{version}:again-{self.batches + 1}" if back else None
+
+    def last_of(self, identity: str) -> str | None:
+        """What the id of the last batch of a table says after the table's identity; None where there was none.
+
+        Complexity: O(1) where that was the last batch of all, else O(history).
+        """
+        found = position(f"{identity}:", [self.facts.last_batch or ""])
+        return found if found is not None else position(f"{identity}:", (line.batch for line in self.history()))
 
     def refresh(
         self,
@@ -337,6 +347,12 @@ class Monitor(Closing, Tabular):
         """Which version of its state a monitor shows that was opened to be read, and of when; None without a state."""
         journal = self._here().journal
         return None if journal is None else journal.moment
+
+    @property
+    def place(self) -> str | None:
+        """The directory or URL of its state; None where it has none."""
+        journal = self._here().journal
+        return None if journal is None else str(journal.files.place)
 
     @property
     def batches(self) -> int:

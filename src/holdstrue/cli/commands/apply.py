@@ -162,14 +162,14 @@ def apply(
                     known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:
                 said = with_option(error)
-                if "exists already" in said.message and said.hint is not None:
+                if "exists already" in said.message and said.hint is not None and said is not error:
                     said = ChangeError(said.message, hint=f"{said.hint}; --snapshot if these are all rows of the table")
                 raise said from error
             notes.add(*delta.notes)
         tell_notes(notes)
         delta = replace(delta, notes=tuple(notes))
         out.write(parts(delta, format, limit=limit, color=out.color, report=rows))
-    if format in ("jsonl", "csv") and delta.truncated:
+    if format in ("jsonl", "csv", "raw-csv") and delta.truncated:
         steps = delta.counts.values()
         left_out(len(delta.added) + len(delta.removed), sum(step.added + step.removed for step in steps))
     send_alert(alerts.made(told, state, known), delta)

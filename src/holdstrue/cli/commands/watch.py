@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -133,10 +134,10 @@ def watch(
         given |= {"sequence_by": ordered} if ordered else {}
         bad = BadFiles.of(on_bad_batch, dead_letters)
         read = reading.options()
-        found = watched(source, since=since, by=by, snapshot=snapshot, read=read, feed=given, bad=bad)
+        find = partial(watched, source, since=since, by=by, snapshot=snapshot, read=read, feed=given, bad=bad)
         out = Output(None, format)
         alert = None if told is None else alerts.made(told, state, known.rules)
-        watch_here(state, found, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
+        watch_here(state, find, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
         return CLEAN
     if by is not None or snapshot:
         option = "--snapshot" if snapshot else "--by"

@@ -222,8 +222,9 @@ def _opened(
     untyped = origin.format in WRITTEN or origin.are_records
     forced = target.without(op_column or "").schema if untyped else None
     types = options.types if untyped else {}
-    if origin.outer is not None and origin.outer.selective and options.watched is not None:
-        columns, target = _wanted(origin.outer.schema().names, options.watched, target, op_column)
+    names = origin.selectable() if options.watched is not None else None
+    if names is not None and options.watched is not None and not is_envelope(names):
+        columns, target = _wanted(names, options.watched, target, op_column)
         options = replace(options, columns=columns)
     loaded = load(origin, replace(options, schema=forced, types=types))
     if not untyped and options.types:
@@ -239,7 +240,7 @@ def _opened(
 def _wanted(
     names: Sequence[str], watched: Sequence[str], target: Target, op_column: str | None
 ) -> tuple[tuple[str, ...], Target]:
-    """The columns of a database's table that are read: those that rules name, and those that may say what happened.
+    """The columns of a database's table or of a file far away that are read: those of rules, and what may say changes.
 
     Others are not missed.
     """
