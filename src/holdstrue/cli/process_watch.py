@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdstrue.cli.alerting import send_alert
-from holdstrue.cli.failures import tell, with_option
+from holdstrue.cli.bad_files import BadFiles
+from holdstrue.cli.failures import tell
 from holdstrue.cli.output import tell_notes
 from holdstrue.errors import ChangeError, DataError, HoldstrueError, StateError
 from holdstrue.location import shown
@@ -76,6 +77,7 @@ class WatchedFolder:
 
     folder: ChangeFiles
     options: Mapping[str, Any]
+    bad: BadFiles
     unfinished: bool = False
 
     def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
@@ -88,10 +90,13 @@ class WatchedFolder:
                 return  # those that follow wait for it
             name = batch if table == monitor.facts.main else f"{table}:{batch}"
             if not monitor.seen(name):
+                changes = file.changes
                 try:
-                    delta = monitor.apply({table: file.changes}, name, limit=limit, **self.options)
-                except ChangeError as error:
-                    raise with_option(error) from error
+                    delta = monitor.apply({table: changes}, name, limit=limit, **self.options)
+                except (ChangeError, DataError) as error:
+                    if may_pass(error):
+                        raise
+                    delta = self.bad.passed(monitor, name, file.name, changes, error)
                 yield Applied(delta, file.name)
             self.folder.done(file)
 
@@ -140,14 +145,12 @@ class WatchedColumn:
 
     def look(self, monitor: Monitor, table: str, limit: int) -> Iterator[Applied]:
         """Apply the rows that are new or differ, from the largest value of the last look on."""
-        from holdstrue.shards.facts import kept_names
-
         name, facts = name_of(self.source, self.by), monitor.facts
         if self._at is None:
             self._at = position(name, (line.batch for line in monitor.history()))
         if self._at is None and self.since is not None:
             self._at = "'" + self.since.replace("'", "''") + "'"
-        kept = kept_names(facts.rules, facts.main, facts.keys, table)
+        kept = facts.kept_names(table)
         found = look(self.source, self.by, kept, self._at)
         if found is None:
             return
@@ -158,12 +161,20 @@ class WatchedColumn:
 
 
 def watched(
-    source: str, *, since: str | None, by: str | None, snapshot: bool, read: Mapping[str, Any], feed: Mapping[str, Any]
+    source: str,
+    *,
+    since: str | None,
+    by: str | None,
+    snapshot: bool,
+    read: Mapping[str, Any],
+    feed: Mapping[str, Any],
+    bad: BadFiles,
 ) -> Watched:
     """What a command names, and how it is looked at."""
     if by is not None and snapshot:
         raise HoldstrueError("--by and --snapshot are two ways to look at a table", hint="give one of them")
     changed = [name for name, value in feed.items() if value not in (None, "auto", "error", {})]
+    changed += [] if bad.on_bad_batch == "stop" else ["on_bad_batch"]
     if source == "-":
         raise HoldstrueError("standard input ends, so that it cannot be watched", hint="holdstrue apply STATE -")
     if by is not None:
@@ -194,9 +205,9 @@ def watched(
     if since is not None:
         raise HoldstrueError("--since is about tables", hint="files are all read once")
     if objects is not None:
-        return WatchedFolder(ObjectFolder(objects, read.get("format")), {**read, **feed})
+        return WatchedFolder(ObjectFolder(objects, read.get("format")), {**read, **feed}, bad)
     assert path is not None
-    return WatchedFolder(ChangeFolder(path.resolve(), read.get("format") is not None), {**read, **feed})
+    return WatchedFolder(ChangeFolder(path.resolve(), read.get("format") is not None), {**read, **feed}, bad)
 
 
 def _refuse(options: list[str], where: str) -> None:

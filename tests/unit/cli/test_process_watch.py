@@ -427,3 +427,45 @@ def test_where_polling_begins(tmp_path: Path, rules: Path) -> None:
     assert "holds numbers, and 'x' is none" in refused(state, url, "--by", "seen", "--since", "x")
     assert len(watched(state, url, "--by", "seen", "--since", "10")) == 1
     assert run_json("status", state)["tables"]["people"]["rows"] == 2
+
+
+def test_files_that_do_not_fit_are_passed_over_or_kept(state: Path, folder: Path, tmp_path: Path) -> None:
+    put(folder, "1.csv", "insert,1,60601,Chicago,IL,1,1", age=100)
+    put(folder, "2.csv", "insert,21,60601,Chicago,IL,1,1", age=50)
+    (folder / "0.csv").write_bytes(b"\xff\xfe\x00broken")
+    os.utime(folder / "0.csv", (1, 1))
+    letters = tmp_path / "letters"
+    lines = watched(state, folder, "--on-bad-batch", "quarantine", "--dead-letters", letters)
+    assert [line["files"] for line in lines] == [["0.csv"], ["1.csv"], ["2.csv"]]
+    reasons = [json.loads(file.read_text()) for file in letters.glob("*/reason.json")]
+    assert {reason["file"] for reason in reasons} == {"0.csv", "1.csv"}
+    assert any("exists already" in reason["reason"] for reason in reasons)
+    assert {file.read_bytes() for file in letters.glob("*/*.csv")} == {
+        (folder / name).read_bytes() for name in ("0.csv", "1.csv")
+    }
+    assert watched(state, folder) == [], "what was decided stays"
+    put(folder, "1.csv", "insert,1,60601,Ulm,IL,1,1")
+    assert len(watched(state, folder, "--on-bad-batch", "skip")) == 1
+    assert run_json("status", state)["batches"] == 5
+    assert run_json("status", state)["tables"]["people"]["rows"] == 5
+    assert "--dead-letters DIR" in refused(state, folder, "--on-bad-batch", "quarantine")
+    assert "is for --on-bad-batch quarantine" in refused(state, folder, "--dead-letters", letters)
+    assert "--on-bad-batch is not for --snapshot" in refused(state, folder, "--snapshot", "--on-bad-batch", "skip")
+    assert "--sequence-by is not for --snapshot" in refused(state, folder, "--snapshot", "--sequence-by", "salary")
+
+
+def test_older_changes_lose(tmp_path: Path, folder: Path, rules: Path) -> None:
+    people = write(tmp_path / "people.csv", PEOPLE)
+    made = tmp_path / "made"
+    assert run("init", made, "--rules", rules, "--data", people, "--sequence-by", "salary").exit_code == 0
+    put(folder, "1.csv", "update,1,10001,old,NY,4999,3", "delete,2,,,,6001,", age=100)
+    put(folder, "2.csv", "insert,2,10001,older,NY,6000,2", "update,3,10001,NYC,NY,7001,5", age=50)
+    lines = watched(made, folder, "--sequence-by", "salary")
+    assert len(lines) == 2
+    assert run_json("status", made)["tables"] == {"people": {"rows": 3, "key": ["id"]}}
+    assert run("verify", made).exit_code == 0
+    assert {row["rule"] for row in run_json("violations", made)["violations"]} == set()
+    assert "ordered by 'salary', not by 'rate'" in refused(made, put(folder, "3.csv").parent, "--sequence-by", "rate")
+    assert "names table 'other'" in refused(made, folder, "--sequence-by", "other=rate")
+    late = run("init", tmp_path / "s", "--rules", rules, "--sequence-by", "other=rate")
+    assert late.exit_code == 2 and "other" in late.stderr

@@ -229,14 +229,14 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table that the state has."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.facts import kept_names, types_for_batch
+    from holdstrue.shards.facts import types_for_batch
     from holdstrue.sources.feeds import diff_tables
 
     require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:
         _, declared = types_for_batch(known.rules, known.main, known.keys, known.schemas, types)
-        needed = kept_names(known.rules, known.main, known.keys, known.main)
+        needed = known.kept_names(known.main)
         read = {**read, "types": declared[known.main], "needed": needed}
         own = diff_tables(against, changes, known.keys[known.main], schema=known.schemas.get(known.main), **read)
     if changes and known.main in tables:

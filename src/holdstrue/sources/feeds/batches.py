@@ -210,7 +210,7 @@ def _opened(
         known = None
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))
-        elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+        elif feed == "debezium" or (op_column is None and is_debezium(first, target)):
             from holdstrue.sources.feeds.debezium import debezium_events
 
             known = debezium_events(events, target)
@@ -291,7 +291,8 @@ def is_flattened(names: Iterable[str]) -> bool:
     return "__deleted" in marks or ("__op" in marks and len(marks) > 1)
 
 
-def _is_debezium(first: Any, target: Target) -> bool:
+def is_debezium(first: Any, target: Target) -> bool:
+    """Whether an event looks like one of Debezium's."""
     if not isinstance(first, Mapping):
         return False
     if is_flattened(name for name in first if name not in target.names):
