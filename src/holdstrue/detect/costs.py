@@ -1,6 +1,7 @@
 """What a batch of a pair check is estimated to cost, by either way: probe the index or sweep the touched groups.
 
-Nanoseconds of one core of a shared Xeon at 2.8 GHz; only their ratios matter, which are much the same elsewhere.
+Nanoseconds on a busy Xeon at 2.8 GHz. `CANDIDATE` and `SWEPT_ROW` follow from one workload (see there), the others are
+guesses of the right size: not yet calibrated one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ FEW = 32
 DRAWN = 16
 """Rows of a batch that are probed to estimate its candidates."""
 MOST_DRAWN = 1 << 16
-"""Candidates after which the estimate ends: a millisecond."""
+"""Candidates after which the estimate ends. Chosen, not tuned."""
 
 PROBED_ROW = 1_500.0
 """To probe for a row that finds nothing."""
