@@ -129,7 +129,7 @@ def test_damage_has_its_screen_and_can_be_mended(tmp_path: Path, beside: Path) -
 
 def test_other_kinds_of_state_say_what_shows_them(tmp_path: Path, beside: Path) -> None:
     for kind in ("inclusions", "discovery"):
-        with Journal.create(tmp_path / kind, kind) as journal:  # type: ignore[arg-type]
+        with Journal.create(tmp_path / kind, kind) as journal:
             journal.commit(journal.write_checkpoint({}, journal.line("first"), {}))
     with serving(tmp_path / "inclusions", tmp_path / "discovery", beside) as live:
         assert "holdstrue.spark.Inclusions" in screen(live, "inclusions", "other kind")
