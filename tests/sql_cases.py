@@ -38,7 +38,8 @@ RULES = [
     "not(t.z = '2024-01-01T13:00+01:00')", "not(t.g > '2024-02-01')", "not(t.a = s.b)",
     "not(t.b > t.d)", "not(t.d >= t.b)", "not(t.d != t.b)", "not(t.a != s.a and t.d = s.d)",
     "[a=1, g] -> [c]", "[g, a] -> [h, d] with (date '2024-01-01', _ || decimal '1.50', _), (_, 1 || _, float 'nan')",
-    "data.(a, c) in other.(x, y)",
+    "data.(a, c) in other.(x, y)", "a between 1 and 2", "c in ('é', 'a\nb')", "len(c) between 2 and 3", "len(e) != 1",
+    "c matches '^.$'", "c not matches '[^a-z]'", "e matches '^(x|.*[^\\w])$'", "c matches '\\\\$'",
 ]  # fmt: skip
 FILTERS = [None, "not (b >= 5) or c is null"]
 
