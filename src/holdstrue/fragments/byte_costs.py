@@ -145,6 +145,6 @@ class PlanCost:
         return round(ids + BIT * self.bits, 6)
 
     @property
-    def rank(self) -> tuple[float, int]:
-        """To compare plans: bytes, then ids."""
-        return self.bytes, len(self.users)
+    def rank(self) -> tuple[float, int, int]:
+        """To compare plans: bytes, then ids, then attributes in them, since ids of larger sets repeat less often."""
+        return self.bytes, len(self.users), sum(ship[0].bit_count() for ship in self.users)

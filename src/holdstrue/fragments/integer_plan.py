@@ -64,10 +64,10 @@ def integer_plan(problem: PlanningProblem, known: Iterable[HevPlan] = (), second
     if not problem.needs:
         return IntegerPlan(HevPlan(problem), 0.0, ended=True)
     plans = [*known]
-    # sets that one site holds whole are few and the program is done at once; the others are looked at in the time left
-    held = _Program(problem, _held(problem)).solve(seconds)
-    whole = _Program(problem, _sets(problem, [*plans, held.plan])).solve(seconds)
-    found = min((one.plan for one in (held, whole) if one.plan.homes), key=lambda plan: PlanCost(plan).rank)
+    # single attributes, and sets that one site holds whole, are few: their programs are done at once
+    simple = [_Program(problem, sets).solve(seconds) for sets in ([], _held(problem))]
+    whole = _Program(problem, _sets(problem, [*plans, *(one.plan for one in simple)])).solve(seconds)
+    found = min((one.plan for one in (*simple, whole) if one.plan.homes), key=lambda plan: PlanCost(plan).rank)
     return IntegerPlan(found, whole.bound, whole.ended)
 
 

@@ -261,15 +261,15 @@ class _Writer:
     def write(self, cfds: Sequence[NormalCFD], holds: dict[str, set[str]], keys: Mapping[int, NeedKey]) -> FragmentPlan:
         number = {key: i for i, key in enumerate(dict.fromkeys(keys.values()))}
         of_need: dict[int, list[int]] = {}
-        for cfd, key in keys.items():
-            of_need.setdefault(number[key], []).append(cfd)
+        for user, key in keys.items():
+            of_need.setdefault(number[key], []).append(user)
         ships = sorted(self._cost.users, key=lambda s: (self._level(s), s))
         at = {ship: i for i, ship in enumerate(ships)}
         shipments = [self._shipment(i, ship, at, of_need) for ship, i in at.items()]
         names, sites = self._plan.problem.names, self._plan.problem.sites
         for need, source, target in self._cost.hops:
-            for cfd_number in of_need[need]:
-                shipments = _with_hops(shipments, [(sites[source], sites[target], 0)], cfd_number)
+            for user in of_need[need]:
+                shipments = _with_hops(shipments, [(sites[source], sites[target], 0)], user)
         homes: list[Home] = []
         for cfd in cfds:
             if cfd.is_constant:
