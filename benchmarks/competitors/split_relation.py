@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,8 +124,8 @@ def planned(options: dict[str, Any]) -> dict[str, Any]:
     ways: tuple[How, ...] = ("chains", "optVer", "integer")
     figures: dict[str, Any] = {}
     for way in ways:
-        plan, span = timed(lambda way=way: Relation(sites, rules, key="id", plan=way).plan())
-        [part] = plan.fragments
+        relation, span = timed(partial(Relation, sites, rules, key="id", plan=way))
+        [part] = relation.plan().fragments
         figures |= {way: part.ids, f"{way}_ms": span.wall_ms, f"{way}_bytes": part.cost}
     return {**figures, "bits": part.bits, "bound": part.bound, "proven": part.proven}
 
