@@ -152,7 +152,11 @@ def split(job: Job) -> dict[str, Any]:
     """A relation over sites, by one of its algorithms."""
     from competitors import split_relation
 
-    works = {"plan": split_relation.planned, "central": split_relation.central}
+    works = {
+        "plan": split_relation.planned,
+        "central": split_relation.central,
+        "random plans": split_relation.random_workloads,
+    }
     return works.get(job.options["way"], split_relation.measured)(job.options)
 
 

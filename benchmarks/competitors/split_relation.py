@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.fragments import Relation, Site
+from holdstrue.fragments.byte_costs import PlanCost
+from holdstrue.fragments.hev_plan import PlanningProblem
+from holdstrue.fragments.opt_ver import opt_ver
+from holdstrue.fragments.planning import MOST_STARTS, How, PlanOptions, _fewest_bytes, one_home
 from measure import peak_rss_mb, timed
 from workloads.joined import cfds, horizontal_filters, joined, vertical_columns
 
@@ -69,7 +76,7 @@ def measured(options: dict[str, Any]) -> dict[str, Any]:
     batch = changes(base, count)
     whole = joined(base) if options["way"] == "inc" else after(base, batch)
     sites = sites_of(options["shape"], options["sites"], whole)
-    relation = Relation(sites, cfds(options["cfds"]), key="id", plan=options.get("plan", "optVer"))
+    relation = Relation(sites, cfds(options["cfds"]), key="id", plan=options.get("plan", "integer"))
     del whole
     _warm(options)
     if options["way"] == "inc":
@@ -111,12 +118,49 @@ def _grow(relation: Relation, base: int) -> None:
 
 
 def planned(options: dict[str, Any]) -> dict[str, Any]:
-    """Ids shipped for a changed row by two plans."""
+    """Ids shipped for a changed row by each way to plan; the integer program with its bits, bytes and bound."""
     sites = sites_of("vertical", options["sites"], joined(10))
     rules = cfds(options["cfds"])
-    plain = Relation(sites, rules, key="id", plan="chains").plan()
-    best, span = timed(lambda: Relation(sites, rules, key="id", plan="optVer").plan())
-    return {"chains": plain.ids, "optVer": best.ids, "plan_ms": span.wall_ms}
+    ways: tuple[How, ...] = ("chains", "optVer", "integer")
+    figures: dict[str, Any] = {}
+    for way in ways:
+        relation, span = timed(partial(Relation, sites, rules, key="id", plan=way))
+        [part] = relation.plan().fragments
+        figures |= {way: part.ids, f"{way}_ms": span.wall_ms, f"{way}_bytes": part.cost}
+    return {**figures, "bits": part.bits, "bound": part.bound, "proven": part.proven}
+
+
+def random_workloads(options: dict[str, Any]) -> dict[str, Any]:
+    """Plans of random CFDs over ten sites and thirty attributes: expected bytes beside one home and optVer."""
+    sizes = (5, 10, 20, 40)
+    found: dict[int, list[tuple[float, float, float, float]]] = {size: [] for size in sizes}
+    for seed in range(options["count"]):
+        size = sizes[seed % len(sizes)]
+        problem = random_problem(random.Random(seed), size)
+        # optVer takes ten seconds for forty CFDs: it is run beside up to twenty
+        other = PlanCost(opt_ver(problem)).bytes if size <= MOST_STARTS else float("nan")
+        chosen = _fewest_bytes(problem, PlanOptions("integer", seconds=options["seconds"]))
+        costs = PlanCost(one_home(problem)).bytes, other, PlanCost(chosen.plan).bytes, chosen.bound or 0.0
+        found[size].append(costs)
+    return {"workloads": {str(size): some for size, some in found.items()}}
+
+
+def random_problem(draw: random.Random, count: int) -> PlanningProblem:
+    """CFDs with up to four columns on the left; half of them ask something of the rows."""
+    attrs = [f"a{i}" for i in range(30)]
+    sites: dict[str, set[str]] = {f"s{i}": set() for i in range(10)}
+    for attr in attrs:
+        for _ in range(draw.choice((1, 1, 1, 2))):
+            sites[f"s{draw.randrange(10)}"].add(attr)
+    needs, asked = [], []
+    for _ in range(count):
+        x = draw.sample(attrs, draw.randint(1, 4))
+        needs.append((x, draw.choice([attr for attr in attrs if attr not in x])))
+        asked.append((f"{draw.choice(attrs)} = 1",) if draw.random() < 0.5 else ())
+    bare = PlanningProblem.of(sites, needs)
+    guards = tuple(frozenset(f"{attr} = 1" for attr in own) for own in sites.values())
+    with_guards = tuple(replace(need, guards=some) for need, some in zip(bare.needs, asked, strict=True))
+    return replace(bare, needs=with_guards, guards=guards)
 
 
 def central(options: dict[str, Any]) -> dict[str, Any]:

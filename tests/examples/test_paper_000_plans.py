@@ -6,6 +6,7 @@ import pytest
 
 from holdstrue.fragments.exact_search import exact_plan
 from holdstrue.fragments.hev_plan import HevPlan, PlanningProblem, plan_with
+from holdstrue.fragments.integer_plan import integer_plan
 from holdstrue.fragments.opt_ver import chain_plan, opt_ver
 
 SITES = {"S1": "A", "S2": "B", "S3": "C", "S4": "D", "S5": "EF", "S6": "GH", "S7": "I", "S8": "JK"}
@@ -56,6 +57,8 @@ def test_the_fewest(replica: bool, fewest: int) -> None:
     assert best is not None and best.cost == fewest
     again = exact_plan(own, found)
     assert again is found
+    solved = integer_plan(own)
+    assert len(shipped(solved.plan)) == fewest and solved.bound == 16 * fewest and solved.ended
 
 
 def test_the_plan_of_6() -> None:

@@ -12,7 +12,7 @@ import pytest
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments import Relation, Site
 from holdstrue.spark.fragments import SparkHost, relation
-from unit.fragments.test_fragments_site_state import FIRST, RULES, split, state_of, wanted
+from unit.fragments.test_fragments_site_state import FIRST, RULES, split, state_of, told, wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,13 @@ def on_spark(spark: SparkSession, sites: list[Site]) -> list[Site]:
 def test_spark_finds_and_ships_the_same(spark: SparkSession, shape: str, tmp_path: Path) -> None:
     plain = Relation(split(shape, None), RULES, key="id")
     found = relation(spark, on_spark(spark, split(shape, tmp_path)), RULES, key="id")
-    assert found.load().to_dict() == plain.load().to_dict()
+    assert told(found.load()) == told(plain.load())
     host = found._host
     assert isinstance(host, SparkHost) and all(size > 0 for size in host.inside.values())
-    assert found.apply(FIRST, "one").to_dict() == plain.apply(FIRST, "one").to_dict()
+    assert told(found.apply(FIRST, "one")) == told(plain.apply(FIRST, "one"))
     assert found.apply(FIRST, "one").repeated
     assert state_of(found) == wanted(shape, FIRST)
-    assert found.check().to_dict() == plain.check().to_dict()
+    assert told(found.check()) == told(plain.check())
     found.close()
     # what Spark wrote is opened in one process
     with Relation(split(shape, tmp_path), RULES, key="id") as opened:

@@ -17,19 +17,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.fragments.wire_columns import Reader, write_masks, write_pairs, write_rows
 
 MessageColumns = dict[str, NDArray[Any]]
 
 HEADER_BYTES = 48
 """What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
 
-_IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("flags", "u1"))
+_IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("masks", "?"))
 _STATES = (("cfd", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
 _SIGNS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"))
 _PAIRS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
 FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "ids": _IDS,
-    "rows": (("row", "u4"), ("flags", "u1")),
+    "rows": (("row", "u4"), ("masks", "?")),
     "announce": _STATES,
     "state": _STATES,
     "conflict": _SIGNS,
@@ -37,7 +38,7 @@ FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "pairs": _PAIRS,
     "dirty": _SIGNS,
 }
-"""By kind of message its columns; `flags` may be several bytes a row."""
+"""By kind of message its columns; `masks` holds for each CFD which rows are for it."""
 
 
 class ChannelError(HoldstrueError):
@@ -73,13 +74,19 @@ class SiteMessage:
     def arrays(self) -> MessageColumns:
         """The columns, as they were sent. Complexity: O(bytes)."""
         found: MessageColumns = {}
-        at = 0
+        reader = Reader(self.body, self.entries)
         for name, code in FIELDS[self.kind]:
-            dtype = np.dtype(code)
-            size = len(self.body) - at if name == "flags" else self.entries * dtype.itemsize
-            array = np.frombuffer(self.body, dtype=dtype, count=size // dtype.itemsize, offset=at)
-            found[name] = array.reshape(self.entries, -1).copy() if name == "flags" else array.copy()
-            at += size
+            match name:
+                case "row":
+                    found[name] = reader.rows()
+                case "masks":
+                    found[name] = reader.masks()
+                case "hi" | "value_hi":
+                    found[name], found[name.replace("hi", "lo")] = reader.pairs()
+                case "lo" | "value_lo":
+                    continue
+                case _:
+                    found[name] = reader.plain(code)
         return found
 
 
@@ -94,11 +101,26 @@ def message_schema(body: pa.DataType) -> pa.Schema:
 def message(
     source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[Any]], about: int
 ) -> SiteMessage:
-    """Pack columns of equal length; `flags` is rows x bytes."""
-    parts = [np.ascontiguousarray(arrays[name], dtype=code) for name, code in FIELDS[kind]]
-    entries = len(parts[0])
-    bare = SiteMessage(source, target, batch, number, kind, about, entries, b"".join(p.tobytes() for p in parts), b"")
+    """Pack columns of equal length; `masks` is CFDs x rows."""
+    fields_ = FIELDS[kind]
+    entries = len(arrays[fields_[0][0]])
+    body = b"".join(_packed(arrays, name, code) for name, code in fields_)
+    bare = SiteMessage(source, target, batch, number, kind, about, entries, body, b"")
     return SiteMessage(**{**vars(bare), "checksum": _checksum(bare)})
+
+
+def _packed(arrays: Mapping[str, NDArray[Any]], name: str, code: str) -> bytes:
+    match name:
+        case "row":
+            return write_rows(arrays[name])
+        case "masks":
+            return write_masks(arrays[name])
+        case "hi" | "value_hi":
+            return write_pairs(arrays[name], arrays[name.replace("hi", "lo")])
+        case "lo" | "value_lo":
+            return b""
+        case _:
+            return np.ascontiguousarray(arrays[name], dtype=code).tobytes()
 
 
 def _checksum(sent: SiteMessage) -> bytes:
@@ -136,7 +158,7 @@ class Channel:
     Examples
     --------
     >>> channel = Channel()
-    >>> sent = message("S3", "S2", "b1", 0, "rows", {"row": np.array([7]), "flags": np.zeros((1, 0))}, 4)
+    >>> sent = message("S3", "S2", "b1", 0, "rows", {"row": np.array([7]), "masks": np.ones((1, 1), bool)}, 4)
     >>> [m.target for m in channel.carry(sent)], channel.tally["S3", "S2"].ids
     (['S2'], 1)
     """

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from holdstrue.errors import HoldstrueError, brief
 from holdstrue.fragments.fragment_layout import Site
+from holdstrue.fragments.integer_plan import SECONDS
 from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import HOWS, How
 from holdstrue.fragments.relation import Relation
@@ -32,7 +33,7 @@ from holdstrue.rules.model import RuleSet
 from holdstrue.rules.yaml_text import read_yaml
 from holdstrue.state.object_url import ObjectUrl, is_object_url
 
-_TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "recall")
+_TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "seconds", "shares", "recall")
 _SITE = ("name", "columns", "where", "source", "state", "encoding", "format", "delimiter", "null_values")
 _READ = ("encoding", "format", "delimiter", "null_values")
 
@@ -46,12 +47,15 @@ class Declaration:
     key: tuple[str, ...]
     plan: How = "auto"
     k: int = BEAM
+    seconds: float = SECONDS
+    shares: Mapping[str, float] = field(default_factory=dict)
     recall: bool = False
 
     def relation(self, **options: Any) -> Relation:
         """Open it."""
         return Relation(
-            self.sites, self.rules, self.key, plan=self.plan, k=self.k, recall=self.recall, **options
+            self.sites, self.rules, self.key, plan=self.plan, k=self.k, seconds=self.seconds, shares=self.shares,
+            recall=self.recall, **options,
         )  # fmt: skip
 
 
@@ -81,6 +85,8 @@ def load_declaration(path: str | os.PathLike[str]) -> Declaration:
         key,
         _one_of(content.get("plan", "auto"), HOWS, f"{file}: plan"),
         _number(content.get("k", BEAM), f"{file}: k"),
+        _above_0(content.get("seconds", SECONDS), f"{file}: seconds"),
+        _shares(content.get("shares", {}), f"{file}: shares"),
         _one_of(content.get("recall", False), (True, False), f"{file}: recall"),
     )
 
@@ -150,6 +156,18 @@ def _number(value: Any, place: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise HoldstrueError(f"{place} {brief(value)}", hint="a number from 1 on")
     return value
+
+
+def _above_0(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a number above 0")
+    return float(value)
+
+
+def _shares(value: Any, place: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise HoldstrueError(f"{place} {brief(value)}", hint="a share by column: {CC: 0.4}")
+    return {name: _above_0(share, f"{place}: {name}") for name, share in value.items()}
 
 
 def _one_of(value: Any, known: Sequence[Any], place: str) -> Any:

@@ -16,6 +16,8 @@ Ship = tuple[Attrs, int, int]
 """Attribute set, source, target."""
 Made = tuple[Attrs, tuple[Ship, ...]]
 """How a set is put together at a site: which attributes are its own, and the shipments of the others."""
+Guards = tuple[str, ...]
+"""What a row must fulfil to matter to a CFD, by the names of columns with a constant and of parts of filters."""
 Hev = tuple[Attrs, int]
 """A non-base HEV: an attribute set that is put together at a site for others to use."""
 
@@ -26,23 +28,31 @@ class Need:
 
     x: Attrs
     b: Attrs
+    guards: Guards = ()
 
 
 @dataclass(frozen=True)
 class PlanningProblem:
-    """Sites and needs of one fragment, as bits."""
+    """Sites and needs of one fragment, as bits.
+
+    `guards` says by site which conditions on single rows it can answer, `shares` what share of the rows fulfils
+    each, `widths` how many bytes the id of an attribute takes.
+    """
 
     attrs: tuple[str, ...]
     sites: tuple[str, ...]
     holds: tuple[Attrs, ...]
     needs: tuple[Need, ...]
+    guards: tuple[frozenset[str], ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    widths: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def of(sites: Mapping[str, Iterable[str]], needs: Sequence[tuple[Iterable[str], str]]) -> PlanningProblem:
         """From names.
 
         >>> PlanningProblem.of({"S1": "A", "S2": "B"}, [("A", "B")]).needs
-        (Need(x=1, b=2),)
+        (Need(x=1, b=2, guards=()),)
         """
         attrs = tuple(dict.fromkeys(name for x, b in needs for name in (*x, b)))
         bit = {name: 1 << i for i, name in enumerate(attrs)}
@@ -53,6 +63,10 @@ class PlanningProblem:
     def names(self, attrs: Attrs) -> tuple[str, ...]:
         """The attributes of a set."""
         return tuple(name for i, name in enumerate(self.attrs) if attrs >> i & 1)
+
+    def answers(self, site: int, guard: str) -> bool:
+        """Whether a site knows by itself which rows fulfil a condition."""
+        return bool(self.guards) and guard in self.guards[site]
 
     @cached_property
     def holders(self) -> dict[Attrs, tuple[int, ...]]:

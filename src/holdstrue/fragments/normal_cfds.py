@@ -74,6 +74,17 @@ class NormalCFD:
         return {c: Comparison(c, Op.EQ, value) for c, value in self.constants} | dict(self.parts)
 
     @property
+    def free(self) -> tuple[str, ...]:
+        """The columns of the left side that the pattern leaves open; the others are the same in all rows that match."""
+        fixed = {name for name, _ in self.constants}
+        return tuple(name for name in self.x if name not in fixed and not name.startswith(GUARD))
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The texts of what rows must fulfil to be looked at."""
+        return tuple(sorted({condition_text(condition) for condition in self.conditions}))
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
         """All that a row must fulfil on the left side."""
         return tuple(self.guards.values())

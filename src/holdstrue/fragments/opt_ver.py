@@ -29,7 +29,7 @@ def chain_plan(problem: PlanningProblem) -> HevPlan:
     plan = HevPlan(problem)
     for number, need in enumerate(problem.needs):
         attrs = [bit for bit in problem.holders if need.x & bit]
-        site = _start(problem, need.x, attrs[0])
+        site = _start(problem, need.x, attrs[0] if attrs else need.b)
         done: Attrs = 0
         for attr in attrs:
             if not problem.holds[site] & attr:

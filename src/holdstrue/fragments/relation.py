@@ -18,19 +18,21 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.byte_costs import ID_BYTES, id_width
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
+from holdstrue.fragments.integer_plan import SECONDS
 from holdstrue.fragments.netting import netted, routed
 from holdstrue.fragments.normal_cfds import needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
-from holdstrue.fragments.planning import How, copy_plan, plan_of
+from holdstrue.fragments.planning import How, PlanOptions, copy_plan, fits, plan_of
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, changed_keys, counted, listed_by_cfd
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import column_types, shared_seed, site_schema, widest
+from holdstrue.fragments.site_state import column_types, kept_plan, shared_seed, site_schema, widest
 from holdstrue.plan.bind import bind
 from holdstrue.plan.filter import holds
 from holdstrue.rules.file import RuleSource, load_rules
@@ -59,9 +61,14 @@ class Relation(Closing):
     key
         The columns that every site has and that tell rows apart; by default the rule file's key.
     plan
-        How to place indexes: auto, optVer, exact, chains (see `holdstrue.fragments.planning`).
+        How to place indexes: auto, integer, optVer, exact, chains (see `holdstrue.fragments.planning`). Sites that
+        have a state keep the plan that it was made with.
     k
         Plans that optVer keeps.
+    seconds
+        How long the integer program may take.
+    shares
+        By column the share of rows that has the constant a pattern asks for, where that is known.
     recall
         Whether the home of a CFD finds the class of a removed row by its key, so that removals ship nothing;
         False ships the ids of removed rows, as the paper does.
@@ -80,7 +87,7 @@ class Relation(Closing):
     >>> relation.load().added_keys("zip -> street"), relation.counts()
     ({1, 2}, {'zip -> street': 2})
     >>> print(relation.plan())
-    fragment all: 1 id a changed row (exact)
+    fragment all: 1 id a changed row (integer: 16.0 bytes expected, the fewest there are)
       at a: index of [zip] -> [street]
       b -> a: id of (street) for [zip] -> [street]
     >>> changes = {"op": ["d", "i"], "id": [2, 3], "zip": [None, "EH5"], "street": [None, "Low"]}
@@ -97,6 +104,8 @@ class Relation(Closing):
         *,
         plan: How = "auto",
         k: int = BEAM,
+        seconds: float = SECONDS,
+        shares: Mapping[str, float] | None = None,
         recall: bool = False,
         schema: pa.Schema | Mapping[str, pa.Schema] | None = None,
         channel: Channel | None = None,
@@ -116,8 +125,10 @@ class Relation(Closing):
                         hint=f"the columns are {', '.join(self.layout.columns)}",
                     )
         self._cfds = normal_cfds(self.rules, self.layout)
-        self._plan = plan_of(self.layout, self.rules, self._cfds, plan, k)
         self._types = column_types(self.layout, schemas)
+        widths = {name: id_width(types) for name, types in self._types.items() if id_width(types) < ID_BYTES}
+        options = PlanOptions(plan, k, seconds, shares or {}, widths)
+        self._plan = self._planned(options)
         wanted = needed(self._cfds) | set(names)
         wanted |= {c for f in self.layout.fragments for c in condition_columns(f.where)}
         self.schema = pa.schema([(c, widest(self._types[c])) for c in self.layout.columns if c in wanted])
@@ -126,6 +137,14 @@ class Relation(Closing):
         self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
         self.channel = Channel() if channel is None else channel
         self._host = (host or local_host)(self._specs, {site.name: site for site in self.layout.sites})
+
+    def _planned(self, options: PlanOptions) -> ShippingPlan:
+        """The plan that states were made with, where it is one of these rules and sites; else a new one."""
+        self._how = options.how
+        kept = kept_plan([site.state for site in self.layout.sites if site.state is not None], options.how)
+        if kept is not None and fits(kept, self.layout, self.rules, self._cfds):
+            return kept
+        return plan_of(self.layout, self.rules, self._cfds, options)
 
     def _bind(self) -> None:
         """Refuse rules and filters that compare what does not compare, before anything is loaded."""
@@ -143,7 +162,7 @@ class Relation(Closing):
             site.name, number, self.layout.key, pa.schema(kept), domains, self._cfds, plan,
             self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
             tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
-            self._seed,
+            self._seed, self._how,
         )  # fmt: skip
 
     def close(self) -> None:

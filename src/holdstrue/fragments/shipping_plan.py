@@ -7,7 +7,7 @@ counts once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ class Shipment:
     """Ids of `attrs` from one site to another, put together from own columns and from what came before.
 
     `level` is the round in which it goes; `cfds` are the CFDs that need it. A shipment without attributes
-    is of row numbers only: of rows that may still violate a constant CFD.
+    tells only which rows may still violate: those that fulfil what a CFD asks of rows.
     """
 
     number: int
@@ -59,11 +59,36 @@ class FragmentPlan:
     how: str = "optVer"
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """By site what it holds."""
+    cost: float = 0.0
+    """Expected bytes for a changed row."""
+    bits: int = 0
+    """Bits for a changed row."""
+    bound: float | None = None
+    """Bytes below which no plan goes, where that is known."""
+    proven: bool = False
+    """Whether no plan is better."""
 
     @property
     def ids(self) -> int:
         """Ids shipped for one changed row, at most (row numbers for constant CFDs apart)."""
         return sum(1 for shipment in self.shipments if shipment.attrs)
+
+    @property
+    def title(self) -> str:
+        """What it ships for a changed row, at most, and what is expected of it."""
+        bits = f" and {self.bits} bit{'s' * (self.bits != 1)}" if self.bits else ""
+        return f"{self.ids} id{'s' * (self.ids != 1)}{bits} a changed row"
+
+    @property
+    def judged(self) -> str:
+        """How it was found, what it costs, and how far from the best it may be."""
+        if self.bound is None:
+            known = ""
+        elif self.proven and self.bound >= self.cost - 1e-6:
+            known = ", the fewest there are"
+        else:
+            known = f", at least {self.bound:.1f} in any plan"
+        return f"{self.how}: {self.cost:.1f} bytes expected{known}"
 
     @property
     def levels(self) -> int:
@@ -102,6 +127,27 @@ class ShippingPlan:
             return ()
         return tuple((i, self.fragments[i].home(cfd).site) for i in self.participants[cfd] if i != fragment)
 
+    def to_fact(self) -> dict[str, Any]:
+        """As JSON data from which `of_fact` makes the same plan."""
+        parts = [
+            [p.fragment, [astuple(h) for h in p.homes], [astuple(s) for s in p.shipments], p.how,
+             {site: [*own] for site, own in p.columns.items()}, p.cost, p.bits, p.bound, p.proven]
+            for p in self.fragments
+        ]  # fmt: skip
+        return {"fragments": parts, "participants": self.participants, "names": self.names, "rules": self.rules}
+
+    @staticmethod
+    def of_fact(fact: Mapping[str, Any]) -> ShippingPlan:
+        """Back from `to_fact`."""
+        parts = []
+        for name, homes, shipments, how, columns, cost, bits, bound, proven in fact["fragments"]:
+            found_homes = tuple(Home(*(_frozen(value) for value in home)) for home in homes)
+            found = tuple(Shipment(*(_frozen(value) for value in shipment)) for shipment in shipments)
+            held = {site: tuple(own) for site, own in columns.items()}
+            parts.append(FragmentPlan(name, found_homes, found, how, held, cost, bits, bound, proven))
+        taking = tuple(tuple(some) for some in fact["participants"])
+        return ShippingPlan(tuple(parts), taking, tuple(fact["names"]), tuple(fact["rules"]))
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data, CFDs by their texts."""
         return {"ids": self.ids, "fragments": [self._fragment_dict(number) for number in range(len(self.fragments))]}
@@ -112,6 +158,9 @@ class ShippingPlan:
             "fragment": part.fragment,
             "how": part.how,
             "ids": part.ids,
+            "bits": part.bits,
+            "bytes": part.cost,
+            "at_least": part.bound,
             "indexes": [
                 {
                     "cfd": self.names[home.cfd],
@@ -135,7 +184,7 @@ class ShippingPlan:
     def lines(self) -> Iterable[str]:
         """What goes where, a line each."""
         for number, part in enumerate(self.fragments):
-            yield f"fragment {part.fragment}: {part.ids} id{'s' * (part.ids != 1)} a changed row ({part.how})"
+            yield f"fragment {part.fragment}: {part.title} ({part.judged})"
             by_site: dict[str, list[str]] = {}
             for home in part.homes:
                 others = len(self.peers(number, home.cfd))
@@ -150,8 +199,12 @@ class ShippingPlan:
         return "\n".join(self.lines())
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _what(shipment: Shipment) -> str:
-    return f"id of ({shipment.what})" if shipment.attrs else "numbers of rows that may violate"
+    return f"id of ({shipment.what})" if shipment.attrs else "bits of rows that may violate"
 
 
 def _some(shipment: Shipment, names: tuple[str, ...], most: int = 3) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known
 from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
@@ -24,7 +23,7 @@ from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Comparison, Condition, Op
 from holdstrue.rules.text import condition_text
-from holdstrue.typing import I32, U8, Mask
+from holdstrue.typing import I32, Mask
 
 
 class SiteBatch:
@@ -134,7 +133,7 @@ class SiteBatch:
             rows = np.flatnonzero(masks.any(axis=0))
             if not rows.size:
                 continue
-            arrays: MessageColumns = {"row": rows.astype(np.uint32), "flags": _flags(masks[:, rows])}
+            arrays: MessageColumns = {"row": rows.astype(np.uint32), "masks": masks[:, rows]}
             if shipment.attrs:
                 ids = self.put_together(shipment.own, shipment.received).take(rows)
                 arrays |= {"hi": ids.hi, "lo": ids.lo}
@@ -158,7 +157,7 @@ class SiteBatch:
                 rows = arrays["row"]
                 if shipment.attrs:
                     ids.hi[rows], ids.lo[rows] = arrays["hi"], arrays["lo"]
-                came[:, rows] = _unflagged(arrays["flags"], len(shipment.cfds))
+                came[:, rows] = arrays["masks"]
         self._got[shipment.number] = ids
         for cfd, mask in zip(shipment.cfds, came, strict=True):
             self._match[cfd] = self.match(self.spec.cfds[cfd]) & mask
@@ -185,19 +184,6 @@ class SiteBatch:
         x = self.put_together(home.x_own, home.x_received)
         b = self.put_together((cfd.b,) if home.b_own else (), home.b_received)
         return x, b, match
-
-
-def _flags(masks: Mask) -> U8:
-    """For each row which CFDs it is for; nothing where every row is for all of them."""
-    if masks.all():
-        return np.zeros((masks.shape[1], 0), dtype=np.uint8)
-    return np.packbits(masks.T, axis=1, bitorder="little")
-
-
-def _unflagged(flags: NDArray[np.generic], cfds: int) -> Mask:
-    if not flags.shape[1]:
-        return np.ones((cfds, flags.shape[0]), dtype=np.bool_)
-    return np.unpackbits(flags.astype(np.uint8), axis=1, count=cfds, bitorder="little").T.astype(np.bool_)
 
 
 def in_order(ids: Ids) -> I32:

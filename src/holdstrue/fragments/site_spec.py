@@ -16,6 +16,9 @@ from holdstrue.fragments.normal_cfds import NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
+SHAPE = 2
+"""Of the state of a site: 2 since it keeps its plan, and constants of patterns are no part of ids."""
+
 
 @dataclass(frozen=True)
 class SiteSpec:
@@ -40,6 +43,8 @@ class SiteSpec:
     """The filters of the other fragments."""
     seed: Seed = PROCESS
     """Of ids; the same at all sites."""
+    how: str = "auto"
+    """How the plan was asked for."""
 
     @cached_property
     def held(self) -> set[str]:
@@ -85,6 +90,7 @@ class SiteSpec:
             "schema": [[field.name, str(field.type)] for field in self.schema],
             "domains": {name: repr(domain) for name, domain in sorted(self.domains.items())},
             "cfds": [plan.names, plan.rules, plan.participants],
+            "shape": SHAPE,
             "plan": [[[part.fragment, part.how] for part in plan.fragments], homes, shipments],
         }
         return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +21,8 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
-from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.fragments.shipping_plan import ShippingPlan
+from holdstrue.fragments.site_spec import SHAPE, SiteSpec
 from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
 from holdstrue.state.journal import (
@@ -51,6 +53,13 @@ class SiteState:
         if not SiteState.exists(path):
             return SiteState(Journal.create(path, "site"), spec)
         journal = Journal.open(path, "site")
+        if journal.facts.get("shape") != SHAPE:
+            shape = journal.facts.get("shape", 1)
+            journal.close()
+            raise StateError(
+                f"{path} is the state of a site in shape {shape} of another version; this one reads {SHAPE}",
+                hint="load the relation anew into empty directories: holdstrue fragments init FILE",
+            )
         if journal.facts.get("site") != spec.fingerprint():
             journal.close()
             raise StateError(
@@ -107,11 +116,15 @@ class SiteState:
 
     def prepare(self, record: BatchRecord) -> Written:
         """Write a batch. Complexity: O(batch)."""
-        facts = {
+        facts: dict[str, Any] = {
             "digest": self._spec.seed.to_dict(),
             "site": self._spec.fingerprint(),
+            "shape": SHAPE,
             "schema": schema_text(self._spec.declared or self._spec.schema),
         }
+        if "plan" not in self._journal.facts:
+            # a solver with a time limit may find another one next time
+            facts["plan"] = {"how": self._spec.how, **self._spec.plan.to_fact()}
         line = self._journal.line(record.batch)
         written = self._journal.write_batch(record.tables(), record.ids.size, line, facts, apart=True)
         # now and then, what batches that were given up have written is removed
@@ -151,6 +164,17 @@ def shared_seed(paths: Iterable[StatePath]) -> Seed:
             hint="bring back the states that belong together, or load the relation anew into empty directories",
         )
     return next(iter(seeds.values()), Seed.new())
+
+
+def kept_plan(paths: Iterable[StatePath], how: str) -> ShippingPlan | None:
+    """The plan that the states of a relation's sites were made with, if it was asked for in the same way."""
+
+    def read(facts: Mapping[str, Any]) -> ShippingPlan | None:
+        fact = facts.get("plan")
+        return None if fact is None or fact["how"] != how else ShippingPlan.of_fact(fact)
+
+    found = (facts_of(path, "site", read) for path in paths if SiteState.exists(path))
+    return next((plan for plan in found if plan is not None), None)
 
 
 def site_schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -> pa.Schema:

@@ -38,7 +38,11 @@ def declared(tmp_path: Path) -> Path:
 def test_plan(declared: Path) -> None:
     result = run("fragments", "plan", declared)
     assert result.exit_code == 0
-    assert "at S2: index of phi1" in result.output and "S3 -> S2: id of (CC)" in result.output
+    assert "at S2: index of phi1" in result.output and "S3 -> S2: bits of rows" in result.output
+    data = json.loads(run("fragments", "plan", declared, "--format", "json").output)
+    [part] = data["fragments"]
+    assert (part["ids"], part["bits"], part["bytes"], part["at_least"]) == (0, 1, 0.125, 0.125)
+    write(declared, declared.read_text() + "plan: optVer\n")
     data = json.loads(run("fragments", "plan", declared, "--format", "json").output)
     assert data["ids"] == 1 and data["fragments"][0]["shipments"][0]["attributes"] == ["CC"]
     assert not (declared.parent / "state").exists()
@@ -48,7 +52,7 @@ def test_plan_as_a_drawing(declared: Path) -> None:
     out = declared.parent / "plan.svg"
     assert run("fragments", "plan", declared, "--format", "svg", "--output", out).exit_code == 0
     texts = [node.text for node in ET.parse(out).iter("{http://www.w3.org/2000/svg}title")]
-    assert {"S1", "S2", "S3", "CC (round 1)", "phi1: [CC=44, zip] -> [street]"} <= set(texts)
+    assert {"S1", "S2", "S3", "rows (round 1)", "phi1: [CC=44, zip] -> [street]"} <= set(texts)
 
 
 def test_init_and_apply(declared: Path) -> None:
@@ -58,7 +62,7 @@ def test_init_and_apply(declared: Path) -> None:
     result = run("fragments", "apply", declared, changes, "--batch-id", "b1", "--format", "json")
     data = json.loads(result.output)
     assert result.exit_code == 1 and data["added"] == {"phi1": [6]} and data["removed"] == {}
-    assert data["shipments"] == [{"source": "S3", "target": "S2", "messages": 1, "ids": 1, "bytes": 68}]
+    assert data["shipments"] == [{"source": "S3", "target": "S2", "messages": 1, "ids": 1, "bytes": 59}]
     assert data["violations"] == {"phi1": 5, "phi2": 1}
     again = run("fragments", "apply", declared, changes, "--batch-id", "b1")
     assert again.exit_code == 0 and "was applied before" in again.output

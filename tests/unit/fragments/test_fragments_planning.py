@@ -9,13 +9,13 @@ import pytest
 
 from holdstrue import load_rules
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments import Relation, Site
+from holdstrue.fragments import Relation, Site, integer_plan, planning
 from holdstrue.fragments.exact_search import exact_plan
 from holdstrue.fragments.fragment_layout import layout_of
 from holdstrue.fragments.hev_plan import PlanningProblem
 from holdstrue.fragments.normal_cfds import contradicts, normal_cfds, participants
 from holdstrue.fragments.opt_ver import chain_plan, opt_ver
-from holdstrue.fragments.planning import plan_of
+from holdstrue.fragments.planning import PlanOptions, plan_of
 from holdstrue.fragments.shipping_plan import ShippingPlan
 
 COLUMNS = ("a", "b", "c", "g")
@@ -66,7 +66,7 @@ def plan(sites: dict[str, str], *rules: str, where: str | None = None, how: Any 
         {"rule": rule, "name": f"r{i}"} | ({} if where is None else {"where": where}) for i, rule in enumerate(rules)
     ]
     read = load_rules(texts)
-    return plan_of(layout, read, normal_cfds(read, layout), how)
+    return plan_of(layout, read, normal_cfds(read, layout), PlanOptions(how))
 
 
 def test_a_cfd_of_one_site_ships_nothing() -> None:
@@ -75,15 +75,23 @@ def test_a_cfd_of_one_site_ships_nothing() -> None:
 
 
 def test_a_filter_is_answered_where_its_columns_are() -> None:
-    found = plan({"s1": "a", "s2": "b", "s3": "cg"}, "a -> b", where="c > g")
-    [part] = found.fragments
+    [part] = plan({"s1": "a", "s2": "b", "s3": "cg"}, "a -> b", where="c > g").fragments
+    assert part.ids == 1 and part.bits and not any("?c > g" in shipment.attrs for shipment in part.shipments)
+    [early, ids] = sorted(part.shipments, key=lambda shipment: shipment.level)
+    # the bits go where rows would be shipped in vain, before these are
+    assert (early.source, early.attrs, early.target) == ("s3", (), ids.source) and ids.level == 1
+    [part] = plan({"s1": "a", "s2": "b", "s3": "cg"}, "a -> b", where="c > g", how="optVer").fragments
     assert part.ids == 2 and any("?c > g" in shipment.attrs for shipment in part.shipments)
     assert all(shipment.source == "s3" for shipment in part.shipments if "?c > g" in shipment.own)
 
 
 def test_rules_that_differ_in_their_pattern_share_shipments() -> None:
-    found = plan({"s1": "a", "s2": "bc"}, "[a=1, b] -> [c]", "[a=2, b] -> [c]", "a, b -> c")
+    rules = ("[a=1, b] -> [c]", "[a=2, b] -> [c]", "a, b -> c")
+    found = plan({"s1": "a", "s2": "bc"}, *rules, how="optVer")
     assert found.ids == 1 and found.fragments[0].shipments[0].cfds == (0, 1, 2)
+    # constants are no part of ids: what is asked of a goes as bits beside the id that the last rule needs
+    [part] = plan({"s1": "a", "s2": "bc"}, *rules).fragments
+    assert [(s.attrs, s.cfds) for s in part.shipments] == [(("a",), (2,)), ((), (0, 1))] and part.bits == 2
 
 
 def test_constant_cfds_start_at_the_right_side() -> None:
@@ -110,6 +118,36 @@ def test_exact_gives_up_on_many_rules() -> None:
     rules = [f"{x} -> {y}" for x in "abcg" for y in "abcg" if x != y]
     with pytest.raises(HoldstrueError, match="too many for the exact search"):
         plan({"s1": "a", "s2": "b", "s3": "c", "s4": "g"}, *rules, how="exact")
+
+
+def test_without_a_solver_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (planning, integer_plan):
+        monkeypatch.setattr(module, "available", lambda: False)
+    [part] = plan({"s1": "a", "s2": "bc"}, "[a=1, b] -> [c]", "a, b -> c").fragments
+    assert part.ids == 1 and part.bound is None and "pip install 'holdstrue[sites]'" in part.judged
+    with pytest.raises(HoldstrueError, match="needs scipy"):
+        plan({"s1": "a", "s2": "bc"}, "a, b -> c", how="integer")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"shares": {"z": 0.5}}, "column 'z'"), ({"shares": {"a": 0}}, "share of column 'a'"), ({"seconds": 0}, "0 sec")],
+)
+def test_refused_plan_options(options: Any, said: str) -> None:
+    with pytest.raises(HoldstrueError, match=said):
+        Relation([Site("s", source=table(id=[1], a=[1], b=[1]))], ["a -> b"], key="id", **options)
+
+
+def test_shares_decide_what_is_shipped() -> None:
+    """Where few rows match, their ids are cheaper than another column of all rows."""
+    sites = {"s1": "a", "s2": "bc", "s3": "g"}
+    layout = layout_of([Site(name, tuple(columns)) for name, columns in sites.items()], ["id"])
+    rules = load_rules(["[a=1, b] -> [g]"])
+    costs = [
+        plan_of(layout, rules, normal_cfds(rules, layout), PlanOptions(shares={"a": share})).fragments[0].cost
+        for share in (0.01, 0.5, 1.0)
+    ]
+    assert costs == sorted(costs) and costs[0] < 1 and costs[2] > 16
 
 
 def table(**columns: Any) -> pa.Table:

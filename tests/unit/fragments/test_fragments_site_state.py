@@ -14,7 +14,8 @@ import pytest
 from fault_calls import Fail, FaultCalls
 from holdstrue import Monitor
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site
+from holdstrue.fragments import Relation, Site, site_state
+from holdstrue.fragments import relation as relations
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
@@ -76,6 +77,12 @@ def failing(hosts: list[Failing]) -> Any:
 
 def state_of(relation: Relation) -> Any:
     return {rule: sorted(table.column("id").to_pylist()) for rule, table in relation.violations().items()}
+
+
+def told(delta: Any) -> Any:
+    """A delta without its bytes: these depend on the order of rows, and so on the seed of ids."""
+    found = delta.to_dict()
+    return found | {"shipments": [{k: v for k, v in one.items() if k != "bytes"} for one in found["shipments"]]}
 
 
 def wanted(shape: str, *batches: pa.Table) -> Any:
@@ -158,6 +165,38 @@ def test_a_state_of_other_rules_is_refused(place: str) -> None:
         relation.load()
     with pytest.raises(StateError, match="made for other rules"):
         Relation(split("vertical", place), RULES[:1], key="id")
+
+
+def test_a_state_keeps_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver may find another plan the next time: what was loaded with one goes on with it."""
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+        plan = relation.plan()
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("planned again")
+
+    monkeypatch.setattr(relations, "plan_of", refused)
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        assert relation.plan() == plan and str(relation.plan()) == str(plan)
+        relation.apply(FIRST)
+        assert state_of(relation) == wanted_with(plan, FIRST)
+
+
+def wanted_with(plan: Any, *batches: pa.Table) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relations, "plan_of", lambda *_: plan)
+        return wanted("vertical", *batches)
+
+
+def test_a_state_of_an_earlier_shape_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_state, "SHAPE", 1)
+    with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
+        relation.load()
+    monkeypatch.undo()
+    with pytest.raises(StateError, match=r"state of a site in shape 1 of another version") as told:
+        Relation(split("vertical", tmp_path), RULES, key="id")
+    assert "load the relation anew" in str(told.value.hint)
 
 
 def test_loading_comes_first() -> None:
