@@ -183,7 +183,7 @@ def test_records_of_a_log(tmp_path: Path) -> None:
 
 
 def test_types_grow_and_columns_come(tmp_path: Path) -> None:
-    """A frame of wider types widens the state where that is asked for; a narrower one or a new column does not matter."""
+    """A frame of wider types widens the state if asked to; a narrower one and a new column do not matter."""
     rules = ["zip -> n", "not(t.zip = s.zip and t.n < s.n and t.x > s.x)"]
     monitor = Sharded(Loops(2), tmp_path / "state", rules, "id")
     narrow = {"id": pa.int32(), "zip": pa.string(), "n": pa.int16(), "x": pa.float32()}
