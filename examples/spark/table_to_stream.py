@@ -53,7 +53,8 @@ monitor = hs.Monitor(spark, state, ["zip -> city"], key="id", data="orders", seq
 
 # the rows as they are now, parted: those without violations, and the others with what is wrong with them
 clean, broken = monitor.quarantine(spark.table("orders"))
-print(clean.count(), "clean,", broken.count(), "broken")
+parted = clean.count(), broken.count()
+print(parted)
 
 # what happens to the table, as Debezium writes it to Kafka: the second batch is none, in the third one comes late
 put(0, event("u", 7, id=2, zip="10115", city="Berlin"))
@@ -82,6 +83,6 @@ open_now.show()
 spark.read.format("holdstrue").option("what", "history").load(state).show(truncate=False)
 
 assert report.total == 1
-assert (clean.count(), broken.count()) == (3, 0), "as the monitor stands now"
+assert parted == (1, 2), "before the stream mended one of them"
 assert [tuple(row) for row in open_now.select("t", "s").collect()] == [(3, 5)]
 assert sorted(row["offset"] for row in letters.select("row.offset").collect()) == [10, 11]

@@ -183,7 +183,7 @@ def test_records_of_a_log(tmp_path: Path) -> None:
 
 
 def test_types_grow_and_columns_come(tmp_path: Path) -> None:
-    """A frame of wider types widens the state, a narrower one does not matter, a new column is left out."""
+    """A frame of wider types widens the state if asked to; a narrower one and a new column do not matter."""
     rules = ["zip -> n", "not(t.zip = s.zip and t.n < s.n and t.x > s.x)"]
     monitor = Sharded(Loops(2), tmp_path / "state", rules, "id")
     narrow = {"id": pa.int32(), "zip": pa.string(), "n": pa.int16(), "x": pa.float32()}
@@ -191,7 +191,9 @@ def test_types_grow_and_columns_come(tmp_path: Path) -> None:
     rows = [{"id": 1, "zip": "a", "n": 7, "x": 0.5}, {"id": 2, "zip": "a", "n": 7, "x": 0.5}]
     monitor.apply([pa.Table.from_pylist(rows, pa.schema(narrow))])
     more = [{"id": 2**40, "zip": "a", "n": 2**40, "x": 0.1, "note": "new"}]
-    delta = monitor.apply([pa.Table.from_pylist(more, pa.schema(wide))])
+    with pytest.raises(ChangeError, match=str(2**40)):
+        monitor.apply([pa.Table.from_pylist(more, pa.schema(wide))])
+    delta = monitor.apply([pa.Table.from_pylist(more, pa.schema(wide))], read={"widen": True})
     assert "'note'" in delta.notes[0]
     monitor.apply([pa.Table.from_pylist([{"id": 3, "zip": "a", "n": 7, "x": 0.5}], pa.schema(narrow))])
     assert [counts.open for counts in monitor.counts().values()] == [3, 3]

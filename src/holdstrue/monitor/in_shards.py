@@ -128,7 +128,7 @@ class InShards:
         for name, frame in frames.items():
             found, declared = feeds[name], request.declared[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
-            read = {option: value for option, value in request.read.items() if option != "schema"}
+            read = {option: value for option, value in request.read.items() if option not in ("schema", "widen")}
             stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared)
             sources.append((self._runner.select(frame, columns), stage))
         ledger = Ledger(job.layout, self._shards)
@@ -200,7 +200,8 @@ class InShards:
             schema = types_in(paths, Target(key, seen), read)
         units = request.read.get("units")
         sequence = facts.sequence.get(table)
-        return feed_of(schema, key, seen, feed, request.op_column, sample, units, request.notes, sequence)
+        return feed_of(schema, key, seen, feed, request.op_column, sample, units, request.notes, sequence,
+                       widen=request.read.get("widen", False))  # fmt: skip
 
     # --- layout --------------------------------------------------------------------------------
 

@@ -120,17 +120,20 @@ def batch_name(batch_id: str | int | None, applied: int) -> str:
     return batch
 
 
-def typed(known: pa.Schema, seen: pa.Schema) -> pa.Schema:
-    """The columns that are known; those that were all NULL so far, or narrower, take the type they are now seen with.
+def typed(known: pa.Schema, seen: pa.Schema, *, widen: bool = False) -> pa.Schema:
+    """The columns that are known; those that were all NULL so far take the type they are now seen with.
 
-    >>> typed(pa.schema({"a": pa.int32(), "b": pa.null()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": "int8"}))
+    With `widen` so do those that were narrower.
+
+    >>> seen = pa.schema({"a": pa.int64(), "b": pa.string(), "c": "int8"})
+    >>> typed(pa.schema({"a": pa.int32(), "b": pa.null()}), seen, widen=True)
     a: int64
     b: string
     """
     return pa.schema(
         [
             field.with_type(wider(field.type, plain_field(seen.field(field.name)).type))
-            if field.name in seen.names
+            if field.name in seen.names and (widen or pa.types.is_null(field.type))
             else field
             for field in known
         ]

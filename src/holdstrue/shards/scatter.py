@@ -134,7 +134,7 @@ def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
     """Read a change file by its path as Spark writes it."""
     local = path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
     known = {name: value for name, value in read.items() if name in ("feed", "op_column", "format")}
-    asked = {name: value for name, value in read.items() if name not in (*known, "units")}
+    asked = {name: value for name, value in read.items() if name not in (*known, "units", "schema", "widen")}
     target = replace(target, units=read.get("units", {}))
     if "null_values" in asked:
         asked["null_values"] = tuple(asked["null_values"])
@@ -197,6 +197,8 @@ def feed_of(
     units: Mapping[str, str] | None = None,
     notes: Notes | None = None,
     sequence: str | None = None,
+    *,
+    widen: bool = False,
 ) -> Feed:
     """The feed of a data frame with these columns; a table not seen before takes its types from it.
 
@@ -231,7 +233,7 @@ def feed_of(
     if new and notes is not None:
         shown = ", ".join(map(repr, new))
         notes.add(f"the changes have columns that the table did not have: {shown}; left out, since no rule reads them")
-    return Feed(feed, typed(seen, frame), names, op_column)
+    return Feed(feed, typed(seen, frame, widen=widen), names, op_column)
 
 
 def _records_feed(names: Sequence[str], seen: pa.Schema | None, sequence: str | None) -> Feed:

@@ -237,6 +237,7 @@ class SparkMonitor(Sharded):
 
         if schema is not None:
             read = {**(read or {}), "schema": to_arrow_schema(_struct(schema), timezone="UTC")}
+        read = {**(read or {}), "widen": True}
         if backfill is not None:
             first: Any = {table: backfill} if table else backfill
             # what stands around Kafka's rows, others do not have: any change is newer than they are
