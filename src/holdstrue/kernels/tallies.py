@@ -57,17 +57,17 @@ def tally(rows: I32, starts: I64, column: I32, counts: I32, groups: I32, own: I3
 
 @kernel
 def edits(letters: I32, ends: I64, left: I64, right: I64, scratch: I64, out: I64) -> None:
-    """How many letters must be put in, left out or changed to make one text of another, for pairs of texts.
+    """How many letters must be put in, left out, changed, or change places with the next to make one text of another.
 
-    Text k is `letters[ends[k]:ends[k + 1]]`; `left` and `right` are numbers of texts; `scratch` has room for two lines
-    of the longest text and one more. A letter that changes places with its neighbour counts as two.
+    Text k is `letters[ends[k]:ends[k + 1]]`; `left` and `right` are numbers of texts; `scratch` has room for three lines
+    of the longest text and one more.
 
     Complexity: O(product of the lengths) a pair.
 
     >>> import numpy as np
-    >>> letters = np.array([ord(c) for c in "bonnbomnulm"], dtype=np.int32)
+    >>> letters = np.array([ord(c) for c in "bonnbnonulm"], dtype=np.int32)
     >>> out = np.zeros(2, dtype=np.int64)
-    >>> ends, scratch = np.array([0, 4, 8, 11]), np.zeros((2, 6), dtype=np.int64)
+    >>> ends, scratch = np.array([0, 4, 8, 11]), np.zeros((3, 6), dtype=np.int64)
     >>> edits(letters, ends, np.array([0, 0]), np.array([1, 2]), scratch, out)
     >>> out.tolist()
     [1, 4]
@@ -75,7 +75,7 @@ def edits(letters: I32, ends: I64, left: I64, right: I64, scratch: I64, out: I64
     for pair in range(left.size):
         a = letters[ends[left[pair]] : ends[left[pair] + 1]]
         b = letters[ends[right[pair]] : ends[right[pair] + 1]]
-        now, last = 0, 1
+        now, last, before = 0, 1, 2
         for j in range(b.size + 1):
             scratch[last, j] = j
         for i in range(a.size):
@@ -86,6 +86,8 @@ def edits(letters: I32, ends: I64, left: I64, right: I64, scratch: I64, out: I64
                     best = scratch[last, j + 1] + 1
                 if scratch[now, j] + 1 < best:
                     best = scratch[now, j] + 1
+                if i > 0 and j > 0 and a[i] == b[j - 1] and a[i - 1] == b[j] and scratch[before, j - 1] + 1 < best:
+                    best = scratch[before, j - 1] + 1
                 scratch[now, j + 1] = best
-            now, last = last, now
+            now, last, before = before, now, last
         out[pair] = scratch[last, b.size]

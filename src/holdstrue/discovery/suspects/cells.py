@@ -152,7 +152,7 @@ def edits_between(texts: Sequence[str], pairs: I64) -> tuple[I64, I64]:
     left, right = (np.ascontiguousarray(side) for side in inverse.reshape(-1, 2).T.astype(np.int64))
     out = np.zeros(left.size, dtype=np.int64)
     lengths = np.diff(ends)
-    scratch = np.zeros((2, int(lengths.max(initial=0)) + 1), dtype=np.int64)
+    scratch = np.zeros((3, int(lengths.max(initial=0)) + 1), dtype=np.int64)
     tallies.edits(letters, ends, left, right, scratch, out)
     return out, np.maximum(lengths[left], lengths[right])
 

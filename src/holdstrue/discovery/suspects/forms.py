@@ -8,7 +8,7 @@
 - *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a shape
   twenty times as common; in columns most of whose rare shapes are so. A column of names, where rare ones are names
   too, has none.
-- *number*: far outside of what 98% of a column's numbers span, by differences and by ratios.
+- *number*: far outside of what 95% of a column's numbers span, by differences and by ratios.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MOST_PAIRS = 2_000_000
 """Pairs of shapes that are compared in a column, in about a second."""
 
 FAR = 20
-"""How many spans of the middle 98% a number lies outside to be far off, and by ratio how many of their logarithms."""
+"""How many spans of the middle 95% a number lies outside to be far off, and by ratio how many of their logarithms."""
 
 TRACE, SHAPE, SPELLING = 5.0, 5.0, 1.5
 """Weights of the votes; that of a spelling grows by 3 with the share of rare shapes that are spellings."""
@@ -91,7 +91,7 @@ def form_votes(cells: Cells) -> list[FormVote]:
             traces = list(_traces(cells, column))
             odd = {vote.code for vote in traces}
             found += traces
-            found += [vote for vote in _shapes(cells, column) if vote.code not in odd]
+            found += _shapes(cells, column, odd)
         else:
             found += _far_off(cells, column)
     return found
@@ -109,26 +109,34 @@ def _traces(cells: Cells, column: int) -> Iterator[FormVote]:
                     seen.add(code)
                     mended = re.sub(wrong, right, texts[code]).strip() if wrong else None
                     yield FormVote(column, code, mended or None, TRACE, "trace", True)
+    yield from _edged(cells, column, seen)
+
+
+def _edged(cells: Cells, column: int, seen: set[int]) -> Iterator[FormVote]:
+    """Values of the column with signs around them that few cells have."""
+    values, counts = cells.distinct[column], cells.counts[column]
     bare = pc.replace_substring_regex(values, r"^[^\pL\pN]+|[^\pL\pN]+$", "")
-    trimmed = np.flatnonzero(pc.not_equal(bare, values).to_numpy(zero_copy_only=False))
-    if trimmed.size:
-        others = pc.is_in(bare.take(pa.array(trimmed)), value_set=values).to_numpy(zero_copy_only=False)
-        codes = trimmed[others]
-        if 0 < counts[codes].sum() <= FEW * known:
-            for code in codes.tolist():
-                if code not in seen:
-                    yield FormVote(column, code, bare[code].as_py(), TRACE, "trace", True)
+    edged = pc.and_(pc.not_equal(bare, values), pc.is_in(bare, value_set=values)).to_numpy(zero_copy_only=False)
+    signs = pc.replace_substring_regex(values, r"^([^\pL\pN]*).*?([^\pL\pN]*)$", r"\1 \2").dictionary_encode()
+    of = signs.indices.to_numpy(zero_copy_only=False)
+    usual = np.bincount(of, weights=counts) > FEW * cells.known[column]
+    for code in np.flatnonzero(edged & ~usual[of]).tolist():
+        if code not in seen:
+            yield FormVote(column, code, bare[code].as_py(), TRACE, "trace", True)
 
 
-def _shapes(cells: Cells, column: int) -> Iterator[FormVote]:
+def _shapes(cells: Cells, column: int, odd: set[int]) -> Iterator[FormVote]:
+    """Shapes and spellings that are off; codes that are `odd` already do not count."""
     shapes = pc.replace_substring_regex(cells.distinct[column], NUMBER, "9")
     shapes = pc.replace_substring_regex(shapes, r"^[-+]9$", "9").dictionary_encode()
     of = shapes.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     texts: list[str] = shapes.dictionary.to_pylist()
-    counts = np.bincount(of, weights=cells.counts[column], minlength=len(texts)).astype(np.int64)
-    known = cells.known[column]
+    own = cells.counts[column].copy()
+    own[list(odd)] = 0
+    counts = np.bincount(of, weights=own, minlength=len(texts)).astype(np.int64)
+    known = int(own.sum())
     common = np.flatnonzero(counts >= max(10, COMMON * known))
-    rare = np.flatnonzero(counts <= max(3, RARE * known))
+    rare = np.flatnonzero((counts <= max(3, RARE * known)) & (counts > 0))
     if not common.size or not rare.size or rare.size * common.size > MOST_PAIRS:
         return
     votes = _off_form(texts, counts, rare, known)
@@ -137,7 +145,7 @@ def _shapes(cells: Cells, column: int) -> Iterator[FormVote]:
     if share >= MOST_SPELLED and counts[rare].sum() <= 2 * FEW * known:
         for shape, likely in spelled.items():
             votes.setdefault(shape, (likely, SPELLING + 3 * share, "spelling"))
-    for code in np.flatnonzero(np.isin(of, list(votes))).tolist():
+    for code in np.flatnonzero(np.isin(of, list(votes)) & (own > 0)).tolist():
         target, weight, why = votes[int(of[code])]
         proposed = None if target is None else _filled(texts[target], cells.texts(column)[code])
         yield FormVote(column, code, proposed, weight, why, why == "shape")
@@ -196,11 +204,12 @@ def _far_off(cells: Cells, column: int) -> Iterator[FormVote]:
     values = pc.cast(cells.distinct[column], pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     counts = cells.counts[column]
     finite = np.isfinite(values)
-    if finite.sum() < LEAST_CELLS or cells.known[column] < 100:
+    # where one value is most of a column, such as no rain, the others have no span to be far from
+    if finite.sum() < LEAST_CELLS or cells.known[column] < 100 or 2 * counts.max() > cells.known[column]:
         return
     order = np.argsort(values[finite], kind="stable")
     ranked, summed = values[finite][order], np.cumsum(counts[finite][order])
-    low, high = (float(ranked[np.searchsorted(summed, share * summed[-1])]) for share in (0.01, 0.99))
+    low, high = (float(ranked[np.searchsorted(summed, share * summed[-1])]) for share in (0.025, 0.975))
     span = high - low
     if span <= 0:
         return
@@ -208,6 +217,6 @@ def _far_off(cells: Cells, column: int) -> Iterator[FormVote]:
     if low > 0:
         ratio = np.log(high / low) + 1
         far &= (values <= 0) | (np.abs(np.log(np.maximum(values, 1e-300) / np.sqrt(high * low))) > 2 * ratio)
-    if 0 < counts[far].sum() <= RARE / 10 * cells.known[column]:
+    if 0 < counts[far].sum() <= RARE * cells.known[column]:
         for code in np.flatnonzero(far).tolist():
             yield FormVote(column, code, None, SHAPE, "number", True)

@@ -13,7 +13,7 @@ from holdstrue.discovery.suspects.cells import Cells
 from holdstrue.discovery.suspects.dependencies import Dependency, learned
 from holdstrue.discovery.suspects.forms import FormVote, form_votes
 from holdstrue.discovery.suspects.reporters import find_reports, judge
-from holdstrue.discovery.suspects.verdict import Verdict, Votes, decide
+from holdstrue.discovery.suspects.verdict import CALIBRATED, Verdict, Votes, decide
 from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, systematic, vote
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I32, I64
@@ -23,6 +23,9 @@ WITNESSES = 3
 
 SURE = 0.999
 """Confidence at most."""
+
+REPORTED = 1.7
+"""Log odds that what sources say together is right when two values weigh the same: 0.85 on flights."""
 
 STOPPED = "the search for rules stopped for want of time: there may be more suspects"
 
@@ -134,7 +137,7 @@ class SuspectSearch:
                 held = int(cells.codes[column][row])
                 why += [one.why for one in self._forms if (one.column, one.code) == (column, held)]
         held = int(cells.codes[column][row])
-        confidence = min(SURE, float(1 / (1 + np.exp(-verdict.scores[number]))))
+        confidence = min(SURE, float(1 / (1 + np.exp(-verdict.scores[number] - CALIBRATED))))
         value = None if held < 0 else cells.value(column, held)
         witnesses = self._witnesses_of(verdict, votes, number)
         suspect = Suspect(
@@ -182,7 +185,7 @@ class SuspectSearch:
                     cells.names[column],
                     None if held < 0 else cells.value(column, held),
                     cells.value(column, int(true[row])),
-                    min(SURE, float(1 / (1 + np.exp(-verdicts.lead[number][row])))),
+                    min(SURE, float(1 / (1 + np.exp(-verdicts.lead[number][row] / 2 - REPORTED)))),
                     why,
                     tuple(name(other) for other in agree.get(int(cells.codes[reports.thing][row]), ())),
                 )

@@ -33,6 +33,9 @@ CLEAR = 1.5
 AGAINST = 0.8
 """The share of a vote's weight that rows which agree have against others."""
 
+LEFT_AGAINST = 0.5
+"""The same for the left side of a rule that a row follows."""
+
 SURE = 0.005
 """The odds of a rule that is trusted wholly."""
 
@@ -114,6 +117,11 @@ def vote(cells: Cells, codes: I32, number: int, rule: Dependency, ballot: Ballot
         AGAINST * believed * np.maximum(_log_ratio(first[agrees] - 1, second[agrees]), 0.0)
     )
     if rule.constant is None:
+        # a value that so many rows do not have is no chance: the left side is right too
+        telling = np.flatnonzero(agrees & clear)
+        chance = np.log(cells.rows / cells.counts[rule.right][column[telling]])
+        for left in rule.left:
+            against[left, telling] += LEFT_AGAINST * believed * np.minimum(chance, MOST)
         doubtful = named & (column >= 0) & (first < tally.known[group]) & ((top != column) | ~clear)
         _vote_left(cells, codes, number, rule, np.flatnonzero(doubtful), ballot)
         if rule.declared is None and len(rule.left) == 1 and rule.pure >= SPOILT:
