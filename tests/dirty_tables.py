@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+
 from lookalikes import ENDS, PEOPLE, PLACES, distinct, letters
 
 Row = dict[str, Any]
@@ -59,8 +60,8 @@ def orders(rows: int = 1500, errors: int = 120, seed: int = 11) -> Dirty:
     of_zip = {code: rng.choice(towns) for code in zips}
     of_town = {town: rng.choice(regions) for town in towns}
     customers = [
-        {"customer": f"C{number:04}", "name": f"{rng.choice(PEOPLE)} {rng.choice(PLACES)} {letters(rng, 1)}", "zip": code,
-         "town": of_zip[code], "region": of_town[of_zip[code]]}
+        {"customer": f"C{number:04}", "name": f"{rng.choice(PEOPLE)} {rng.choice(PLACES)} {letters(rng, 1)}",
+         "zip": code, "town": of_zip[code], "region": of_town[of_zip[code]]}
         for number, code in enumerate(rng.choices(zips, k=120))
     ]  # fmt: skip
     products = [
@@ -72,17 +73,16 @@ def orders(rows: int = 1500, errors: int = 120, seed: int = 11) -> Dirty:
         {"order": number, **rng.choice(customers), **rng.choice(products), "amount": rng.randrange(1, 9)}
         for number in range(rows)
     ]
-    names, prices = sorted({row["name"] for row in made}), sorted({row["price"] for row in made})
+    costs = sorted({row["price"] for row in made})
     spoil: dict[str, Callable[[Any], Any]] = {
         "name": lambda name: misspelt(rng, name),
         "town": lambda town: misspelt(rng, town) if rng.random() < 0.6 else rng.choice(towns),
         "region": lambda region: rng.choice(regions) if rng.random() < 0.5 else None,
         "zip": lambda code: rng.choice(zips) if rng.random() < 0.5 else misspelt(rng, code),
         "category": lambda category: misspelt(rng, category),
-        "price": lambda price: rng.choice(prices) if rng.random() < 0.5 else price * 10,
+        "price": lambda price: rng.choice(costs) if rng.random() < 0.5 else price * 10,
         "customer": lambda customer: f"C{rng.randrange(120):04}",
     }
-    assert names
     return soiled(made, spoil, errors, rng)
 
 
@@ -114,12 +114,14 @@ def prices(things: int = 120, seed: int = 13) -> Dirty:
     rng = Random(seed)
     right = {"alpha": 0.97, "beta": 0.95, "gamma": 0.9, "delta": 0.85, "epsilon": 0.6, "zeta": 0.4, "eta": 0.35}
     copies = {"theta": "zeta", "iota": "zeta", "kappa": "eta", "lambda": "zeta"}
-    truth = [
+    truth: list[Row] = [
         {"thing": f"{letters(rng, 3)}-{number}", "price": f"{rng.randrange(5, 500)}.{rng.randrange(10, 99)}",
          "weight": f"{rng.randrange(100, 9999)} g", "maker": rng.choice(PEOPLE)}
         for number in range(things)
     ]  # fmt: skip
-    true, dirty, wrong = [], [], set()
+    true: list[Row] = []
+    dirty: list[Row] = []
+    wrong: set[tuple[int, str]] = set()
     for thing in truth:
         told: dict[str, Row] = {}
         for shop, accuracy in right.items():

@@ -20,6 +20,8 @@ from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import Kind, families_of, load_kinds, restore_kinds
 from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
+from holdstrue.discovery.suspects.answer import Suspects
+from holdstrue.discovery.suspects.held import suspects_of
 from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.monitor.format_1 import is_format_1, living_rows
@@ -177,6 +179,21 @@ class Discovery(Closing, Tabular):
                 found.append(replace(miss, rows=rows, table=self._held.shown(table)))
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
+
+    @_alone
+    def suspects(self, *, table: str | None = None) -> Suspects:
+        """Cells of a table that are probably wrong, by the rules that its rows speak for (see `holdstrue.suspects`).
+
+        Nothing of it is kept current: every call looks at all rows, for as long as the discovery's budget.
+        """
+        names = list(self._held.keys)
+        name = names[0] if table is None else table
+        if name not in names:
+            raise HoldstrueError(f"no table {table!r}", hint=f"the tables are {', '.join(names)}")
+        rows, _ = self._held.table(name)
+        work = Work.lasting(self.options.budget, threads=self.options.threads)
+        columns = [column for column in self.options.columns if column in rows.column_names]
+        return suspects_of(rows, None, self._held.keys[name], main=name, discover=True, columns=columns, work=work)
 
     @_alone
     def explain(self) -> PlanText:

@@ -1,1 +1,1 @@
-"""Cells that are probably wrong: several rules, sources and forms vote on them."""
+"""CodedCells that are probably wrong: several rules, sources and forms vote on them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from holdstrue.errors import HoldstrueError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Suspect:
     """A cell that is probably wrong.
 
-    `key` names the row: by key, or by its number from 0. `proposed` is the value that it should probably have, None where
-    that is not known. `why` are the rules and other reasons, the weightiest first; `rows` name some rows that say so.
+    `key` names the row: by key, or by its number from 0. `proposed` is the value that it should probably have, None
+    where that is not known. `why` are the rules and other reasons, the weightiest first; `rows` name some that say so.
     """
 
     key: Any
@@ -69,6 +69,11 @@ class Suspects(Tabular, Sequence[Suspect]):
 
     def __repr__(self) -> str:
         return f"Suspects({len(self.found)} cells of {self.rows} rows, by {len(self.rules)} rules)"
+
+    def at_least(self, confidence: float) -> Suspects:
+        """Those that are at least so sure."""
+        kept = [at for at, suspect in enumerate(self.found) if suspect.confidence >= confidence]
+        return replace(self, found=tuple(self.found[at] for at in kept), places=tuple(self.places[at] for at in kept))
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""

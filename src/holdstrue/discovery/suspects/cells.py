@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from holdstrue.data.values import family_of
 from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.work import Work
-from holdstrue.kernels import tallies
+from holdstrue.kernels import majority
 from holdstrue.typing import I32, I64, Mask
 
 LONGEST = 400
@@ -36,7 +36,7 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Tally:
+class GroupTally:
     """What a column holds in the groups: by group the commonest code and counts, by row the count of its own code."""
 
     top: I32
@@ -46,12 +46,12 @@ class Tally:
     own: I32
 
 
-class Cells:
+class CodedCells:
     """The codes of a table's columns, with the values they stand for.
 
     Examples
     --------
-    >>> cells = Cells(pa.table({"zip": ["1", "1", "2"], "city": ["Bonn", "Bonn", None]}))
+    >>> cells = CodedCells(pa.table({"zip": ["1", "1", "2"], "city": ["Bonn", "Bonn", None]}))
     >>> cells.codes.tolist(), cells.counts[1].tolist(), cells.value(1, 0)
     ([[0, 0, 1], [0, 0, -1]], [2], 'Bonn')
     >>> cells.tally(cells.grouped((0,)), 1).first.tolist()
@@ -123,15 +123,15 @@ class Cells:
         starts = np.searchsorted(of[order], np.arange(many + 1))
         return Grouped(of, order.astype(np.int32), starts.astype(np.int64))
 
-    def tally(self, grouped: Grouped, column: int, codes: I32 | None = None) -> Tally:
+    def tally(self, grouped: Grouped, column: int, codes: I32 | None = None) -> GroupTally:
         """What a column holds in the groups. Complexity: O(rows)."""
         held = np.ascontiguousarray(self.codes[column] if codes is None else codes[column])
         groups = np.zeros((grouped.many, 4), dtype=np.int32)
         own = np.zeros(self.rows, dtype=np.int32)
         counts = np.zeros(self.counts[column].size + 1, dtype=np.int32)
-        tallies.tally(grouped.rows, grouped.starts, held, counts, groups, own)
-        parts = (np.ascontiguousarray(groups[:, part]) for part in range(4))
-        return Tally(*parts, own)
+        majority.tally(grouped.rows, grouped.starts, held, counts, groups, own)
+        top, first, second, known = (np.ascontiguousarray(groups[:, part]) for part in range(4))
+        return GroupTally(top, first, second, known, own)
 
     def closeness(self, column: int, pairs: I64) -> tuple[I64, I64]:
         """For pairs of codes how many edits make one text of the other, and the length of the longer text."""
@@ -153,7 +153,7 @@ def edits_between(texts: Sequence[str], pairs: I64) -> tuple[I64, I64]:
     out = np.zeros(left.size, dtype=np.int64)
     lengths = np.diff(ends)
     scratch = np.zeros((3, int(lengths.max(initial=0)) + 1), dtype=np.int64)
-    tallies.edits(letters, ends, left, right, scratch, out)
+    majority.edits(letters, ends, left, right, scratch, out)
     return out, np.maximum(lengths[left], lengths[right])
 
 

@@ -1,12 +1,12 @@
 """Values off the form of their column: traces of conversion, rare spellings of common values, shapes, far-off numbers.
 
-- *trace*: what a conversion leaves behind (doubled quotes, entities, tags, replacement characters, spaces at the ends or
-  doubled), or a value of the column with signs around it (`AK-*` beside `AK`), in at most 5% of the cells.
-- *shape*: numbers count as one sign (`99.9%` and `7%` are both `9%`). Where at most three main shapes, each of 5% of the
-  cells, cover 95% of a column, each of the rest: if the main shapes have no letters, or hold a number and one edit in
+- *trace*: what a conversion leaves behind (doubled quotes, entities, tags, replacement characters, spaces at the ends
+  or doubled), or a value of the column with signs around it (`AK-*` beside `AK`), in at most 5% of the cells.
+- *shape*: numbers count as one sign (`99.9%` and `7%` are both `9%`). Where at most three main shapes, each of 5% of
+  the cells, cover 95% of a column, each of the rest: if the main shapes have no letters, or hold a number and one edit in
   four letters makes one of them.
-- *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a shape
-  twenty times as common; in columns most of whose rare shapes are so. A column of names, where rare ones are names
+- *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a
+  shape twenty times as common; in columns most of whose rare shapes are so. A column of names, where rare ones are names
   too, has none.
 - *number*: far outside of what 95% of a column's numbers span, by differences and by ratios.
 """
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.data.values import family_of
-from holdstrue.discovery.suspects.cells import Cells, edits_between
+from holdstrue.discovery.suspects.cells import CodedCells, edits_between
 from holdstrue.typing import I64
 
 LEAST_CELLS = 20
@@ -81,7 +81,7 @@ class FormVote:
     """Whether the value is surely no witness for what other cells should be."""
 
 
-def form_votes(cells: Cells) -> list[FormVote]:
+def form_votes(cells: CodedCells) -> list[FormVote]:
     """What the columns say of their own values. Complexity: O(distinct values), and pairs of rare and common shapes."""
     found: list[FormVote] = []
     for column in range(len(cells.names)):
@@ -97,7 +97,7 @@ def form_votes(cells: Cells) -> list[FormVote]:
     return found
 
 
-def _traces(cells: Cells, column: int) -> Iterator[FormVote]:
+def _traces(cells: CodedCells, column: int) -> Iterator[FormVote]:
     values, counts, known = cells.distinct[column], cells.counts[column], cells.known[column]
     texts = cells.texts(column)
     seen: set[int] = set()
@@ -112,7 +112,7 @@ def _traces(cells: Cells, column: int) -> Iterator[FormVote]:
     yield from _edged(cells, column, seen)
 
 
-def _edged(cells: Cells, column: int, seen: set[int]) -> Iterator[FormVote]:
+def _edged(cells: CodedCells, column: int, seen: set[int]) -> Iterator[FormVote]:
     """Values of the column with signs around them that few cells have."""
     values, counts = cells.distinct[column], cells.counts[column]
     bare = pc.replace_substring_regex(values, r"^[^\pL\pN]+|[^\pL\pN]+$", "")
@@ -125,7 +125,7 @@ def _edged(cells: Cells, column: int, seen: set[int]) -> Iterator[FormVote]:
             yield FormVote(column, code, bare[code].as_py(), TRACE, "trace", True)
 
 
-def _shapes(cells: Cells, column: int, odd: set[int]) -> Iterator[FormVote]:
+def _shapes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormVote]:
     """Shapes and spellings that are off; codes that are `odd` already do not count."""
     shapes = pc.replace_substring_regex(cells.distinct[column], NUMBER, "9")
     shapes = pc.replace_substring_regex(shapes, r"^[-+]9$", "9").dictionary_encode()
@@ -157,9 +157,9 @@ def _off_form(texts: Sequence[str], counts: I64, rare: I64, known: int) -> dict[
     if not 0 < main.size <= MOST_MAIN or counts[main].sum() < (1 - FEW) * known:
         return {}
     near = _spelled(texts, counts, rare, main, EDITED_FORM)
-    if not any(re.search(r"[^\W\d_]", texts[shape]) for shape in main):
+    if not any(re.search(r"[^\W\d_]", texts[shape]) for shape in main.tolist()):
         return {int(shape): (near.get(int(shape)), SHAPE, "shape") for shape in np.setdiff1d(rare, main)}
-    numbered = {int(shape) for shape in main if "9" in texts[shape]}
+    numbered = {shape for shape in main.tolist() if "9" in texts[shape]}
     return {shape: (target, SHAPE, "shape") for shape, target in near.items() if target in numbered}
 
 
@@ -172,7 +172,11 @@ def _spelled(texts: Sequence[str], counts: I64, rare: I64, common: I64, edited: 
     one, other = (grid.ravel() for grid in np.meshgrid(rare, common, indexing="ij"))
     longest = np.maximum(lengths[one], lengths[other])
     most = np.maximum(1, longest // edited)
-    near = (counts[other] >= TIMES * counts[one]) & ((longest >= SHORTEST) | (edited == EDITED_FORM)) & (np.abs(lengths[one] - lengths[other]) <= most)
+    near = (
+        (counts[other] >= TIMES * counts[one])
+        & ((longest >= SHORTEST) | (edited == EDITED_FORM))
+        & (np.abs(lengths[one] - lengths[other]) <= most)
+    )
     pairs = np.column_stack((one[near], other[near]))
     if not pairs.size:
         return {}
@@ -198,7 +202,7 @@ def _filled(shape: str, text: str) -> str | None:
     return "".join(part + number for part, number in zip(parts, [*numbers, ""], strict=True))
 
 
-def _far_off(cells: Cells, column: int) -> Iterator[FormVote]:
+def _far_off(cells: CodedCells, column: int) -> Iterator[FormVote]:
     if family_of(cells.distinct[column].type) not in ("integer", "float", "decimal"):
         return
     values = pc.cast(cells.distinct[column], pa.float64(), safe=False).to_numpy(zero_copy_only=False)

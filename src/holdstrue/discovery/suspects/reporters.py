@@ -1,12 +1,13 @@
-"""Several sources report the same things: what is true when they disagree, sources that are wrong more often counting less.
+"""Several sources report the same things: what is true when they disagree, who is wrong more often counting less.
 
 A table has this form where a column S of text (the source) and a column X (the thing) tell nearly all rows apart, and
 sources differ in how often they agree with the rest. A value's weight is the sum over the sources that report it of
 
     log(10 a / (1 - a)) / (1 + sum of d^2 over the other sources that report it)
 
-where a is how often the source was right, in this column and overall, and d how often the two sources say the same: who
-copies adds little. The value with the most weight is taken for true, a is counted anew, and so on until nothing changes.
+where a is how often the source was right, in this column and overall, and d how often the two sources say the same:
+who copies adds little. The value with the most weight is taken for true, a is counted anew, and so on until nothing
+changes.
 Accuracy and copying after Dong, Berti-Equille, Srivastava: Integrating conflicting data: the role of source dependence.
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import Cells
+from holdstrue.discovery.suspects.cells import CodedCells
 from holdstrue.typing import F64, I32, I64
 
 MOST_ODDS = 0.6
@@ -55,7 +56,7 @@ class Verdicts:
     lead: F64
 
 
-def find_reports(cells: Cells) -> Reports | None:
+def find_reports(cells: CodedCells) -> Reports | None:
     """The form of a table in which several sources report the same things, the one with most columns reported."""
     found: Reports | None = None
     for source in range(len(cells.names)):
@@ -76,7 +77,7 @@ def find_reports(cells: Cells) -> Reports | None:
     return found
 
 
-def _reported(cells: Cells, source: int, thing: int) -> tuple[int, ...]:
+def _reported(cells: CodedCells, source: int, thing: int) -> tuple[int, ...]:
     """The columns that agree by thing far more than chance; none unless sources differ in one that is disputed."""
     grouped, by = cells.grouped((thing,)), cells.codes[source]
     columns, disputed = [], False
@@ -88,7 +89,7 @@ def _reported(cells: Cells, source: int, thing: int) -> tuple[int, ...]:
         rows, groups = int(tally.known[several].sum()), int(several.sum())
         broken = rows - int(tally.first[several].sum())
         chance = (rows - groups) * (1 - int(cells.counts[column].max()) / cells.known[column])
-        if rows < cells.rows / 2 or rows - groups - broken < 50 or not 0 < chance or broken > MOST_ODDS * chance:
+        if rows < cells.rows / 2 or rows - groups - broken < 50 or not chance > 0 or broken > MOST_ODDS * chance:
             continue
         columns.append(column)
         group = np.maximum(grouped.of, 0)
@@ -109,7 +110,7 @@ def _apart(all_of: I32, agreeing: I32, sources: int) -> float:
     return float(((agree[used] - expected) ** 2 / spread).sum() / (used.sum() - 1))
 
 
-def judge(cells: Cells, reports: Reports) -> Verdicts:
+def judge(cells: CodedCells, reports: Reports) -> Verdicts:
     """What is true of each thing. Complexity: O(reports * sources) a round and column."""
     by, of = cells.codes[reports.source], cells.codes[reports.thing]
     rows = np.flatnonzero((by >= 0) & (of >= 0))
@@ -140,7 +141,7 @@ Told = tuple[I64, I64, I64]
 """Reports sorted by thing: who, of what, which code."""
 
 
-def _told(cells: Cells, column: int, rows: I64, by: I32, of: I32) -> Told:
+def _told(cells: CodedCells, column: int, rows: I64, by: I32, of: I32) -> Told:
     texts = cells.texts(column)
     rank = np.empty(len(texts), dtype=np.int64)
     rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.suspects.answer import Suspect
-from holdstrue.discovery.suspects.cells import Cells
-from holdstrue.discovery.suspects.dependencies import Dependency, learned
+from holdstrue.discovery.suspects.cells import CodedCells
+from holdstrue.discovery.suspects.chains import OrderRule, vote_order
+from holdstrue.discovery.suspects.declared import DeclaredRules
 from holdstrue.discovery.suspects.forms import FormVote, form_votes
 from holdstrue.discovery.suspects.reporters import find_reports, judge
 from holdstrue.discovery.suspects.verdict import CALIBRATED, Verdict, Votes, decide
 from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, systematic, vote
+from holdstrue.discovery.suspects.voting_rules import VotingRule, learned
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I32, I64
 
@@ -30,7 +32,7 @@ REPORTED = 1.7
 STOPPED = "the search for rules stopped for want of time: there may be more suspects"
 
 Name = Callable[[int], Any]
-Declared = Callable[[Cells], list[Dependency]]
+Declared = Callable[[CodedCells], DeclaredRules]
 
 
 class SuspectSearch:
@@ -40,17 +42,21 @@ class SuspectSearch:
     """
 
     def __init__(self, table: pa.Table, declared: Declared | None, *, learn: bool, work: Work) -> None:
-        self.cells = Cells(table)
+        self.cells = CodedCells(table)
         self.notes: list[str] = []
-        self.rules: list[Dependency] = []
-        self._forms = form_votes(self.cells)
+        self.rules: list[VotingRule | OrderRule] = []
+        self._required: list[tuple[int, str]] = []
+        self._forms = form_votes(self.cells) if learn else []
         self._proposals: list[list[str]] = [[] for _ in self.cells.names]
         self._work = work
         self._reports = find_reports(self.cells) if learn else None
         codes = self._witnesses()
         self._codes = codes
         if declared is not None:
-            self.rules += declared(self.cells)
+            given = declared(self.cells)
+            self.rules += [*given.dependencies, *given.orders]
+            self._required = given.required
+            self.notes += given.notes
         if learn:
             try:
                 found, unlooked = learned(self.cells, codes, work)
@@ -59,7 +65,7 @@ class SuspectSearch:
                 found = []
                 self.notes.append(STOPPED)
             reported = set() if self._reports is None else set(self._reports.columns)
-            said = {(rule.left, rule.right) for rule in self.rules}
+            said = {(rule.left, rule.right) for rule in self.rules if isinstance(rule, VotingRule)}
             self.rules += [
                 rule
                 for rule in found
@@ -80,7 +86,10 @@ class SuspectSearch:
         ballot, cells = Ballot(), self.cells
         against = np.zeros(cells.codes.shape)
         for number, rule in enumerate(self.rules):
-            vote(cells, self._codes, number, rule, ballot, against)
+            if isinstance(rule, OrderRule):
+                vote_order(cells, number, rule, ballot)
+            else:
+                vote(cells, self._codes, number, rule, ballot, against)
         reported = set() if self._reports is None else set(self._reports.columns)
         for form in self._forms:
             if form.column not in reported:
@@ -89,6 +98,8 @@ class SuspectSearch:
         verdict = decide(cells, votes, against, self.rules, self._proposals)
         lines = [self._suspect(verdict, votes, number, name) for number in range(verdict.rows.size)]
         lines += self._misreported(name)
+        taken = {(row, suspect.column) for row, suspect in lines}
+        lines += [(row, suspect) for row, suspect in self._absent(name) if (row, suspect.column) not in taken]
         lines.sort(key=lambda line: (-line[1].confidence, line[1].column, line[0]))
         return [suspect for _, suspect in lines], [row for row, _ in lines]
 
@@ -132,7 +143,7 @@ class SuspectSearch:
         for at in verdict.votes[number].tolist():
             rule = int(votes.rules[at])
             if rule < len(self.rules):
-                why.append(self.rules[rule].text(cells.names))
+                why.append(rule_text(self.rules[rule], cells.names))
             else:
                 held = int(cells.codes[column][row])
                 why += [one.why for one in self._forms if (one.column, one.code) == (column, held)]
@@ -156,14 +167,22 @@ class SuspectSearch:
         row, column, code = (int(part[number]) for part in (verdict.rows, verdict.columns, verdict.codes))
         for at in verdict.votes[number].tolist():
             rule = int(votes.rules[at])
-            if rule < len(self.rules) and code != UNKNOWN and votes.codes[at] == code:
-                chosen = self.rules[rule]
+            chosen = self.rules[rule] if rule < len(self.rules) else None
+            if isinstance(chosen, VotingRule) and code != UNKNOWN and votes.codes[at] == code:
                 rest = [other for other in (*chosen.left, chosen.right) if other != column]
                 agree = self._codes[column] == code
                 for other in rest if column == chosen.right or len(rest) > 1 else [chosen.right]:
                     agree &= self._codes[other] == self._codes[other][row]
                 return np.flatnonzero(agree)[:WITNESSES].tolist()
         return []
+
+    def _absent(self, name: Name) -> list[tuple[int, Suspect]]:
+        """Missing values of columns that are declared to have one, where nothing proposed what it should be."""
+        return [
+            (row, Suspect(name(row), self.cells.names[column], None, None, SURE, (rule,)))
+            for column, rule in self._required
+            for row in np.flatnonzero(self.cells.codes[column] < 0).tolist()
+        ]
 
     def _misreported(self, name: Name) -> list[tuple[int, Suspect]]:
         """Reports that differ from what the sources together say."""
@@ -193,7 +212,7 @@ class SuspectSearch:
         return lines
 
 
-def _by_thing(cells: Cells, thing: int, column: int, true: I64) -> dict[int, list[int]]:
+def _by_thing(cells: CodedCells, thing: int, column: int, true: I64) -> dict[int, list[int]]:
     """Some rows by thing that report what is taken for true."""
     found: dict[int, list[int]] = {}
     for row in np.flatnonzero((true >= 0) & (cells.codes[column] == true)).tolist():
@@ -203,10 +222,20 @@ def _by_thing(cells: Cells, thing: int, column: int, true: I64) -> dict[int, lis
     return found
 
 
+def rule_text(rule: VotingRule | OrderRule, names: tuple[str, ...]) -> str:
+    """A rule as people know it: by the name they gave it, or as text that `check` accepts."""
+    return rule.declared if isinstance(rule, OrderRule) else rule.text(names)
+
+
 def find_suspects(
     table: pa.Table, declared: Declared | None, *, learn: bool, work: Work, name: Name
 ) -> tuple[list[Suspect], list[int], Sequence[str], Sequence[str]]:
     """The suspects of a table with the row of each, the rules that voted, and notes."""
     search = SuspectSearch(table, declared, learn=learn, work=work)
     suspects, rows = search.found(name)
-    return suspects, rows, [rule.text(search.cells.names) for rule in search.rules], search.notes
+    return (
+        suspects,
+        rows,
+        list(dict.fromkeys(rule_text(rule, search.cells.names) for rule in search.rules)),
+        search.notes,
+    )

@@ -9,20 +9,22 @@ The score of a cell and a proposed value is the sum of its votes, less what agre
 - for a missing value 2;
 - and - 3, the log odds that any cell is wrong (1 in 20).
 
-The cell of a row with the highest score above 0 is a suspect. Every rule that it is part of is explained by it, and has no
-votes on other cells of the row any more. This goes on until nothing is left. Confidence is 1 / (1 + exp(-score - 1.2)), by
-what came out on tables with known errors (see docs/benchmarks.md).
+The cell of a row with the highest score above 0 is a suspect. Every rule that it is part of is explained by it, and has
+no votes on other cells of the row any more. This goes on until nothing is left. Confidence is
+1 / (1 + exp(-score - 1.2)), by what came out on tables with known errors (see docs/benchmarks.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import Cells
-from holdstrue.discovery.suspects.dependencies import Dependency
+from holdstrue.discovery.suspects.cells import CodedCells, edits_between
+from holdstrue.discovery.suspects.chains import OrderRule
 from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot
+from holdstrue.discovery.suspects.voting_rules import VotingRule
 from holdstrue.typing import F64, I64, Mask
 
 PRIOR = -3.0
@@ -33,7 +35,7 @@ CLOSE = 0.5
 MOST_BONUS = 2.5
 MISSING = 2.0
 ROUNDS = 8
-"""Cells of one row that are suspected at most."""
+"""CodedCells of one row that are suspected at most."""
 SAMPLED = 25
 """Values of a column that are compared with each other to learn how close values usually are."""
 
@@ -68,7 +70,9 @@ class Votes:
         return Votes(parts[0], parts[1], parts[2], weights, parts[3])
 
 
-def decide(cells: Cells, votes: Votes, against: F64, rules: list[Dependency], proposals: list[list[str]]) -> Verdict:
+def decide(
+    cells: CodedCells, votes: Votes, against: F64, rules: Sequence[VotingRule | OrderRule], proposals: list[list[str]]
+) -> Verdict:
     """Suspects in the order in which they are found.
 
     A code beyond those of a column stands for a text of its `proposals`.
@@ -76,7 +80,8 @@ def decide(cells: Cells, votes: Votes, against: F64, rules: list[Dependency], pr
     columns = len(cells.names)
     part_of = np.zeros((len(rules) + 1, columns), dtype=np.bool_)
     for number, rule in enumerate(rules):
-        part_of[number, [*rule.left, rule.right]] = True
+        ends = (rule.first, rule.second) if isinstance(rule, OrderRule) else (rule.right,)
+        part_of[number, [*rule.left, *ends]] = True
     bonuses = _Bonuses(cells, proposals)
     live = np.ones(votes.rows.size, dtype=np.bool_)
     found: list[tuple[I64, I64, I64, F64]] = []
@@ -106,7 +111,7 @@ def decide(cells: Cells, votes: Votes, against: F64, rules: list[Dependency], pr
 
 
 def _candidates(votes: Votes, at: I64, columns: int) -> tuple[I64, I64, I64, F64]:
-    """Cells with each value that is proposed for them and the weight of its votes; votes for any value count for all."""
+    """Cells with each value that is proposed for them and the weight of its votes; those for no value count for all."""
     cell = votes.rows[at] * columns + votes.columns[at]
     code, weight = votes.codes[at], votes.weights[at]
     open_ = code == UNKNOWN
@@ -142,7 +147,7 @@ def _supporters(votes: Votes, at: I64, rows: I64, columns: I64, codes: I64, many
 class _Bonuses:
     """What typing and rarity say of a cell and a value proposed for it."""
 
-    def __init__(self, cells: Cells, proposals: list[list[str]]) -> None:
+    def __init__(self, cells: CodedCells, proposals: list[list[str]]) -> None:
         self._cells = cells
         self._proposals = proposals
         self._usual: dict[int, float] = {}
@@ -189,7 +194,5 @@ class _Bonuses:
 
 
 def _close(texts: list[str], pairs: I64) -> Mask:
-    from holdstrue.discovery.suspects.cells import edits_between
-
     edits, longest = edits_between(texts, pairs)
     return edits <= (1 - CLOSE) * np.maximum(longest, 1)

@@ -5,8 +5,8 @@ times as many as any other) the right side gets a vote, of the weight
 
     trust * max(log((majority + 1/2) / (own + 1/2)), log(pure groups / others)), both at most 3
 
-where `trust` falls with the odds of the rule. The left side B of X -> A gets one where most rows that have the rest of X
-and this row's A have another value of B: then B alone explains the row. Its weight is the same, and larger the rarer
+where `trust` falls with the odds of the rule. The left side B of X -> A gets one where most rows that have the rest of
+X and this row's A have another value of B: then B alone explains the row. Its weight is the same, and larger the rarer
 the row's A is than its B: a chance error would hardly hit just the value that another group has. A row that agrees with
 two others at least speaks against both.
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import Cells, Grouped, Tally, of_codes
-from holdstrue.discovery.suspects.dependencies import Dependency
+from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally, of_codes
+from holdstrue.discovery.suspects.voting_rules import VotingRule
 from holdstrue.typing import F64, I32, I64, Mask
 
 MOST = 3.0
@@ -70,16 +70,16 @@ class Ballot:
         self.rules.append(np.full(size, rule, dtype=np.int64))
 
 
-def trust(rule: Dependency) -> float:
+def trust(rule: VotingRule) -> float:
     """How much a rule's votes count: 1 for a declared one, less for odds of chance.
 
-    >>> [round(trust(Dependency((0,), 1, odds)), 2) for odds in (0.0, 0.01, 0.1)]
+    >>> [round(trust(VotingRule((0,), 1, odds)), 2) for odds in (0.0, 0.01, 0.1)]
     [1.0, 0.83, 0.43]
     """
     return 1.0 if rule.declared is not None else min(1.0, float(np.log(1 / (rule.odds + 0.002)) / np.log(1 / SURE)))
 
 
-def vote(cells: Cells, codes: I32, number: int, rule: Dependency, ballot: Ballot, against: F64) -> None:
+def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: Ballot, against: F64) -> None:
     """Cast the votes of one rule, and add what rows that agree have against votes of others.
 
     `codes` are those of the table without values that are no witnesses. Complexity: O(columns * rows).
@@ -113,9 +113,7 @@ def vote(cells: Cells, codes: I32, number: int, rule: Dependency, ballot: Ballot
         weights = np.full(rows.size, MOST)
     ballot.cast(rows, rule.right, top[rows], weights, number)
     agrees = named & (column >= 0) & (top == column) & (first >= 2) & (first > second)
-    against[rule.right, agrees] += (
-        AGAINST * believed * np.maximum(_log_ratio(first[agrees] - 1, second[agrees]), 0.0)
-    )
+    against[rule.right, agrees] += AGAINST * believed * np.maximum(_log_ratio(first[agrees] - 1, second[agrees]), 0.0)
     if rule.constant is None:
         # a value that so many rows do not have is no chance: the left side is right too
         telling = np.flatnonzero(agrees & clear)
@@ -136,7 +134,7 @@ def _weight(majority: I32, own: I32, floor: float) -> F64:
     return np.maximum(_log_ratio(majority, own), floor)
 
 
-def _floor(rule: Dependency) -> float:
+def _floor(rule: VotingRule) -> float:
     """What pure groups add to a rule's belief; a declared rule is believed."""
     if rule.declared is not None:
         return MOST
@@ -151,7 +149,7 @@ def _within(grouped: Grouped, rows: Mask) -> Grouped:
     return Grouped(of, order.astype(np.int32), starts.astype(np.int64))
 
 
-def _systematic(cells: Cells, rule: Dependency, flagged: Mask, judged: Mask) -> Mask:
+def _systematic(cells: CodedCells, rule: VotingRule, flagged: Mask, judged: Mask) -> Mask:
     """Rows whose value in another column most flagged rows of it share."""
     found = np.zeros(cells.rows, dtype=np.bool_)
     if not flagged.any():
@@ -175,7 +173,7 @@ def systematic(column: I32, values: int, flagged: Mask, judged: Mask) -> Mask:
     return of_codes((all_of >= LEAST_ROWS) & (hit >= SYSTEMATIC * all_of), column)
 
 
-def _vote_left(cells: Cells, codes: I32, number: int, rule: Dependency, rows: I64, ballot: Ballot) -> None:
+def _vote_left(cells: CodedCells, codes: I32, number: int, rule: VotingRule, rows: I64, ballot: Ballot) -> None:
     """Votes on columns of the left side that alone explain doubtful rows."""
     if not rows.size:
         return
@@ -196,7 +194,7 @@ def _vote_left(cells: Cells, codes: I32, number: int, rule: Dependency, rows: I6
 
 
 def _vote_spoilt(
-    number: int, rule: Dependency, grouped: Grouped, tally: Tally, column: I32, ballot: Ballot
+    number: int, rule: VotingRule, grouped: Grouped, tally: GroupTally, column: I32, ballot: Ballot
 ) -> None:
     """Votes on the left side of rows that got into a group: many, of many values, where other groups have one."""
     spoilt = (tally.known >= LEAST_ROWS) & (2 * tally.first <= tally.known)

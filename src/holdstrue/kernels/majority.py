@@ -1,6 +1,6 @@
 """What is commonest inside groups of rows, and how far apart two texts are.
 
-Five rows in two groups, (0, 1, 2) and (3, 4), and a column that holds 7, 7, 8 in the first, 9 and nothing in the second:
+Five rows in two groups, (0, 1, 2) and (3, 4), and a column that holds 7, 7, 8 in one, 9 and nothing in the other:
 
 >>> import numpy as np
 >>> rows, starts = np.array([0, 1, 2, 3, 4], dtype=np.int32), np.array([0, 3, 5], dtype=np.int64)
@@ -13,11 +13,13 @@ Five rows in two groups, (0, 1, 2) and (3, 4), and a column that holds 7, 7, 8 i
 
 from __future__ import annotations
 
+import numpy as np
+
 from holdstrue.kernels.jit import kernel
 from holdstrue.typing import I32, I64
 
 TOP, FIRST, SECOND, KNOWN = range(4)
-"""What `tally` says of a group: its commonest code (-1: none), how often it and the next occur, and rows with a code."""
+"""What `tally` says of a group: its commonest code (-1: none), how often it and the next occur, rows with a code."""
 
 
 @kernel
@@ -59,8 +61,8 @@ def tally(rows: I32, starts: I64, column: I32, counts: I32, groups: I32, own: I3
 def edits(letters: I32, ends: I64, left: I64, right: I64, scratch: I64, out: I64) -> None:
     """How many letters must be put in, left out, changed, or change places with the next to make one text of another.
 
-    Text k is `letters[ends[k]:ends[k + 1]]`; `left` and `right` are numbers of texts; `scratch` has room for three lines
-    of the longest text and one more.
+    Text k is `letters[ends[k]:ends[k + 1]]`; `left` and `right` are numbers of texts; `scratch` has room for three
+    lines of the longest text and one more.
 
     Complexity: O(product of the lengths) a pair.
 
@@ -82,12 +84,42 @@ def edits(letters: I32, ends: I64, left: I64, right: I64, scratch: I64, out: I64
             scratch[now, 0] = i + 1
             for j in range(b.size):
                 best = scratch[last, j] + (a[i] != b[j])
-                if scratch[last, j + 1] + 1 < best:
-                    best = scratch[last, j + 1] + 1
-                if scratch[now, j] + 1 < best:
-                    best = scratch[now, j] + 1
+                best = min(best, scratch[last, j + 1] + 1)
+                best = min(best, scratch[now, j] + 1)
                 if i > 0 and j > 0 and a[i] == b[j - 1] and a[i - 1] == b[j] and scratch[before, j - 1] + 1 < best:
                     best = scratch[before, j - 1] + 1
                 scratch[now, j + 1] = best
             now, last, before = before, now, last
         out[pair] = scratch[last, b.size]
+
+
+@kernel
+def longest_chains(values: I64, lengths: I64) -> None:
+    """For each place how long a chain of values that never fall can be that ends there, and one that starts there.
+
+    Complexity: O(values log values).
+
+    >>> import numpy as np
+    >>> lengths = np.zeros((2, 4), dtype=np.int64)
+    >>> longest_chains(np.array([10, 99, 20, 30]), lengths)
+    >>> lengths.tolist()
+    [[1, 2, 2, 3], [3, 1, 2, 1]]
+    """
+    size = values.size
+    ends = np.empty(size, dtype=np.int64)
+    for way in range(2):
+        many = 0
+        for step in range(size):
+            at = step if way == 0 else size - 1 - step
+            value = values[at] if way == 0 else -values[at]
+            low, high = 0, many
+            while low < high:
+                middle = (low + high) // 2
+                if ends[middle] <= value:
+                    low = middle + 1
+                else:
+                    high = middle
+            ends[low] = value
+            if low == many:
+                many += 1
+            lengths[way, at] = low + 1

@@ -1,8 +1,8 @@
 """FDs that a table with errors speaks for: broken far less often than chance would break them.
 
 An FD X -> A is measured on rows whose group (the same X) has at least two known values of A. `broken` are the rows that
-do not have the commonest value of their group, `chance` is how many would not if A were drawn at random: (rows - groups)
-* (1 - share of A's commonest value). Their ratio, `odds`, is near 0 for a rule that errors alone break and near 1 where
+do not have the commonest value of their group, `chance` is how many would not if A were drawn at random: (rows -
+groups) * (1 - share of A's commonest value). Their ratio, `odds`, is near 0 for a rule that errors alone break and near 1 where
 there is none. Values that are the majority of no group of any single column (at least three rows, more than half) are
 at home nowhere: they are errors or too rare to tell, and neither break a rule nor count for chance.
 """
@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import Cells, Grouped, Tally, of_codes
+from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally, of_codes
 from holdstrue.discovery.work import Work
 from holdstrue.typing import I32, Mask
 
@@ -40,7 +40,7 @@ MOST_VISITS = 4e9
 
 
 @dataclass(frozen=True)
-class Dependency:
+class VotingRule:
     """An FD by the numbers of its columns, with its odds and the share of its groups that hold one value.
 
     A rule that people declared has no odds (0), is `declared`, and may speak of some `rows` only (those that match a
@@ -65,7 +65,7 @@ class Dependency:
         return FD(tuple(names[column] for column in self.left), (names[self.right],)).text
 
 
-def learned(cells: Cells, codes: I32, work: Work) -> tuple[list[Dependency], tuple[str, ...]]:
+def learned(cells: CodedCells, codes: I32, work: Work) -> tuple[list[VotingRule], tuple[str, ...]]:
     """The FDs of one or two columns on the left that the codes speak for; and what was not looked for.
 
     Complexity: O(columns^3 * rows) for those of two columns, O(columns^2 * rows) for the others.
@@ -83,17 +83,17 @@ def learned(cells: Cells, codes: I32, work: Work) -> tuple[list[Dependency], tup
                 found.append(rule)
     if len(usable) ** 3 / 2 * cells.rows > MOST_VISITS:
         return found, ("rules with two columns on the left: there are too many for a table of this size",)
-    for left in combinations(usable, 2):
+    for pair in combinations(usable, 2):
         work.require_time()
-        best = {a: min(odds.get((x, a), np.inf) for x in left) for a in usable if a not in left}
+        best = {a: min(odds.get((x, a), np.inf) for x in pair) for a in usable if a not in pair}
         rights = [a for a, least in best.items() if least > MOST_ODDS]
         if rights:
-            rules = _measured(cells, codes, left, cells.grouped(left, codes), rights, home)
+            rules = _measured(cells, codes, pair, cells.grouped(pair, codes), rights, home)
             found += [rule for rule in rules if rule.odds <= min(MOST_ODDS, BETTER * best[rule.right])]
     return found, ()
 
 
-def _at_home(cells: Cells, codes: I32, alone: dict[int, Grouped], usable: list[int]) -> list[Mask]:
+def _at_home(cells: CodedCells, codes: I32, alone: dict[int, Grouped], usable: list[int]) -> list[Mask]:
     """By column which codes are the majority of a group of some single column."""
     home = [np.zeros(counts.size, dtype=np.bool_) for counts in cells.counts]
     for left, grouped in alone.items():
@@ -106,8 +106,8 @@ def _at_home(cells: Cells, codes: I32, alone: dict[int, Grouped], usable: list[i
 
 
 def _measured(
-    cells: Cells, codes: I32, left: tuple[int, ...], grouped: Grouped, rights: list[int], home: list[Mask]
-) -> Iterator[Dependency]:
+    cells: CodedCells, codes: I32, left: tuple[int, ...], grouped: Grouped, rights: list[int], home: list[Mask]
+) -> Iterator[VotingRule]:
     """The FDs of a left side that enough rows follow, with their odds."""
     for right in rights:
         tally = cells.tally(grouped, right, codes)
@@ -119,10 +119,10 @@ def _measured(
         measured = _odds(codes[right], grouped, tally, home[right])
         if measured is not None:
             pure = int(np.count_nonzero(several & (tally.first == tally.known))) / groups
-            yield Dependency(left, right, measured, pure, groups)
+            yield VotingRule(left, right, measured, pure, groups)
 
 
-def _odds(column: I32, grouped: Grouped, tally: Tally, home: Mask) -> float | None:
+def _odds(column: I32, grouped: Grouped, tally: GroupTally, home: Mask) -> float | None:
     """Rows that break an FD for each that chance would break, among values that are at home somewhere."""
     counted = of_codes(home, column) & (grouped.of >= 0)
     size = np.bincount(grouped.of[counted], minlength=grouped.many)
