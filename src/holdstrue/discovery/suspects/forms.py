@@ -3,11 +3,11 @@
 - *trace*: what a conversion leaves behind (doubled quotes, entities, tags, replacement characters, spaces at the ends
   or doubled), or a value of the column with signs around it (`AK-*` beside `AK`), in at most 5% of the cells.
 - *shape*: numbers count as one sign (`99.9%` and `7%` are both `9%`). Where at most three main shapes, each of 5% of
-  the cells, cover 95% of a column, each of the rest: if the main shapes have no letters, or hold a number and one edit in
-  four letters makes one of them.
+  the cells, cover 95% of a column, each of the rest: if the main shapes have no letters, or hold a number and one edit
+  in four letters makes one of them.
 - *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a
-  shape twenty times as common; in columns most of whose rare shapes are so. A column of names, where rare ones are names
-  too, has none.
+  shape twenty times as common; in columns most of whose rare shapes are so. A column of names, where rare ones are
+  names too, has none.
 - *number*: far outside of what 95% of a column's numbers span, by differences and by ratios.
 """
 

@@ -36,6 +36,8 @@ MOST_BONUS = 2.5
 MISSING = 2.0
 ROUNDS = 8
 """CodedCells of one row that are suspected at most."""
+DOUBT = 10
+"""Pairs of values, one in twenty of them close, that are added to those of a column: a few pairs say little."""
 SAMPLED = 25
 """Values of a column that are compared with each other to learn how close values usually are."""
 
@@ -190,7 +192,7 @@ class _Bonuses:
         chosen = common[:: max(1, len(common) // SAMPLED)]
         pairs = np.array([(one, other) for one in chosen for other in chosen if one < other], dtype=np.int64)
         close = int(_close(texts, pairs).sum()) if pairs.size else 0
-        return (close + 1) / (max(len(pairs), 1) + 1) if pairs.size else 0.02
+        return (close + DOUBT / 20) / (len(pairs) + DOUBT)
 
 
 def _close(texts: list[str], pairs: I64) -> Mask:

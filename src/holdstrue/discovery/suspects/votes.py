@@ -5,10 +5,10 @@ times as many as any other) the right side gets a vote, of the weight
 
     trust * max(log((majority + 1/2) / (own + 1/2)), log(pure groups / others)), both at most 3
 
-where `trust` falls with the odds of the rule. The left side B of X -> A gets one where most rows that have the rest of
-X and this row's A have another value of B: then B alone explains the row. Its weight is the same, and larger the rarer
-the row's A is than its B: a chance error would hardly hit just the value that another group has. A row that agrees with
-two others at least speaks against both.
+where `trust` falls with the odds of the rule; votes of a declared one have the weight 5. The left side B of X -> A gets
+one where most rows that have the rest of X and this row's A have another value of B: then B alone explains the row. Its
+weight is the same, and larger the rarer the row's A is than its B: a chance error would hardly hit just the value that
+another group has. Rows that follow a rule speak against votes on either side of it.
 
 Exceptions that lie with one value of another column (half of its rows, at least five) follow from something that the
 rule leaves out, and get no votes.
@@ -26,6 +26,9 @@ from holdstrue.typing import F64, I32, I64, Mask
 
 MOST = 3.0
 """The weight of a vote at most: twenty rows against one."""
+
+DECLARED = 5.0
+"""The weight of a declared rule's vote: enough where nothing speaks against it, also if the value is a usual one."""
 
 CLEAR = 1.5
 """How many times as often as the next the value of a majority occurs."""
@@ -110,7 +113,7 @@ def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: B
     rows = np.flatnonzero(differs)
     weights = believed * _weight(first[rows], tally.own[rows], floor)
     if rule.constant is not None:
-        weights = np.full(rows.size, MOST)
+        weights = np.full(rows.size, DECLARED)
     ballot.cast(rows, rule.right, top[rows], weights, number)
     agrees = named & (column >= 0) & (top == column) & (first >= 2) & (first > second)
     against[rule.right, agrees] += AGAINST * believed * np.maximum(_log_ratio(first[agrees] - 1, second[agrees]), 0.0)
@@ -137,7 +140,7 @@ def _weight(majority: I32, own: I32, floor: float) -> F64:
 def _floor(rule: VotingRule) -> float:
     """What pure groups add to a rule's belief; a declared rule is believed."""
     if rule.declared is not None:
-        return MOST
+        return DECLARED
     return min(MOST, float(np.log((rule.pure + 1e-9) / (1 - rule.pure + 1 / (rule.groups + 1)))))
 
 

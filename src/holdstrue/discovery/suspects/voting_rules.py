@@ -1,10 +1,10 @@
 """FDs that a table with errors speaks for: broken far less often than chance would break them.
 
 An FD X -> A is measured on rows whose group (the same X) has at least two known values of A. `broken` are the rows that
-do not have the commonest value of their group, `chance` is how many would not if A were drawn at random: (rows -
-groups) * (1 - share of A's commonest value). Their ratio, `odds`, is near 0 for a rule that errors alone break and near 1 where
-there is none. Values that are the majority of no group of any single column (at least three rows, more than half) are
-at home nowhere: they are errors or too rare to tell, and neither break a rule nor count for chance.
+do not have the commonest value of their group, `chance` is how many would not if A were drawn at random:
+(rows - groups) * (1 - share of A's commonest value). Their ratio, `odds`, is near 0 for a rule that errors alone break
+and near 1 where there is none. Values that are the majority of no group of any single column (at least three rows,
+more than half) are at home nowhere: they are errors or too rare to tell, and neither break a rule nor count for chance.
 """
 
 from __future__ import annotations
