@@ -56,6 +56,23 @@ def vote_order(cells: CodedCells, number: int, rule: OrderRule, ballot: Ballot) 
         ballot.cast(rows, column, np.full(rows.size, UNKNOWN), np.full(rows.size, weight), number)
 
 
+def off_chain_rows(
+    cells: CodedCells, left: tuple[int, ...], first: int, second: int, *, falling: bool
+) -> tuple[int, int, bool]:
+    """Rows on no longest chain of their group, rows with both values, and whether the second changes in some group."""
+    grouped = cells.grouped(left)
+    one, other = (_ranks(cells, column) for column in (first, second))
+    usable = (grouped.of >= 0) & (cells.codes[first] >= 0) & (cells.codes[second] >= 0)
+    off, moves = 0, False
+    for group in range(grouped.many):
+        rows = grouped.rows[grouped.starts[group] : grouped.starts[group + 1]].astype(np.int64)
+        rows = rows[usable[rows]]
+        values = -other[rows] if falling else other[rows]
+        off += int(off_chain(one[rows], values).sum())
+        moves |= bool(rows.size > 2 and values.min(initial=0) != values.max(initial=0))
+    return off, int(usable.sum()), moves
+
+
 def off_chain(first: I64, second: I64) -> Mask:
     """Which of some rows lie on no longest chain. Complexity: O(rows log rows)."""
     order = np.lexsort((second, first))

@@ -44,6 +44,9 @@ EDITED, EDITED_FORM = 7, 4
 SHORTEST = 4
 """Letters that a spelling has at least: of codes such as A, N and U each is one edit from the others."""
 
+NOTHING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "unknown", "not available"))
+"""Words for a missing value."""
+
 NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 
 MOST_SPELLED = 0.6
@@ -90,6 +93,8 @@ def form_votes(cells: CodedCells) -> list[FormVote]:
         if cells.text_like(column):
             traces = list(_traces(cells, column))
             odd = {vote.code for vote in traces}
+            # a word for a missing value is not a wrong one
+            odd |= {at for at, text in enumerate(cells.texts(column)) if text.strip().lower() in NOTHING}
             found += traces
             found += _shapes(cells, column, odd)
         else:

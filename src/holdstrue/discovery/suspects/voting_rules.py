@@ -71,7 +71,9 @@ def learned(cells: CodedCells, codes: I32, work: Work) -> tuple[list[VotingRule]
     Complexity: O(columns^3 * rows) for those of two columns, O(columns^2 * rows) for the others.
     """
     usable = [at for at in range(len(cells.names)) if (cells.counts[at] > 1).any() and cells.counts[at].size > 1]
-    alone = {left: cells.grouped((left,), codes) for left in usable if (cells.counts[left] > 1).sum() > 1}
+    # that two measures are equal is chance or rounding, and determines nothing
+    sides = [at for at in usable if not cells.measure_like(at)]
+    alone = {left: cells.grouped((left,), codes) for left in sides if (cells.counts[left] > 1).sum() > 1}
     home = _at_home(cells, codes, alone, usable)
     odds: dict[tuple[int, int], float] = {}
     found = []
@@ -83,7 +85,7 @@ def learned(cells: CodedCells, codes: I32, work: Work) -> tuple[list[VotingRule]
                 found.append(rule)
     if len(usable) ** 3 / 2 * cells.rows > MOST_VISITS:
         return found, ("rules with two columns on the left: there are too many for a table of this size",)
-    for pair in combinations(usable, 2):
+    for pair in combinations(sides, 2):
         work.require_time()
         best = {a: min(odds.get((x, a), np.inf) for x in pair) for a in usable if a not in pair}
         rights = [a for a, least in best.items() if least > MOST_ODDS]
