@@ -104,7 +104,8 @@ def _at_home(cells: CodedCells, codes: I32, alone: dict[int, Grouped], usable: l
                 tally = cells.tally(grouped, right, codes)
                 strong = (tally.first >= 3) & (2 * tally.first > tally.known)
                 home[right][tally.top[strong]] = True
-    return home
+    # where no value has a home, single columns say nothing, and all values count
+    return [known if known.any() else ~known for known in home]
 
 
 def _measured(
