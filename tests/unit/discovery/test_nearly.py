@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -28,7 +30,7 @@ def test_known_rules_of_a_dirty_table_come_first_or_follow_from_those_that_do() 
 
 
 @pytest.mark.parametrize("options", [{}, {"error": 0.05, "measure": "rows"}, {"error": 0.01}])
-def test_a_rule_file_passes_on_the_table_that_it_came_from(options: dict[str, object]) -> None:
+def test_a_rule_file_passes_on_the_table_that_it_came_from(options: dict[str, Any]) -> None:
     table = orders(rows=400, errors=25, seed=2).dirty
     found = holdstrue.discover(table, ("fd", "key"), key="order", max_predicates=3, **options)
     rules = found.ruleset(nearly=True)
