@@ -27,6 +27,7 @@ from scenarios import (
     scratch,
     single,
     spark,
+    suspects,
 )
 from scenarios.setting import Outcome, Setting
 
@@ -44,6 +45,7 @@ SCENARIOS = {
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
     "discover_dc": discover_dc.run,
+    "suspects": suspects.run,
 }
 ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
 PEERS = "holdstrue,duckdb,duckdb_recompute,polars,lt_tree,chains"
@@ -61,6 +63,7 @@ SIZES = {
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",
     "discover_dc": "30000",
+    "suspects": "0",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta, Violation
     from holdstrue.discovery.api import discover
     from holdstrue.discovery.discovery import Discovery
+    from holdstrue.discovery.suspects.api import suspects
     from holdstrue.errors import HoldstrueError
     from holdstrue.monitor.accepting import accepting
     from holdstrue.monitor.check import check
@@ -30,6 +31,7 @@ _HOMES = {
     "Violation": "holdstrue.detect.delta",
     "Discovery": "holdstrue.discovery.discovery",
     "discover": "holdstrue.discovery.api",
+    "suspects": "holdstrue.discovery.suspects.api",
     "HoldstrueError": "holdstrue.errors",
     "to_sql": "holdstrue.report.sql",
     **dict.fromkeys(
@@ -61,6 +63,7 @@ __all__ = [
     "follow",
     "load_rules",
     "parse_rule",
+    "suspects",
     "to_sql",
 ]
 

@@ -21,6 +21,7 @@ from holdstrue.cli.commands.report import report
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.serve import serve
 from holdstrue.cli.commands.status import status
+from holdstrue.cli.commands.suspects import suspects
 from holdstrue.cli.commands.vacuum import vacuum
 from holdstrue.cli.commands.verify import verify
 from holdstrue.cli.commands.violations import violations
@@ -38,6 +39,7 @@ for _command in (
     demo,
     check,
     discover,
+    suspects,
     init,
     apply,
     watch,

@@ -43,6 +43,9 @@ AsReview = Annotated[str, FormatOf("RulesReview")]
 AsVacuumed = Annotated[str, FormatOf("Vacuumed")]
 AsVerified = Annotated[str, FormatOf("Verified")]
 AsFound = Annotated[str, FormatOf("Discovery")]
+AsSuspects = Annotated[
+    str, FormatOf("Suspects", "Form of the output; a patch is CSV that `apply` reads. FILE.parquet is Parquet.")
+]
 AsOverview = Annotated[str, FormatOf("Overview")]
 
 DATA_HELP = (

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.data.notes import Notes
-from holdstrue.data.values import family_of
 from holdstrue.discovery.denials.evidence import CountPairs
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.held import Held
@@ -18,7 +17,7 @@ from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import checked_types, types_of_table
-from holdstrue.sources.fit import plain_column
+from holdstrue.sources.fit import comparable_table
 from holdstrue.sources.read import read_table
 
 _READ = ("encoding", "format", "delimiter", "null_values")
@@ -84,7 +83,7 @@ def discover(
     tables = {}
     for name, source in sources.items():
         own = types_of_table(declared, name, next(iter(sources)), sources)
-        tables[name] = plain_table(name, read_table(source, types=own, notes=notes, **read))
+        tables[name] = comparable_table(name, read_table(source, types=own, notes=notes, **read))
     keys = _keys(key, list(tables))
     _require(tables, keys, options)
     work = replace(Work.lasting(options.budget, progress, options.threads), count_pairs=within)
@@ -95,24 +94,6 @@ def discover(
     if state is not None:
         found.save(state)
     return found
-
-
-def plain_table(name: str, table: pa.Table) -> pa.Table:
-    """Only columns whose values compare, without dictionaries; a column without any value is one of text."""
-    kept = {}
-    for field, given in zip(table.schema, table.columns, strict=True):
-        family = family_of(field.type)
-        if family is None:
-            continue
-        if field.name in kept:
-            raise DataError(f"table {name!r} has two columns {field.name!r}", hint="name each column differently")
-        if family == "null":
-            kept[field.name] = pa.chunked_array([pa.nulls(len(given), pa.string())])
-        else:
-            kept[field.name] = plain_column(given)
-    if not kept:
-        raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
-    return pa.table(kept)
 
 
 def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:

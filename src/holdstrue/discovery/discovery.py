@@ -18,12 +18,16 @@ from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import Kind, families_of, load_kinds, restore_kinds
+from holdstrue.discovery.nearly import nearly_holding
 from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
+from holdstrue.discovery.suspects.answer import Suspects
+from holdstrue.discovery.suspects.held import suspects_of
 from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError, HoldstrueError, StateError
+from holdstrue.monitor.check import check
 from holdstrue.monitor.format_1 import is_format_1, living_rows
-from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, RuleSet
+from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, Rule, RuleSet, Tolerance
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
@@ -80,6 +84,7 @@ class Discovery(Closing, Tabular):
         """The history of a state that was only read."""
         self._ended: list[dict[str, Any]] = []
         self._found: list[FoundRule] | None = None
+        self._nearly: list[FoundRule] | None = None
         self._broken = False
         self.types: Types = ()
         """The declared types of columns, which batches are read with too."""
@@ -108,8 +113,37 @@ class Discovery(Closing, Tabular):
 
     @property
     def telling(self) -> list[FoundRule]:
-        """The rules that no others imply, best first."""
-        return [found for found in self.rules if not found.implied]
+        """The rules that no others imply, best first; of the kinds that were asked for.
+
+        A column that has one value is said as a denial constraint, also where FDs are looked for.
+        """
+        kinds = set(self.options.kinds)
+        return [found for found in self.rules if not found.implied and (found.kind != "dc" or "dc" in kinds)]
+
+    @property
+    @_alone
+    def best(self) -> list[FoundRule]:
+        """One list, the best first: rules that no others imply, and FDs and orders that some rows break.
+
+        The latter say their `error`, and are looked for where FDs are and no error is allowed anyway (see `nearly`).
+        """
+        return sorted([*self.telling, *self.nearly()], key=lambda found: (-found.score, len(found.text), found.text))
+
+    @_alone
+    def nearly(self) -> list[FoundRule]:
+        """FDs that errors alone seem to break, and orders inside of their groups, the best first.
+
+        They are looked for in all rows when they are first asked for, and again after a batch.
+        """
+        if self._nearly is None:
+            wanted = "fd" in self.options.kinds and not self.options.error
+            found: list[FoundRule] = []
+            for name, schema in self._held.searched(self.options.columns).items() if wanted else ():
+                rows, _ = self._held.table(name)
+                work = Work.lasting(self.options.budget, threads=self.options.threads)
+                found += nearly_holding(rows.select(schema.names), self._held.shown(name), work)
+            self._nearly = found if "dc" in self.options.kinds else [one for one in found if one.kind != "dc"]
+        return self._nearly
 
     def __iter__(self) -> Iterator[FoundRule]:
         return iter(self.rules)
@@ -153,13 +187,32 @@ class Discovery(Closing, Tabular):
         """The columns of each table."""
         return {name: list(schema.names) for name, schema in self._held.schemas.items()}
 
-    def ruleset(self, top: int | None = None) -> RuleSet:
-        """The best rules, none that others imply, for `check` and for a monitor to adopt."""
-        chosen = [found.rule for found in self.telling[:top]]
+    def ruleset(self, top: int | None = None, *, nearly: bool = False) -> RuleSet:
+        """The best rules, none that others imply, for `check` and for a monitor to adopt.
+
+        With `nearly` also those that some rows break. A rule that is broken has a tolerance of as many rows as break it
+        now, so that a check of the same table passes.
+        """
+        chosen = self._tolerant((self.best if nearly else self.telling)[:top])
         tables = list(self._held.keys)
         main = tables[0] if len(tables) == 1 and tables[0] != "data" else None
         key = self._held.keys[tables[0]] if len(tables) == 1 else ()
         return RuleSet(tuple(chosen), table=main, key=key, types=self.types)
+
+    @_alone
+    def _tolerant(self, found: Sequence[FoundRule]) -> list[Rule]:
+        """Rules with the tolerance that the rows there are need."""
+        rules = [one.rule for one in found]
+        broken = [at for at, one in enumerate(found) if one.measures.get("error") and one.kind != "inclusion"]
+        for name in self._held.keys if broken else ():
+            mine = [at for at in broken if (rules[at].table or name) == name]
+            if mine:
+                rows, _ = self._held.table(name)
+                checked = check(rows, [replace(rules[at], table=None, name=f"{at}") for at in mine], limit=0)
+                for at, result in zip(mine, checked.results, strict=True):
+                    if result.counts.rows:
+                        rules[at] = replace(rules[at], tolerance=Tolerance(count=result.counts.rows))
+        return rules
 
     @_alone
     def near_misses(self, most: int = HANDFUL, kinds: Sequence[str] | None = None) -> NearMisses:
@@ -182,6 +235,21 @@ class Discovery(Closing, Tabular):
                 found.append(replace(miss, rows=rows, table=self._held.shown(table)))
         found.sort(key=lambda miss: (-miss.measures.get("score", 0.0), miss.violations, miss.text))
         return NearMisses(found, unlooked)
+
+    @_alone
+    def suspects(self, *, table: str | None = None) -> Suspects:
+        """Cells of a table that are probably wrong, by the rules that its rows speak for (see `holdstrue.suspects`).
+
+        Nothing of it is kept current: every call looks at all rows, for as long as the discovery's budget.
+        """
+        names = list(self._held.keys)
+        name = names[0] if table is None else table
+        if name not in names:
+            raise HoldstrueError(f"no table {table!r}", hint=f"the tables are {', '.join(names)}")
+        rows, _ = self._held.table(name)
+        work = Work.lasting(self.options.budget, threads=self.options.threads)
+        columns = [column for column in self.options.columns if column in rows.column_names]
+        return suspects_of(rows, None, self._held.keys[name], main=name, discover=True, columns=columns, work=work)
 
     @_alone
     def explain(self) -> PlanText:
@@ -283,7 +351,7 @@ class Discovery(Closing, Tabular):
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
     def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Died]:
-        self._found = None
+        self._found = self._nearly = None
         return {(died.table, died.body): died for kind in self._kinds.values() for died in kind.apply(batches)}
 
     def _named(self, died: Died) -> Died:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -468,6 +469,22 @@ class Monitor(Closing, Tabular):
         with self._here() as piece:
             shard = self._shard()
             return Report.of(shard.engine, shard.keys, limit, guard=piece.guard)
+
+    def suspects(self, *, table: str | None = None, discover: bool = True) -> Any:
+        """Cells of a table that are probably wrong now, with what they should probably be (see `holdstrue.suspects`).
+
+        By the monitor's rules, which are believed, and with `discover` by rules that the rows themselves speak for,
+        over the columns that are kept: the key and what rules read. Nothing of it is kept current: every call looks at
+        all rows.
+        """
+        # what looks for suspects lives above, so it is looked up when somebody asks for it
+        of = import_module("holdstrue.discovery.suspects.held").suspects_of_monitor
+        with self._here() as piece:
+            name = piece.facts.known_table(table or piece.facts.main)
+            rows = self._shard().engine.tables[name].rows
+            held = rows.take(rows.living_slots())
+            facts = piece.facts
+        return of(held, facts.rules, tuple(facts.keys.get(name, ())), name, discover=discover)
 
     def size_bytes(self) -> dict[str, int]:
         """Memory held by each part."""

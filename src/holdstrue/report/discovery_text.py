@@ -31,16 +31,18 @@ def discovery_data(found: Discovery, style: Style) -> dict[str, Any]:
 
 def rule_file(found: Discovery, style: Style) -> Iterator[str]:
     """The rules that no others imply, as `check` and `init` read them."""
-    yield dump_rules(found.ruleset(style.limit))
+    yield dump_rules(found.ruleset(style.limit, nearly=True))
 
 
 def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     """The rules, best first, each with its words; then the near misses."""
     ink, misses = style.ink, found.near_misses()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
-    rules = found.telling
+    rules = found.best
     kinds = ", ".join(plural(n, kind) for kind, n in Counter(rule.kind for rule in rules).items()) or "no rules"
-    implied = len(found.rules) - len(rules)
+    broken = sum(bool(rule.measures.get("error")) for rule in rules)
+    kinds += f", of which {broken:,} nearly hold" if broken else ""
+    implied = sum(rule.implied for rule in found.rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
     partly = "" if found.complete else f" ({STOPPED})"
     yield from moment_line(found.moment)
@@ -48,10 +50,14 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     most = TOP if style.limit is None else style.limit
     if rules:
         yield "\n"
-        table = [heads("score", "kind", "rule", right=("score",))]
+        errors = ("broken",) if broken else ()
+        table = [heads("score", *errors, "kind", "rule", right=("score", "broken"))]
         for rule in rules[:most]:
-            table.append([Cell(f"{rule.score:.2f}", right=True), Cell(rule.kind), Cell(_said(rule), "strong")])
-            table.append([Cell(""), Cell(""), Cell(shorten(printable(rule.body.words), RULE_WIDTH), "faint")])
+            share = [Cell(_share(rule.measures.get("error", 0.0)), right=True)] if broken else []
+            score = Cell(f"{rule.score:.2f}", right=True)
+            table.append([score, *share, Cell(rule.kind), Cell(_said(rule, ink), "strong")])
+            words = Cell(_cut(rule.body.words, ink), "faint")
+            table.append([Cell(""), *(Cell("") for _ in share), Cell(""), words])
         yield from aligned(table, ink)
         left = len(rules) - most
         if left > 0:
@@ -71,7 +77,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:
     """A near miss and who breaks it."""
     where = f"{printable(miss.table)}: " if miss.table and not isinstance(miss.body, Inclusion) else ""
-    yield f"  {where}{ink.paint('note', shorten(printable(miss.text), RULE_WIDTH))}\n"
+    yield f"  {where}{ink.paint('note', _cut(miss.text, ink))}\n"
     if isinstance(miss.body, Inclusion):
         missing = int(miss.measures.get("missing", len(miss.values)))
         shown = ", ".join(shorten(word(value)) for value in miss.values[:EXAMPLES])
@@ -94,9 +100,9 @@ def rule_changes_text(changes: RuleChanges, style: Style) -> Iterator[str]:
     died, born = len(changes.died), len(changes.born)
     yield f"batch {batch}: -{died:,} died, +{born:,} born, {plural(changes.rules, 'rule')}\n"
     for one in changes.died:
-        yield f"  {ink.paint('bad', '- ' + shorten(printable(one.text), RULE_WIDTH))}{_witness(one)}\n"
+        yield f"  {ink.paint('bad', '- ' + _cut(one.text, ink))}{_witness(one)}\n"
     for found in changes.born:
-        yield f"  {ink.paint('good', '+ ' + _said(found))}\n"
+        yield f"  {ink.paint('good', '+ ' + _said(found, ink))}\n"
     for line in changes.how.splitlines():
         yield f"  {ink.paint('faint', line)}\n"
 
@@ -116,6 +122,15 @@ def _some(values: Sequence[Any], count: int | None = None) -> str:
     return f"{shown}, …" if (len(values) if count is None else count) > EXAMPLES else shown
 
 
-def _said(found: FoundRule) -> str:
+def _said(found: FoundRule, ink: Ink) -> str:
     where = f"{printable(found.table)}: " if found.table else ""
-    return where + shorten(printable(found.text), RULE_WIDTH)
+    return where + _cut(found.text, ink)
+
+
+def _cut(text: str, ink: Ink) -> str:
+    """Long rules are cut on a terminal, and nowhere else."""
+    return shorten(printable(text), RULE_WIDTH) if ink.color else printable(text)
+
+
+def _share(error: float) -> str:
+    return f"{100 * error:.2g}%" if error else ""

@@ -59,6 +59,7 @@ ANSWERS: Mapping[str, Writers] = {
     "Discovery": Writers(
         "discovery_text.discovery_text", data="discovery_text.discovery_data", drawing="relationships.discovery_svg"
     ),
+    "Suspects": Writers("suspects_text.suspects_text", "suspects_text.suspect_records"),
     "RuleChanges": Writers("discovery_text.rule_changes_text"),
     "ShippingPlan": Writers("fragments_text.plan_text", drawing="plan_svg.plan_svg"),
     "RelationDelta": Writers("fragments_text.relation_delta_text"),
@@ -114,6 +115,7 @@ FORMATS: Mapping[str, Format] = {
     "html": Format(_own("overview_page.overview_html"), ("Overview",)),
     "junit": Format(_own("junit.junit_text"), ("Findings",)),
     "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
+    "patch": Format(_own("suspects_text.patch_parts"), ("Suspects",)),
     "yaml": Format(_own("ruleset_text.review_yaml"), ("RulesReview",)),
     "sql": Format(_own("ruleset_text.review_sql"), ("RulesReview",)),
     "svg": Format(_svg, tuple(name for name, writers in ANSWERS.items() if writers.drawing)),

@@ -10,6 +10,7 @@ from typing import Any
 from holdstrue.detect.delta import Delta, RuleResult, Violation
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import NearMisses, RuleChanges
+from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.report import Findings, Report
 from holdstrue.monitor.sharded import Sharded
@@ -52,6 +53,8 @@ def html_of(answer: Tabular) -> str:
             return _near(answer)
         case RuleChanges():
             return _changes(answer)
+        case Suspects():
+            return _suspects(answer)
     raise TypeError(f"{type(answer).__name__} has no page")
 
 
@@ -177,6 +180,25 @@ def _discovery(found: Discovery) -> str:
     return _page(
         found.counts(), said, _table(("score", "kind", "rule", "in words"), rules), len(telling) - SHOWN, "rule"
     )
+
+
+def _suspects(found: Suspects) -> str:
+    """Cells that are probably wrong."""
+    cells = "".join(
+        _row(
+            [
+                f"{suspect.confidence:.2f}",
+                escape(key_word(suspect.key)),
+                escape(suspect.column),
+                escape(shorten(word(suspect.value))),
+                "?" if suspect.proposed is None else escape(shorten(word(suspect.proposed))),
+                escape(shorten(", ".join(suspect.why), 120)),
+            ]
+        )
+        for suspect in found[:SHOWN]
+    )
+    table = _table(("sure", "row", "column", "value", "probably", "because of"), cells)
+    return _framed(f"{plural(len(found), 'cell')} probably wrong", table, len(found) - SHOWN, "cell")
 
 
 def _near(misses: NearMisses) -> str:

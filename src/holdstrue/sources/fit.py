@@ -325,3 +325,21 @@ def doubts(table: pa.Table, columns: Iterable[str], declared: Container[str]) ->
         elif not look.read and seen.nearly_all:
             found.append(Doubt(name, look.words, seen.type, seen.row, seen.cell, 0))
     return found
+
+
+def comparable_table(name: str, table: pa.Table) -> pa.Table:
+    """Only columns whose values compare, without dictionaries; a column without any value is one of text."""
+    kept = {}
+    for field, given in zip(table.schema, table.columns, strict=True):
+        family = family_of(field.type)
+        if family is None:
+            continue
+        if field.name in kept:
+            raise DataError(f"table {name!r} has two columns {field.name!r}", hint="name each column differently")
+        if family == "null":
+            kept[field.name] = pa.chunked_array([pa.nulls(len(given), pa.string())])
+        else:
+            kept[field.name] = plain_column(given)
+    if not kept:
+        raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
+    return pa.table(kept)

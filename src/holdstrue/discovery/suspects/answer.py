@@ -1,0 +1,135 @@
+"""Suspects as people see them: a cell, the value it should probably have, how sure that is, and what says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from holdstrue.errors import HoldstrueError
+from holdstrue.tabular import Tabular, key_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A cell that is probably wrong.
+
+    `key` names the row: by key, or by its number from 0. `proposed` is the value that it should probably have, None
+    where that is not known. `why` are the rules and other reasons, the weightiest first; `rows` name some that say so.
+    """
+
+    key: Any
+    column: str
+    value: Any
+    proposed: Any
+    confidence: float
+    why: tuple[str, ...]
+    rows: tuple[Any, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        key = list(self.key) if isinstance(self.key, tuple) else self.key
+        return {
+            "row": key,
+            "column": self.column,
+            "value": self.value,
+            "proposed": self.proposed,
+            "confidence": round(self.confidence, 3),
+            "why": list(self.why),
+            "rows": [list(row) if isinstance(row, tuple) else row for row in self.rows],
+        }
+
+
+@dataclass(frozen=True)
+class Suspects(Tabular, Sequence[Suspect]):
+    """The cells of a table that are probably wrong, the surest first."""
+
+    found: tuple[Suspect, ...]
+    rows: int
+    """How many rows the table has."""
+    key: tuple[str, ...] = ()
+    table: Any = field(default=None, repr=False, compare=False)
+    """The rows themselves, and `places` which of them each suspect is in."""
+    places: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    rules: tuple[str, ...] = ()
+    """The rules that voted."""
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Suspect]:
+        return iter(self.found)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.found[at]
+
+    def __repr__(self) -> str:
+        return f"Suspects({len(self.found)} cells of {self.rows} rows, by {len(self.rules)} rules)"
+
+    def at_least(self, confidence: float) -> Suspects:
+        """Those that are at least so sure."""
+        kept = [at for at, suspect in enumerate(self.found) if suspect.confidence >= confidence]
+        return replace(self, found=tuple(self.found[at] for at in kept), places=tuple(self.places[at] for at in kept))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "rows": self.rows,
+            "rules": list(self.rules),
+            "suspects": [suspect.to_dict() for suspect in self.found],
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """As a table: row, column, value and proposed as text, confidence, why."""
+        import pyarrow as pa
+
+        def texts(values: Iterator[Any]) -> pa.Array:
+            return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+        return pa.table(
+            {
+                "row": key_array([suspect.key for suspect in self.found]),
+                "column": pa.array([suspect.column for suspect in self.found], pa.string()),
+                "value": texts(suspect.value for suspect in self.found),
+                "proposed": texts(suspect.proposed for suspect in self.found),
+                "confidence": pa.array([suspect.confidence for suspect in self.found], pa.float64()),
+                "why": pa.array([list(suspect.why) for suspect in self.found], pa.list_(pa.string())),
+            }
+        )
+
+    def patch(self, least: float = 0.9) -> pa.Table:
+        """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
+
+        Nothing is changed by itself: look at it, then `monitor.apply(patch)`.
+        """
+        import pyarrow as pa
+
+        if not self.key:
+            raise HoldstrueError(
+                "a patch updates rows by their key, and none is given",
+                hint="name the columns that tell rows apart: key='id', or --key id",
+            )
+        chosen = [
+            (place, suspect)
+            for place, suspect in zip(self.places, self.found, strict=True)
+            if suspect.proposed is not None and suspect.confidence >= least and suspect.column not in self.key
+        ]
+        rows = sorted({place for place, _ in chosen})
+        at = {place: number for number, place in enumerate(rows)}
+        table: pa.Table = self.table.take(pa.array(rows, pa.int64()))
+        for column in sorted({suspect.column for _, suspect in chosen}):
+            values = table.column(column).to_pylist()
+            for place, suspect in chosen:
+                if suspect.column == column:
+                    values[at[place]] = suspect.proposed
+            number = table.schema.get_field_index(column)
+            table = table.set_column(number, column, pa.array(values, table.schema.field(column).type))
+        op = "op"
+        while op in table.column_names:
+            op = f"_{op}"
+        return table.add_column(0, op, pa.array(["update"] * len(rows), pa.string()))
