@@ -54,6 +54,17 @@ class Grouping:
         else:
             self.s_groups = self.t_groups
 
+    def reserve(self, rows: int) -> None:
+        """Make room for rows in so many slots, and for the groups of one more."""
+        self._numbers.reserve(2)
+        self.t_groups = room(self.t_groups, rows, fill=-1)
+        self.s_groups = room(self.s_groups, rows, fill=-1) if self.two_sided else self.t_groups
+
+    @property
+    def numbers(self) -> Numbering:
+        """The numbers of the groups."""
+        return self._numbers
+
     def size_bytes(self) -> int:
         """Memory held."""
         sides = self.t_groups.nbytes + (self.s_groups.nbytes if self.two_sided else 0)

@@ -110,6 +110,27 @@ def digest_bytes(data: U8, offsets: I32, keys: U64, hi: U64, lo: U64) -> None:
         lo[i] = keyed(_reduced(lower + word), lower_first, lower_second)
 
 
+@inline
+def string_digest(data: U8, at: int, end: int, keys: U64) -> tuple[np.uint64, np.uint64]:
+    """The digest of the one byte string `data[at:end]`, as `digest_bytes` has it. Complexity: O(bytes / 7)."""
+    upper = keys[0, POINT]
+    lower = keys[1, POINT]
+    while at + 8 <= end:
+        word = eight_bytes(data, at) & _SEVEN
+        upper = _times(upper + word, keys[0, POINT])
+        lower = _times(lower + word, keys[1, POINT])
+        at += 7
+    word = _last(data, at, end)
+    hi = keyed(_reduced(upper + word), keys[0, FIRST], keys[0, SECOND])
+    return hi, keyed(_reduced(lower + word), keys[1, FIRST], keys[1, SECOND])
+
+
+@inline
+def extended(state: np.uint64, word: np.uint64, keys: U64, lane: int) -> np.uint64:
+    """One lane of the digest of a tuple with one more word."""
+    return keyed(state * keys[lane, STEP] + word, keys[lane, FIRST], keys[lane, SECOND])
+
+
 @kernel
 def extend_key(hi: U64, lo: U64, value_hi: U64, value_lo: U64, keys: U64) -> None:
     """Append one more value, given by its digest, to the digest of a tuple. Complexity: O(n).

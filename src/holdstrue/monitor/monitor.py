@@ -20,6 +20,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Extent, Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
+from holdstrue.monitor.one_row import records_of
 from holdstrue.monitor.report import Report, known_rule, numbers_of
 from holdstrue.monitor.views import Group, Views
 from holdstrue.progress import LOG
@@ -194,10 +195,31 @@ class Monitor(Closing, Tabular):
         >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
         {'insert': 1, 'update': 0, 'delete': 1}
         """
+        if not (snapshot or read or types or op_column) and feed == "auto" and self._piece is not None:
+            delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
+            if delta is not None:
+                return delta
         extent: Extent = "whole" if snapshot else "changes"
         if snapshot and batch_id is None:
             changes, batch_id = self._of_version(*with_version(changes, read))
         return self._apply(changes, batch_id, limit, on_conflict, feed, op_column, types, read, extent=extent)
+
+    @staticmethod
+    def _apply_row(
+        piece: OnePiece, changes: Any, batch_id: str | int | None, limit: int | None, on_conflict: OnConflict
+    ) -> Delta | None:
+        """The batch, where it is one row that plainly fits; None where it must be read first."""
+        kind = type(changes)
+        if kind is list or kind is tuple or kind is dict:
+            if kind is list and len(changes) != 1:
+                return None
+        elif (kind is not pa.Table and kind is not pa.RecordBatch) or changes.num_rows != 1:
+            return None
+        with piece:
+            delta = piece.apply_row(changes, batch_id, 2**62 if limit is None else limit, on_conflict)
+            if delta is not None and LOG.isEnabledFor(logging.INFO):
+                _log(delta)
+        return delta
 
     def _of_version(self, rows: Any, version: str | None) -> tuple[Any, str | None]:
         """The rows of a snapshot, and the id that says which version of a lakehouse table they are.
@@ -285,6 +307,7 @@ class Monitor(Closing, Tabular):
             if batch_id is not None and kept.seen(batch):
                 still = {rule: Step(0, 0, count) for rule, count in kept.open().items()}
                 return Delta(batch, (), (), still, duplicate=True)
+            changes = records_of(changes, tuple(facts.keys), facts.schemas.get(facts.main))
             several = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
             parts = changes if several else {facts.main: changes}
             for name in parts:
@@ -294,8 +317,7 @@ class Monitor(Closing, Tabular):
             request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task, extent)
             delta = kept.apply(facts if rules is facts.rules else replace(facts, rules=rules), request)
             if LOG.isEnabledFor(logging.INFO):
-                steps = delta.counts.values()
-                LOG.info("batch %s: +%d, -%d", batch, sum(s.added for s in steps), sum(s.removed for s in steps))
+                _log(delta)
             return replace(delta, notes=tuple(request.notes)) if request.notes else delta
 
     # --- reading -------------------------------------------------------------------------------
@@ -451,3 +473,8 @@ class Monitor(Closing, Tabular):
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())
             return f"Monitor({len(kept.facts.rules)} rules, {rows}, {total:,} violations)"
+
+
+def _log(delta: Delta) -> None:
+    steps = delta.counts.values()
+    LOG.info("batch %s: +%d, -%d", delta.batch, sum(s.added for s in steps), sum(s.removed for s in steps))

@@ -272,9 +272,13 @@ def measure_checks(plan: Plan) -> dict[str, MeasureCheck]:
     return {plan.rules.rules[check.rule].name: check for check in plan.checks if isinstance(check, MeasureCheck)}
 
 
-def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
-    """What a batch did to each rule, just now."""
-    time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+def now_text() -> str:
+    """The time of a line of history that is written now."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+def history_lines(batch: str, time: str, steps: Mapping[str, Step]) -> list[Batched]:
+    """What a batch did to each rule, and when."""
     return [Batched(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()]
 
 
