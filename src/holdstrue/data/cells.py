@@ -50,7 +50,7 @@ def _sort_of(type_: pa.DataType) -> int | None:
         return _BYTES
     if types.is_date32(type_):
         return _DATE
-    clock = types.is_timestamp(type_) and type_.tz is None and type_.unit != "ns"
+    clock = types.is_timestamp(type_) and type_.tz in (None, "UTC") and type_.unit != "ns"
     return _AS_READ if clock or types.is_decimal128(type_) or types.is_float32(type_) else None
 
 
@@ -108,6 +108,7 @@ class RowCoder:
         self._struct = struct.Struct(f"<{form}")
         self._blank = [0] * (4 * len(domains))
         self.words: U64 = np.zeros((len(domains), 4), dtype=np.uint64)
+        self._word_bytes = memoryview(self.words.data).cast("B")
         self.text: U8 = np.zeros(1 << 12, dtype=np.uint8)
 
     @property
@@ -166,7 +167,7 @@ class RowCoder:
                     if code >= _HALF:
                         raise UnfitError
                     flat[at : at + 4] = code, code, code, KNOWN
-                elif coding == _BY_TEXT or coding == _BY_BYTES:
+                elif coding in (_BY_TEXT, _BY_BYTES):
                     flat[at], flat[at + 1], flat[at + 3] = len(said), len(given), TEXT if coding == _BY_TEXT else BYTES
                     said += given
                 elif coding == _BY_DOUBLE:
@@ -175,11 +176,11 @@ class RowCoder:
                     flat[at : at + 4] = code - _HALF, code - _HALF, code - _HALF, KNOWN
                 else:
                     flat[at : at + 4] = self._by_arrow(value, number)
-        self._struct.pack_into(self.words, 0, *flat)
+        self._struct.pack_into(self._word_bytes, 0, *flat)
         if said:
             if len(said) > self.text.size:
                 self.text = np.zeros(2 * len(said), dtype=np.uint8)
-            memoryview(self.text)[: len(said)] = said
+            self.text.data[: len(said)] = said
         return values
 
     def _by_arrow(self, value: Any, number: int) -> tuple[int, int, int, int]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.cells import RowCoder, UnfitError, Values
+from holdstrue.data.coding import Domain
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming, Table
 from holdstrue.detect.group import GroupDetector
@@ -28,7 +29,7 @@ from holdstrue.index.rows import table_of
 from holdstrue.kernels import one_row as kernels
 from holdstrue.plan.row_truth import RowTruth, row_truth
 from holdstrue.rules.model import Condition
-from holdstrue.typing import I32, I64
+from holdstrue.typing import I32
 
 MOST_UNASKED = 62
 """Right-hand columns of which a word of bits can say that a row is not asked for them."""
@@ -66,7 +67,7 @@ class RowProgram:
         self._rows = self._table.rows
         self.schema: pa.Schema = self._rows.schema
         self._places: dict[tuple[str, bool], int] = {}
-        wanted = []
+        wanted: list[tuple[str, int, Domain]] = []
         for name in key:
             self._places[name, True] = len(wanted)
             wanted.append((name, -1, engine.key_domain(table, name)))

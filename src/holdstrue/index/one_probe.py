@@ -83,9 +83,9 @@ class RowProbe:
     def _run(self, run: Run | UnsortedRun) -> list[int]:
         self._held.append(run)
         if isinstance(run, UnsortedRun):
-            group, a, b, slots = map(address, (run.group, run.a, run.b, run.slots))
+            group, a, b, slots = address(run.group), address(run.a), address(run.b), address(run.slots)
             return [group, len(run), 0, 0, a, b, slots, len(run), *[0] * 8]
-        groups, starts, splits, a, b, slots, low, high, wall_low, wall_high = map(address, run.arrays)
+        groups, starts, splits, a, b, slots, low, high, wall_low, wall_high = [address(array) for array in run.arrays]
         blocks, walls = run.fence_low.size, run.wall_low.size
         fences = (low, high, blocks, wall_low, wall_high, walls)
         return [groups, run.groups.size, starts, splits, a, b, slots, len(run), *fences, int(run.rising), 1]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.buffers import arrow_of, python_value, python_values
+from holdstrue.data.buffers import arrow_of, arrow_values, python_value, python_values
 from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
@@ -255,5 +255,5 @@ def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
     >>> table_of([(1, "a"), (2, None)], pa.schema({"id": pa.int64(), "name": pa.string()})).to_pydict()
     {'id': [1, 2], 'name': ['a', None]}
     """
-    columns = [pa.array(values, type_) for values, type_ in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    columns = [arrow_values(values, type_) for values, type_ in zip(zip(*rows, strict=True), schema.types, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)

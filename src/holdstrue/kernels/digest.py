@@ -74,7 +74,7 @@ def _reduced(x: np.uint64) -> np.uint64:
 
 
 @inline
-def _last(data: U8, at: int, end: int) -> np.uint64:
+def _last(data: U8, at: int | np.int64, end: int | np.int64) -> np.uint64:
     """The bytes that are left (at most seven) and their number, as a word of 59 bits."""
     left = end - at
     word = np.uint64(left) << np.uint64(56)
@@ -111,7 +111,7 @@ def digest_bytes(data: U8, offsets: I32, keys: U64, hi: U64, lo: U64) -> None:
 
 
 @inline
-def string_digest(data: U8, at: int, end: int, keys: U64) -> tuple[np.uint64, np.uint64]:
+def string_digest(data: U8, at: np.int64, end: np.int64, keys: U64) -> tuple[np.uint64, np.uint64]:
     """The digest of the one byte string `data[at:end]`, as `digest_bytes` has it. Complexity: O(bytes / 7)."""
     upper = keys[0, POINT]
     lower = keys[1, POINT]

@@ -26,7 +26,7 @@ def hashed(hi: np.uint64, lo: np.uint64) -> np.uint64:
 
 
 @inline
-def place_of(cells: U64, key_hi: U64, key_lo: U64, hi: np.uint64, lo: np.uint64) -> tuple[int, int]:
+def place_of(cells: U64, key_hi: U64, key_lo: U64, hi: np.uint64, lo: np.uint64) -> tuple[np.int64, np.int64]:
     """The number of one key, -1 where it is unknown, and the cell where it is or belongs. O(1) expected."""
     mask = np.uint64(cells.size - 1)
     h = hashed(hi, lo)
@@ -38,11 +38,11 @@ def place_of(cells: U64, key_hi: U64, key_lo: U64, hi: np.uint64, lo: np.uint64)
             if key_lo[number] == lo and key_hi[number] == hi:
                 return number, np.int64(at)
         at = (at + np.uint64(1)) & mask
-    return -1, np.int64(at)
+    return np.int64(-1), np.int64(at)
 
 
 @inline
-def add_at(cells: U64, key_hi: U64, key_lo: U64, at: int, number: int, hi: np.uint64, lo: np.uint64) -> None:
+def add_at(cells: U64, key_hi: U64, key_lo: U64, at: np.int64, number: np.int64, hi: np.uint64, lo: np.uint64) -> None:
     """Give a key that is unknown its number, in the cell where it belongs."""
     key_hi[number] = hi
     key_lo[number] = lo

@@ -70,7 +70,7 @@ def read_words(words: U64, text: U8, keys: U64) -> None:
     """Bring every word to its value's digest and code."""
     for c in range(words.shape[0]):
         state = words[c, STATE]
-        if state == TEXT or state == BYTES:
+        if state in (TEXT, BYTES):
             start = np.int64(words[c, UPPER])
             hi, lo = string_digest(text, start, start + np.int64(words[c, LOWER]), keys)
             if state == BYTES:
@@ -117,7 +117,7 @@ def _tuple_of(
 
 
 @inline
-def _find(line: I64, hi: np.uint64, lo: np.uint64) -> int:
+def _find(line: I64, hi: np.uint64, lo: np.uint64) -> np.int64:
     """The number of a key, -1 where it has none."""
     cells = carray(pointer(line[CELLS]), line[CELL_COUNT], np.uint64)
     key_hi = carray(pointer(line[HI]), line[NUMBERS], np.uint64)
@@ -126,7 +126,7 @@ def _find(line: I64, hi: np.uint64, lo: np.uint64) -> int:
 
 
 @inline
-def _assign(line: I64, hi: np.uint64, lo: np.uint64) -> tuple[int, bool]:
+def _assign(line: I64, hi: np.uint64, lo: np.uint64) -> tuple[np.int64, bool]:
     """The number of a key, and whether it is new."""
     cells = carray(pointer(line[CELLS]), line[CELL_COUNT], np.uint64)
     key_hi = carray(pointer(line[HI]), line[NUMBERS], np.uint64)
@@ -180,7 +180,7 @@ def _roomy(frame: I64, slot: int) -> bool:
 @inline
 def _kind_of(
     line: I64, group: int, columns: I32, words: U64, unasked: int, keys: U64, extra: I32, kinds: I32, values: I64
-) -> tuple[int, bool]:
+) -> tuple[np.int64 | int, bool]:
     """The kind of a row of a group (-1: no right-hand value is known), and whether one with unknown values is new."""
     unknown = unasked
     null = 0
@@ -280,11 +280,11 @@ def change_row(
     hi, lo, _ = _tuple_of(words, columns, head[KEY_FIRST], head[KEY_COUNT], False, keys)
     number = _find(frame[1], hi, lo)
     current = carray(pointer(head[CURRENT]), head[KEYS], np.int32)
-    old = np.int64(current[number]) if number >= 0 else -1
+    old = int(current[number]) if number >= 0 else -1
     out[0, OLD] = old
     out[0, NEW] = -1
     out[0, TOUCHED] = 0
-    if (old >= 0 and op == INSERT) or (old < 0 and (op == UPDATE or op == DELETE)):
+    if (old >= 0 and op == INSERT) or (old < 0 and op in (UPDATE, DELETE)):
         return CLASH
     if op != DELETE and not _roomy(frame, first):
         return FULL_UP

@@ -312,6 +312,8 @@ class Monitor(Closing, Tabular):
             parts = changes if several else {facts.main: changes}
             for name in parts:
                 facts.known_table(name)
+            if several:
+                parts = {name: records_of(part, (), facts.schemas.get(name)) for name, part in parts.items()}
             rules, declared = types_for_batch(facts.rules, facts.main, facts.keys, facts.schemas, types)
             listed = 2**62 if limit is None else limit
             request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task, extent)

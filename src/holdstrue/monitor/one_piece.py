@@ -433,8 +433,8 @@ class OnePiece:
 
     def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
-        now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)
-        return replace(now, rows=self.rows(), counts=self.counts(), measures=self.measures())
+        told = {"rows": self.rows(), "counts": self.counts(), "measures": self.measures()}
+        return replace(self.facts, batches=self.batches, last_batch=self._last_batch, **told)
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import arrow_of, arrow_text
+from holdstrue.data.buffers import arrow_values
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.errors import HoldstrueError
@@ -284,10 +283,7 @@ def history_lines(batch: str, time: str, steps: Mapping[str, Step]) -> list[Batc
 
 def history_table(lines: Sequence[Batched]) -> pa.Table:
     """Lines of history as a table."""
-    columns = [
-        arrow_text(values) if pa.types.is_string(type_) else arrow_of(np.array(values, dtype=np.int64))
-        for values, type_ in (([column(line) for line in lines], type_) for column, type_ in _COLUMNS)
-    ]
+    columns = [arrow_values([column(line) for line in lines], type_) for column, type_ in _COLUMNS]
     return pa.Table.from_arrays(columns, schema=HISTORY.schema)
 
 
