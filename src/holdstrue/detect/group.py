@@ -160,6 +160,10 @@ class GroupDetector(Detector):
         ]
         return Outcome(added, removed, *lists)
 
+    def retract(self, slot: int) -> None:
+        """Forget the last slot, whose row was counted out."""
+        self._lists.retract(slot, int(self._kind_by_slot()[slot]))
+
     def _kind_by_slot(self) -> I32:
         return self._grouping.t_groups if self._aliased else self._row_kind
 

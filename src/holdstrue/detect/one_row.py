@@ -288,6 +288,35 @@ class RowProgram:
             return None
         return self._follow(values, limit)
 
+    @property
+    def retracts(self) -> bool:
+        """Whether a row can be taken back without a trace: checks that only know batches cannot."""
+        return not self._others and not self._index_aside
+
+    def holds(self, values: Values) -> bool:
+        """Whether there is a row with the key of the one that was written last."""
+        if self._generation != self._engine.generation:
+            self._lay_out()
+        coder, head = self.coder, self._frame[0]
+        first, count = int(head[kernels.KEY_FIRST]), int(head[kernels.KEY_COUNT])
+        places = self._column_array[first : first + count]
+        return bool(kernels.find_row(self._frame, places, coder.words, coder.text, self._keys) >= 0)
+
+    def retract(self, values: Values, change: RowChange) -> RowChange:
+        """Take back the row that came in last, as if it had never been; returns what that did."""
+        self.write(values, read=True)
+        undone = self.apply(values, kernels.DELETE, 0)
+        if undone is None or undone.old != change.new:
+            raise RuntimeError("another row is the last one")
+        self._rows.retract()
+        for _, detector in self._groups:
+            detector.retract(change.new)
+        for _, single, _ in self._singles:
+            single.retract(change.new)
+        if self._table.pairs is not None:
+            self._table.pairs.retract(change.new)
+        return undone
+
     def as_batch(self, values: Values, change: RowChange) -> Incoming:
         """A row that was taken in as the batch that a log holds."""
         held = self.schema.empty_table() if change.new < 0 else table_of([values], self.schema)

@@ -115,6 +115,12 @@ class PairSet:
         self._waiting += 1
         self._entered = self._rows.size
 
+    def retract(self, slot: int) -> None:
+        """Forget the last row, which lives no longer, so that another can get its slot."""
+        if self._waiting and self._tail[self._waiting - 1] == slot:
+            self._waiting -= 1
+        self._entered = self._rows.size
+
     def leave_row(self, slot: int) -> None:
         """Take one row out again, which lives no longer."""
         if not (self.waiting == slot).any():

@@ -55,6 +55,12 @@ class RowDetector(Detector):
         empty = no_pairs(1)
         return Outcome(int(came), int(went), *((slots, empty) if came else (empty, slots)))
 
+    def retract(self, slot: int) -> None:
+        """Forget the last slot, whose row went."""
+        slots = self._slots()
+        if slots.size and slots[-1] == slot:
+            self._sorted = slots[:-1]
+
     def _slots(self) -> I32:
         if self._found:
             self._sorted = np.concatenate((self._sorted, *self._found))

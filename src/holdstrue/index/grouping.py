@@ -113,6 +113,13 @@ class RowLists:
             self._listed = rows
         return self._head, self._next
 
+    def retract(self, slot: int, number: int) -> None:
+        """Forget the last slot, which has this number (-1: none)."""
+        if self._listed > slot:
+            self._listed = slot
+            if number >= 0:
+                self._head[number] = self._next[slot]
+
     def read(self, number: int) -> I32:
         """Slots with this number in slot order, removed ones included; `upto` was called before."""
         slots = []

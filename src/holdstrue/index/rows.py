@@ -151,6 +151,15 @@ class Rows:
         if len(self._waiting) == MOST_WAITING:
             self._gather()
 
+    def retract(self) -> None:
+        """Forget the last row, which lives no longer, so that the next one gets its slot."""
+        if self._waiting:
+            self._waiting.pop()
+        else:
+            last = self._parts[-1]
+            self._parts[-1] = last.slice(0, last.num_rows - 1)
+        self.size -= 1
+
     def _gather(self) -> None:
         """Bring rows that came one by one to Arrow."""
         if self._waiting:

@@ -266,6 +266,15 @@ def _able(words: U64, columns: I32, first: int, count: int) -> bool:
 
 
 @kernel
+def find_row(frame: I64, key: I32, words: U64, text: U8, keys: U64) -> int:
+    """The slot of the row whose key these words have, -1 where there is none. Complexity: O(columns)."""
+    read_words(words, text, keys)
+    hi, lo, _ = _tuple_of(words, key, 0, key.size, False, keys)
+    number = _find(frame[1], hi, lo)
+    return carray(pointer(frame[0, CURRENT]), frame[0, KEYS], np.int32)[number] if number >= 0 else -1
+
+
+@kernel
 def change_row(
     frame: I64, columns: I32, words: U64, text: U8, chosen: I64, keys: U64, first: int, op: int, out: I64
 ) -> int:

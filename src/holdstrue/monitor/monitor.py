@@ -171,7 +171,9 @@ class Monitor(Closing, Tabular):
         ----------
         changes
             Rows, a file, or a change feed (see `read_changes`); a mapping from table name to such
-            for one batch over several tables.
+            for one batch over several tables. One row may be a dict of its columns (with an `op` beside them, if it is
+            not an insert) or a tuple of their values, not all of them text. Batches of one row are taken in by a way
+            of their own, in some microseconds.
         batch_id
             Names the batch. A batch whose id was applied before changes nothing.
         limit
@@ -209,11 +211,7 @@ class Monitor(Closing, Tabular):
         piece: OnePiece, changes: Any, batch_id: str | int | None, limit: int | None, on_conflict: OnConflict
     ) -> Delta | None:
         """The batch, where it is one row that plainly fits; None where it must be read first."""
-        kind = type(changes)
-        if kind is list or kind is tuple or kind is dict:
-            if kind is list and len(changes) != 1:
-                return None
-        elif (kind is not pa.Table and kind is not pa.RecordBatch) or changes.num_rows != 1:
+        if not _may_be_row(changes):
             return None
         with piece:
             delta = piece.apply_row(changes, batch_id, 2**62 if limit is None else limit, on_conflict)
@@ -266,7 +264,8 @@ class Monitor(Closing, Tabular):
     ) -> Delta:
         """What `apply` would say of a batch; nothing is changed, here or in the state.
 
-        Complexity: that of opening the state (of loading the rows, without one), and of `apply`.
+        Complexity: that of one new row in `apply`, where rules are about rows and pairs of one table; of all else that
+        of opening the state (of loading the rows, without one), and of `apply`.
 
         Examples
         --------
@@ -274,6 +273,11 @@ class Monitor(Closing, Tabular):
         >>> monitor.preview(pa.table({"id": [2], "zip": ["1"], "city": ["Ulm"]})), monitor.rows
         (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
         """
+        if not (read or types or op_column) and feed == "auto" and _may_be_row(changes):
+            with self._here() as piece:
+                delta = piece.preview_row(changes, 2**62 if limit is None else limit, on_conflict)
+            if delta is not None:
+                return delta
         trial = type(self).__new__(type(self))
         with self._here() as piece:
             trial._piece = piece.copied()
@@ -475,6 +479,14 @@ class Monitor(Closing, Tabular):
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())
             return f"Monitor({len(kept.facts.rules)} rules, {rows}, {total:,} violations)"
+
+
+def _may_be_row(changes: Any) -> bool:
+    """Whether changes look like one row at first sight."""
+    kind = type(changes)
+    if kind is pa.Table or kind is pa.RecordBatch:
+        return bool(changes.num_rows == 1)
+    return kind is dict or kind is tuple or (kind is list and len(changes) == 1)
 
 
 def _log(delta: Delta) -> None:

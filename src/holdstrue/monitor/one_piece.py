@@ -11,12 +11,13 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from holdstrue.data.changes import DELETE, UPSERT, Changes, changed_rows
+from holdstrue.data.cells import Values
+from holdstrue.data.changes import DELETE, INSERT, UPSERT, Changes, changed_rows
 from holdstrue.data.notes import Notes
 from holdstrue.detect.clock import Clock
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step
 from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.detect.one_row import RowProgram
+from holdstrue.detect.one_row import RowChange, RowProgram
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError, StateError
@@ -265,43 +266,75 @@ class OnePiece:
         shard = self.shard
         if shard is None or self._closed or (self.journal is not None and self.journal.read_only):
             return None
-        table, changes = self._one_table(changes)
-        reader = self._reader(shard, table)
-        if reader is None:
-            return None
-        try:
-            given = reader.read(changes)
-        except UNREADABLE:
-            return None
-        if given is None:
+        written = self._written(shard, changes, on_conflict)
+        if written is None:
             return None
         batch = batch_name(batch_id, self.batches)
         if batch_id is not None and self.seen(batch):
             return None
-        op = UPSERT if on_conflict == "upsert" and given.op != DELETE else given.op
-        try:
-            written = reader.program.write(given.values, read=given.read)
-        except UNREADABLE:
-            return None
+        table, program, values, op = written
         self.guard.change()
         self.stopped = True  # by whatever may stop this half-way
-        change = reader.program.apply(written, op, min(limit, 2**31 - 1))
+        change = program.apply(values, op, min(limit, 2**31 - 1))
         if change is None:
             self.stopped = False
             return None
+        delta = self._told_of(shard, table, change, batch, limit)
+        self.batches += 1
+        self._last_batch = batch
+        self._keep(shard, lambda: {table: program.as_batch(values, change)}, batch, delta.counts)
+        self.stopped = False
+        if self.journal is not None and self.journal.trouble:
+            delta = replace(delta, notes=(*delta.notes, *self.journal.trouble))
+            self.journal.trouble.clear()
+        return delta
+
+    def preview_row(self, changes: Any, limit: int, on_conflict: OnConflict) -> Delta | None:
+        """What a batch of one new row would do; None for all else. Nothing is changed.
+
+        The row comes in and goes again, and its slot is free as if it had never been. Complexity: as `apply_row`.
+        """
+        shard = self.shard
+        written = None if shard is None else self._written(shard, changes, on_conflict)
+        if shard is None or written is None:
+            return None
+        table, program, values, op = written
+        if op not in (INSERT, UPSERT) or not program.retracts or program.holds(values):
+            return None
+        self.guard.change()
+        self.stopped = True
+        change = program.apply(values, INSERT, min(limit, 2**31 - 1))
+        if change is None:
+            raise RuntimeError("a key is there that was not found")
+        delta = self._told_of(shard, table, change, batch_name(None, self.batches), limit)
+        self._rule_steps(shard).after(program.retract(values, change).outcomes)
+        self.stopped = False
+        return delta
+
+    def _written(
+        self, shard: Shard, changes: Any, on_conflict: OnConflict
+    ) -> tuple[str, RowProgram, Values, int] | None:
+        """One row that plainly fits: its table and who takes it in, its values, which are coded, and the operation."""
+        table, changes = self._one_table(changes)
+        reader = self._reader(shard, table)
+        if reader is None or on_conflict not in ("error", "upsert", "ignore"):
+            return None
+        try:
+            given = reader.read(changes)
+            if given is None:
+                return None
+            values = reader.program.write(given.values, read=given.read)
+        except UNREADABLE:
+            return None
+        return table, reader.program, values, UPSERT if on_conflict == "upsert" and given.op != DELETE else given.op
+
+    def _told_of(self, shard: Shard, table: str, change: RowChange, batch: str, limit: int) -> Delta:
+        """What a row did, for people."""
         steps = self._rule_steps(shard)
         counts = steps.after(change.outcomes)
         added, removed = steps.named(change.outcomes, limit) if change.outcomes else ((), ())
-        measured = steps.measured(counts)
-        self.batches += 1
-        self._last_batch = batch
-        self._keep(shard, lambda: {table: reader.program.as_batch(written, change)}, batch, counts)
-        self.stopped = False
         notes = tuple(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] == table)
-        if self.journal is not None and self.journal.trouble:
-            notes += tuple(self.journal.trouble)
-            self.journal.trouble.clear()
-        return Delta(batch, added, removed, counts, notes=notes, measured=measured)
+        return Delta(batch, added, removed, counts, notes=notes, measured=steps.measured(counts))
 
     def _one_table(self, changes: Any) -> tuple[str, Any]:
         """Of changes by table those of the one there is; of others the main table."""

@@ -43,7 +43,15 @@ def form_of(data: st.DataObject, op: str, row: worlds.Row, schema: pa.Schema) ->
         key = {"id": row["id"], "op": "delete"}
         return data.draw(st.sampled_from([key, [key], pa.table({"id": [row["id"]], "op": ["d"]}), {**row, "_op": "d"}]))
     if op == "insert":
-        forms = [row, [row], (row,), table, table.to_batches()[0], tuple(row.values()), {**row, "op": "upsert"}]
+        forms = [
+            row,
+            [row],
+            (row,),
+            table,
+            table.to_batches()[0],
+            tuple(row[name] for name in schema.names),
+            {**row, "op": "upsert"},
+        ]
         return data.draw(st.sampled_from(forms))
     with_op = table.append_column("op", pa.array([op]))
     return data.draw(st.sampled_from([{**row, "op": op}, [{"op": "u", **row}], with_op, with_op.to_batches()[0]]))
@@ -174,3 +182,34 @@ def test_several_tables(data: st.DataObject) -> None:
         after = references.truth(**living)
         assert_delta(delta, before, after)
         before = after
+
+
+@FEW
+@given(data=st.data())
+def test_previews_leave_nothing_behind(data: st.DataObject, folders: Folders) -> None:
+    """A row that is only tried says what it would do, and everything goes on as if it had not been."""
+    rules, place = draw_rules(data, 3), folders.fresh()
+    note("; ".join(one.text for one in rules))
+    monitor = Monitor.create(place, rules, key="id")
+    living: dict[int, worlds.Row] = {}
+    before = at_first(rules)
+    for step in range(data.draw(st.integers(2, 6))):
+        op, row = change(data, living)
+        given_ = form_of(data, op, row, worlds.SCHEMA) if step else pa.Table.from_pylist([row], worlds.SCHEMA)
+        if step:
+            tried = data.draw(worlds.row(50))
+            note(f"try {tried}")
+            told = monitor.preview(tried, limit=None)
+            assert_delta(told, before, expected(rules, [*living.values(), tried], [*living, 50]))
+            assert_counts(monitor.counts(), before)
+            assert monitor.batches == step and monitor.rows == {"data": len(living)}
+        note(f"{op} {row}")
+        delta = monitor.apply(given_, limit=None)
+        living = worlds.applied(living, [(op, row)])
+        after = expected(rules, list(living.values()), list(living))
+        assert_delta(delta, before, after)
+        assert found(monitor.violations()) == nonempty(after)
+        before = after
+    monitor.close()
+    with Monitor.open(place) as again:
+        assert found(again.violations()) == nonempty(before)
