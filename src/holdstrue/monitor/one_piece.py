@@ -466,8 +466,14 @@ class OnePiece:
 
     def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
-        told = {"rows": self.rows(), "counts": self.counts(), "measures": self.measures()}
-        return replace(self.facts, batches=self.batches, last_batch=self._last_batch, **told)
+        return replace(
+            self.facts,
+            batches=self.batches,
+            last_batch=self._last_batch,
+            rows=self.rows(),
+            counts=self.counts(),
+            measures=self.measures(),
+        )
 
     # --- reading -------------------------------------------------------------------------------
 
