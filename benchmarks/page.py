@@ -30,7 +30,7 @@ import pyarrow as pa
 import holdstrue
 from holdstrue.detect.delta import Batched
 from holdstrue.report.forms import render
-from holdstrue.report.overview import LISTED, WORST, Overview
+from holdstrue.report.overview import LISTED, Overview, worst_of
 from holdstrue.serve.server import LiveServer
 from measure import machine
 from scenarios.setting import Table
@@ -84,9 +84,8 @@ def report_page(rows: int, wrong: int, count: int, limit: int) -> tuple[int, flo
     history = [Batched(batch, when, name, at % 7, at % 5, at) for batch, when, at in batches for name in names]
 
     def made() -> str:
-        with report.reading() as views:
-            worst = tuple(views.offenders("data", WORST))
-        return render(Overview("people", report, history, worst, report.explain().splitlines(), limit=limit), "html")
+        plan = report.explain().splitlines()
+        return render(Overview("people", report, history, worst_of(report), plan, limit=limit), "html")
 
     seconds, html = timed(made)
     return report.total, seconds, html

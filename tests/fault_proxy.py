@@ -78,6 +78,8 @@ class Request:
     headers: Mapping[str, str]
     status: int = 0
     fault: Fault | None = None
+    sent: int = 0
+    """Bytes of the answer's body."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -208,6 +210,7 @@ class FaultProxy:
             handler.wfile.write(reply.body[: len(reply.body) // 2])
             handler.close_connection = True
         elif request.method != "HEAD":
+            request.sent = len(reply.body)
             handler.wfile.write(reply.body)
 
     def _harm(self, request: Request, body: bytes) -> _Reply | None:

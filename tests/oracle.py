@@ -2,7 +2,7 @@
 
 A table is a list of dicts (None is NULL). A rule is a tuple:
 
-- ("key", columns), ("fd", lhs, rhs), ("not null", columns)
+- ("key", columns), ("fd", lhs, rhs), ("not null", columns), ("demand", what is true, false or unknown of a row)
 - ("cfd", lhs, rhs, patterns): a pattern is (left cells, right cells), None for any value
 - ("dc", predicates): a predicate is (left, op, right), a side is ("t", column), ("s", column) or
   ("const", value)
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -49,6 +50,8 @@ def violations(
                 for i, j in pairs
                 if i < j and agree(rows[i], rows[j], lhs, nulls_equal) and differ(rows[i], rows[j], rhs, nulls_equal)
             }
+        case ("demand", truth):
+            return {(i,) for i in numbers if truth(rows[i]) is False}
         case ("not null", columns):
             return {(i,) for i in numbers if any(rows[i][column] is None for column in columns)}
         case ("cfd", lhs, rhs, patterns):
@@ -218,6 +221,14 @@ def _ordered(value: Any) -> Any:
     if isinstance(value, bool | int | float | Decimal | Fraction):
         return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
     return value
+
+
+def has_shape(value: str | None, shape: str) -> bool | None:
+    """Whether a pattern occurs in a text; its `$` stands for the very end."""
+    if value is None:
+        return None
+    pattern = shape[:-1] + r"\Z" if shape.endswith("$") else shape
+    return re.search(pattern, value, re.ASCII) is not None
 
 
 def agree(a: Row, b: Row, columns: list[str], nulls_equal: bool) -> bool:

@@ -38,7 +38,8 @@ RULES = [
     "not(t.z = '2024-01-01T13:00+01:00')", "not(t.g > '2024-02-01')", "not(t.a = s.b)",
     "not(t.b > t.d)", "not(t.d >= t.b)", "not(t.d != t.b)", "not(t.a != s.a and t.d = s.d)",
     "[a=1, g] -> [c]", "[g, a] -> [h, d] with (date '2024-01-01', _ || decimal '1.50', _), (_, 1 || _, float 'nan')",
-    "data.(a, c) in other.(x, y)",
+    "data.(a, c) in other.(x, y)", "a between 1 and 2", "c in ('é', 'a\nb')", "len(c) between 2 and 3", "len(e) != 1",
+    "c matches '^.$'", "c not matches '[^a-z]'", "e matches '^(x|.*[^\\w])$'", "c matches '\\\\$'",
 ]  # fmt: skip
 FILTERS = [None, "not (b >= 5) or c is null"]
 
@@ -56,3 +57,27 @@ def expected(nulls: Literal["unknown", "equal"]) -> tuple[RuleSet, dict[str, set
     rules = replace(load_rules(entries()), table="data", nulls=nulls)
     report = check({"data": TABLE, "other": OTHER}, rules, key="id", limit=None)
     return rules, {rule.name: found(report).get(rule.name, set()) for rule in rules}
+
+
+MEASURES = [
+    "count() > 5", "count() > 6", "count(a) = 4", "count(a) between 5 and 9", "sum(b) > 9223372036854775807",
+    "sum(b) <= 9223372036854775807", "sum(h) = 3.49", "sum(h) < 3.495", "min(a) >= 1", "max(b) < 9223372036854775807",
+    "max(h) > 1.9999", "min(g) = date '2024-01-01'", "max(z) < timestamp '2024-01-01T13:00+01:00'",
+    "data.count() > other.count()", "data.count() = other.count(y)", "data.sum(a) < other.sum(x)",
+    "fresh(g) < 1 day", "fresh(g) > 1 day", "fresh(z) <= 3 hours", "fresh(z) > 3 hours", "count() = count(b)",
+]  # fmt: skip
+"""Rules about whole tables, of which about half are broken."""
+
+
+def measured() -> tuple[RuleSet, dict[str, int]]:
+    """Rules about whole tables, with and without a filter, and which of them `check` finds broken."""
+    texts = [
+        {"name": f"{i} {where}", "rule": text} | ({} if where is None else {"where": where})
+        for i, text in enumerate(MEASURES)
+        for where in FILTERS
+    ]
+    rules = replace(load_rules(texts), table="data")
+    report = check({"data": TABLE, "other": OTHER}, rules, key="id")
+    found_ = {result.rule.name: result.counts.open for result in report.results}
+    assert len(found_) / 3 < sum(found_.values()) < 2 * len(found_) / 3
+    return rules, found_

@@ -16,9 +16,12 @@ from holdstrue.rules import (
     Comparison,
     Condition,
     Constant,
+    Demand,
     Inclusion,
     IsNull,
     Key,
+    Length,
+    Matches,
     Measured,
     Not,
     NotNull,
@@ -36,6 +39,8 @@ def as_tuple(rule: Rule, main: str | None = None) -> tuple[Any, ...]:
             return ("key", list(columns))
         case FD(lhs, rhs):
             return ("fd", list(lhs), list(rhs))
+        case Demand(condition):
+            return ("demand", lambda row: _truth(condition, row))
         case NotNull(columns):
             return ("not null", list(columns))
         case CFD(lhs, rhs, tableau):
@@ -78,6 +83,10 @@ def _truth(where: Condition, row: oracle.Row) -> bool | None:
             return oracle.compare(row[column], str(op), row[other])
         case IsNull(column, negated):
             return (row[column] is None) != negated
+        case Matches(column, shape):
+            return oracle.has_shape(row[column], shape)
+        case Length(column, op, size):
+            return None if row[column] is None else oracle.compare(len(row[column]), str(op), size)
         case Not(operand):
             inner = _truth(operand, row)
             return None if inner is None else not inner

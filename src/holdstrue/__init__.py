@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdstrue.monitor.monitor import Monitor
     from holdstrue.monitor.report import Report
     from holdstrue.report.sql import to_sql
-    from holdstrue.rules import CFD, DC, FD, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
+    from holdstrue.rules import CFD, DC, FD, Demand, Inclusion, Key, NotNull, Rule, RuleSet, load_rules, parse_rule
 
 __version__ = "0.1.0"
 
@@ -33,9 +33,9 @@ _HOMES = {
     "HoldstrueError": "holdstrue.errors",
     "to_sql": "holdstrue.report.sql",
     **dict.fromkeys(
-        ("CFD", "DC", "FD", "Inclusion", "Key", "Measured", "NotNull", "Rule", "RuleSet", "load_rules", "parse_rule"),
-        "holdstrue.rules",
+        ("CFD", "DC", "FD", "Demand", "Inclusion", "Key", "Measured", "NotNull", "Rule", "RuleSet"), "holdstrue.rules"
     ),
+    **dict.fromkeys(("load_rules", "parse_rule"), "holdstrue.rules"),
 }
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "DC",
     "FD",
     "Delta",
+    "Demand",
     "Discovery",
     "HoldstrueError",
     "Inclusion",

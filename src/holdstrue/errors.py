@@ -31,6 +31,8 @@ class HoldstrueError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
         self.hint = hint
+        self.passing = False
+        """Whether who raised it knows that it may pass by itself (see `sources/passing.py`)."""
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
 
 

@@ -95,6 +95,8 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
         return text
     if family == "file":
         return _file(text, what)
+    if family == "dbfs" and (mounted := _mounted(text)) is not None:
+        return mounted
     found = _URL.match(text)
     assert found is not None
     if found[2] == "/":  # a pathlib.Path of a URL
@@ -136,7 +138,29 @@ def is_elsewhere(source: str | os.PathLike[str]) -> bool:
     >>> is_elsewhere("s3a://bucket/a"), is_elsewhere("dbfs:/a"), is_elsewhere("file:/a"), is_elsewhere("c:/a")
     (True, True, False, False)
     """
-    return _family(os.fspath(source)) not in (None, "file")
+    text = os.fspath(source)
+    family = _family(text)
+    return family not in (None, "file") and (family != "dbfs" or _mounted(text) is None)
+
+
+def spark_place(source: str | os.PathLike[str], what: str) -> str:
+    """A path or URL that Spark itself is to write to, as its users write it; one that no file system has is refused.
+
+    >>> spark_place("s3a://bucket/out/", "sink"), spark_place("file:///out", "sink"), spark_place("out", "sink")
+    ('s3a://bucket/out', 'file:///out', 'out')
+    >>> spark_place("https://host/out", "sink")
+    Traceback (most recent call last):
+    holdstrue.errors.HoldstrueError: the sink cannot be at https://, which is no file system of Spark: https://host/out
+    hint: give a path, file:///, s3a://, gs://, abfss://, hdfs:// or dbfs:/
+    """
+    text = os.fspath(source)
+    family = _family(text)
+    if family is None or family == "file" or family in _STORES:
+        return text.rstrip("/") or "/"
+    raise HoldstrueError(
+        f"the {what} cannot be at {family}://, which is no file system of Spark: {shown(text)}",
+        hint="give a path, file:///, s3a://, gs://, abfss://, hdfs:// or dbfs:/",
+    )
 
 
 def _family(text: str) -> str | None:
@@ -147,6 +171,18 @@ def _family(text: str) -> str | None:
     family = found[1].lower().split(":")[0].split("+")[0]
     known = family == "file" or family in _STORES | _WEB | _DATABASES
     return family if known or found[2] == "//" else None
+
+
+DBFS = Path("/dbfs")
+"""Where the machines of a Databricks cluster mount what `dbfs:/` names; volumes are mounted under their own path."""
+
+
+def _mounted(text: str) -> str | None:
+    """The path at which this machine has what a `dbfs:` URL names; None where nothing is mounted."""
+    path = "/" + text.partition(":")[2].lstrip("/")
+    if path.startswith("/Volumes/"):
+        return path if Path("/Volumes").is_dir() else None
+    return f"{DBFS}{path}" if DBFS.is_dir() else None
 
 
 def nearby_hint(path: Path) -> str:
@@ -177,6 +213,8 @@ def _file(text: str, what: What) -> str:
 
 
 def _hint(text: str, family: str, what: What) -> str:
+    if family == "dbfs":
+        return f"{DBFS} is not mounted on this machine; give a path that is, or s3://, gs:// or abfss://"
     if what == "state":
         return (
             "give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER"

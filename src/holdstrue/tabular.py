@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
@@ -55,7 +56,13 @@ def key_array(keys: Sequence[Any]) -> pa.Array:
     if any(isinstance(key, tuple) for key in keys):
         return pa.array([None if key is None else str(list(key)) for key in keys], pa.string())
     try:
-        return pa.array(keys)
+        # types are taken from the first values, where nanoseconds would be cut to what most have
+        fine = next((key for key in keys if getattr(key, "nanosecond", 0) or getattr(key, "nanoseconds", 0)), None)
+        if fine is None:
+            return pa.array(keys)
+        moment = isinstance(fine, dt.datetime)
+        type_ = pa.timestamp("ns", str(fine.tzinfo) if fine.tzinfo else None) if moment else pa.duration("ns")
+        return pa.array(keys, type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         # keys of several tables
         return pa.array([None if key is None else str(key) for key in keys], pa.string())

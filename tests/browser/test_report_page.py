@@ -12,7 +12,7 @@ import holdstrue
 from browser.looks import check_looks
 from holdstrue.detect.delta import Batched
 from holdstrue.report.forms import render
-from holdstrue.report.overview import Overview
+from holdstrue.report.overview import Overview, worst_of
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -56,7 +56,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     report = holdstrue.check(hostile_table(), RULES, key="id")
     path: Path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render(Overview("<u>shop</u>", report, lines), "html"), encoding="utf-8")
+    plan = report.explain().splitlines()
+    path.write_text(render(Overview("<u>shop</u>", report, lines, worst_of(report), plan), "html"), encoding="utf-8")
     return path.as_uri()
 
 
@@ -97,6 +98,14 @@ def test_by_keyboard_alone(opened: Any, address: str) -> None:
     assert page.locator("main > section[id^=rule-]:visible").count() == 1
     page.keyboard.press("Escape")
     assert page.locator("tbody tr[data-rule]:visible").count() == len(RULES)
+    for key, part in (("j", "rules"), ("j", "over-time"), ("j", "rule-0"), ("k", "over-time")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == part
+    page.keyboard.press("?")
+    assert "next part" in page.locator("#keys").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#keys").is_hidden()
+    page.evaluate("document.activeElement.blur()")
     shown = page.locator("#rule-1 tbody tr").count()
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -114,4 +123,14 @@ def test_printed_it_has_all_parts_and_no_buttons(opened: Any, address: str) -> N
     assert page.locator("button:visible").count() == 0 and page.locator("#tools").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("main > section:visible").count() >= 5
+    # a sheet of A4 has room for all columns, and says what it leaves out
+    page.set_viewport_size({"width": 718, "height": 1000})
+    assert page.locator("#rules th", has_text="share of rows").is_visible()
+    assert "are in the page and not printed" in page.locator("#rule-1").inner_text()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#plan pre").is_visible() and page.locator("#memory").is_visible()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#plan pre").is_hidden()
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.querySelector('h2')).color") == "rgb(0, 0, 0)"
     assert page.pdf().startswith(b"%PDF")

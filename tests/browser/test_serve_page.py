@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import holdstrue
 from browser.looks import check_looks
 from browser.test_report_page import HOSTILE, RULES, hostile_table
 from holdstrue import Monitor
@@ -101,6 +102,14 @@ def test_it_can_be_read(opened: Any, state: Path, tmp_path: Path, width: int, sc
             page.goto(live.server.url + path)
             page.wait_for_selector("#pulse.live")
             assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            # nothing has to be pushed aside to be seen, in the list of states neither
+            assert page.evaluate("[...document.querySelectorAll('.wide')].every((n) => n.scrollWidth <= n.clientWidth)")
+        page.goto(live.server.url)
+        seen = page.locator("table.states").inner_text()
+        assert all(word in seen for word in ("shop", "<b>monday", "Nothing there yet"))
+        assert page.locator("table.states thead").is_visible() == (width > 390)
+        page.goto(f"{live.server.url}states/nowhere")
+        page.wait_for_selector("#pulse.live")
         Monitor.create(tmp_path / "nowhere", "key(id)", "id", data=pa.table({"id": [1]})).close()
         page.wait_for_selector("#rules")
         assert "no violations" in page.locator("#head").inner_text()
@@ -133,3 +142,25 @@ def test_rows_of_every_table_can_be_asked_for(opened: Any, tmp_path: Path) -> No
         assert "Ulm" in page.locator("#row dl.values").inner_text()
         fill(page, "row", table="orders", key="2")
         page.locator("#row dl.values", has_text="C9").wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1100, "light")])
+def test_a_discovery_and_accepted_violations(opened: Any, state: Path, tmp_path: Path, width: int, scheme: str) -> None:
+    rows = pa.table({"id": range(40), "zip": [i // 4 for i in range(40)], "city": [f"<b>{i // 8}" for i in range(40)]})
+    with holdstrue.discover(rows, key="id") as found:
+        found.save(tmp_path / "found")
+    known = tmp_path / "accepted.yaml"
+    known.write_text("accepted:\n- rule: row\n  reason: <i>seen\n  rows: [1, 2]\n")
+    with serving(state, tmp_path / "found", accepted=[f"shop={known}"]) as live:
+        page = opened(f"{live.server.url}states/found", width=width, scheme=scheme)
+        page.wait_for_selector("#discovered")
+        with holdstrue.Discovery.open(tmp_path / "found") as writer:
+            writer.apply(pa.table({"id": [40], "zip": [0], "city": ["<u>Rom"]}), batch_id="<b>monday")
+        page.wait_for_selector("#ended")
+        assert "zip -> city" in page.locator("#ended").inner_text() and page.locator("#ask").count() == 0
+        assert "<b>monday" in page.locator("#turnover").inner_text() and page.locator("main b, main u").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        page.goto(f"{live.server.url}states/shop")
+        page.wait_for_selector("#accepted")
+        assert "2 accepted" in page.locator("tr[data-rule='2']").inner_text()
+        check_looks(page)

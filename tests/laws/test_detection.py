@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor, check, load_rules
 from holdstrue.detect import pair
+from holdstrue.index.protocol import IndexKind
 from holdstrue.rules import FD, Key, Rule, RuleSet
 from laws import worlds
 from translate import at_first, expected
 
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck))
-INDEXES = ["blocks", "lt_tree", "chains"]
+INDEXES: list[IndexKind] = ["blocks", "lt_tree", "chains"]
 
 
 def draw_rules(data: st.DataObject, most: int = 4) -> RuleSet:

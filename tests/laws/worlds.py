@@ -144,8 +144,32 @@ def measure(draw: st.DrawFn) -> str:
     return f"{function}({column}) {op} {value}"
 
 
+SHAPES = ["^z", "^[a-z]+$", "a$", "^.$", r"^\w*$", "(x|y)", "[^b]b?$", "^(zebra-?){2}$", "é|日", r"\-", "^[A-Zä]$"]
+
+
+@st.composite
+def demand(draw: st.DrawFn) -> str:
+    """A condition of every row."""
+    text = draw(st.sampled_from("ce"))
+    column = draw(st.sampled_from([*VALUES]))
+    low, high = (literal(draw(VALUES[column])) for _ in "lh")
+    return draw(
+        st.sampled_from(
+            [
+                f"{column} {draw(st.sampled_from(OPS))} {low}", f"{column} in ({low}, {high})",
+                f"{column} between {low} and {high}", f"{column} not in ({low}, {high})",
+                f"{text} {draw(st.sampled_from(['', 'not ']))}matches {literal(draw(st.sampled_from(SHAPES)))}",
+                f"len({text}) {draw(st.sampled_from(OPS))} {draw(st.integers(0, 11))}",
+                f"len(c) between 1 and 5 or e matches '^[a-z]' and {column} != {low}",
+                f"({column} = {low} or not len({text}) = 1)",
+            ]
+        )
+    )  # fmt: skip
+
+
 rule_text = st.one_of(
     measure(),
+    demand(),
     columns.map(lambda names: f"key({', '.join(names)})"),
     fd(),
     cfd(),
@@ -159,7 +183,17 @@ rule_text = st.one_of(
 where_text = st.one_of(
     st.none(),
     st.none(),
-    st.sampled_from(["a = 1", "a > 0 and f = true", "c is null", "not (b >= 2)", "a in (0, 2) or d < 1", "b != i"]),
+    st.sampled_from(
+        [
+            "a = 1",
+            "a > 0 and f = true",
+            "c is null",
+            "not (b >= 2)",
+            "a in (0, 2) or d < 1",
+            "b != i",
+            "len(c) > 0 and not c matches '^z'",
+        ]
+    ),
 )
 
 

@@ -390,8 +390,8 @@ def test_conflicts_may_be_settled(spark: SparkSession, path: Path, choice: Any) 
 def test_a_feed_that_is_not_known(spark: SparkSession, path: Path) -> None:
     monitor = Monitor(spark, path)
     changes = frame(spark, table(GOOD))
-    with pytest.raises(HoldstrueError, match="unknown feed 'kafka'"):
-        monitor.apply(changes, feed="kafka")
+    with pytest.raises(HoldstrueError, match="unknown feed 'flink'"):
+        monitor.apply(changes, feed="flink")
     with pytest.raises(HoldstrueError, match="on_conflict is 'guess'"):
         monitor.apply(changes, on_conflict="guess")  # type: ignore[arg-type]
     with pytest.raises(HoldstrueError, match="no table 'others'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
         "people": spark.createDataFrame(CHANGES, f"op string, {people}"),
         "orders": spark.createDataFrame([("insert", 3, 9)], "op string, id long, customer long"),
     }
-    [block] = [block for block in blocks_of((ROOT / "docs/spark.md").read_text("utf-8")) if block.language == "python"]
+    block, _ = [block for block in blocks_of((ROOT / "docs/spark.md").read_text("utf-8")) if block.language == "python"]
     # Java keeps the folder it was started in; and the page says `changes` of two tables, one after the other
     text = block.text.replace('Parquet("violations")', f"Parquet({str(tmp_path / 'violations')!r})")
     first, begun, rest = text.partition("found = ")
@@ -58,3 +59,19 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     assert sorted(
         row["t"] for row in spark.read.parquet(str(tmp_path / "violations")).where("change = 1").collect()
     ) == [1, 2]
+
+
+@pytest.mark.skipif(MODE != "local", reason="the example starts a session of its own kind")
+def test_the_walk_runs_and_the_page_shows_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """From a table to a stream with quarantine: the example asserts its own answers, the page has lines of it."""
+    example = ROOT / "examples/spark/table_to_stream.py"
+    monkeypatch.setattr(hs, "start", lambda master: spark)
+    runpy.run_path(str(example), run_name="__main__")
+    printed = capfd.readouterr().out
+    assert "0 open" in printed and "1 open" in printed
+    text = example.read_text("utf-8")
+    walk = [block for block in blocks_of((ROOT / "docs/spark.md").read_text("utf-8")) if block.language == "python"][1]
+    missing = [line for line in walk.text.splitlines() if line.strip() and line not in text]
+    assert missing == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdstrue.report.sql import to_sql
 from spark.frames import frame
-from sql_cases import OTHER, SCHEMA, TABLE, expected
+from sql_cases import OTHER, SCHEMA, TABLE, expected, measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,3 +42,14 @@ def test_spark_answers_what_check_finds(spark: SparkSession) -> None:
             if answer != truth[query.rule.name]:
                 wrong[nulls, query.rule.text, "list"] = (answer, truth[query.rule.name])
     assert not wrong
+
+
+def test_rules_about_whole_tables(spark: SparkSession) -> None:
+    frame(spark, TABLE).createOrReplaceTempView("data")
+    frame(spark, OTHER).createOrReplaceTempView("other")
+    rules, truth = measured()
+    queries = to_sql(rules, "spark", key="id", schemas={"data": SCHEMA, "other": OTHER.schema})
+    each = (f"SELECT {i} AS rule, violations FROM (\n{query.count}\n)" for i, query in enumerate(queries))
+    rows = spark.sql("\nUNION ALL\n".join(each)).toArrow().to_pylist()
+    counted = {row["rule"]: row["violations"] for row in rows}
+    assert {name: counted[i] for i, name in enumerate(truth)} == truth

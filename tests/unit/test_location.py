@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import holdstrue
+from holdstrue import location
 from holdstrue.errors import DataError, HoldstrueError, RuleError, StateError
 from holdstrue.location import What, local_path
 from holdstrue.state.files import StateFiles
+from holdstrue.state.store import fixed_place
 from objects import environment
 from unit.cli.runs import run, write
 
@@ -46,6 +48,19 @@ def test_a_password_is_not_shown() -> None:
 @pytest.mark.parametrize("text", ["a:b/c.csv", "x.csv", "a:/b.csv", "./s3:/x", "C:/t.csv", "table:NAME", "-", "*.csv"])
 def test_paths_stay_paths(text: str) -> None:
     assert local_path(text) == text
+
+
+def test_dbfs_is_where_it_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(location, "DBFS", tmp_path / "none")
+    assert location.is_elsewhere("dbfs:/a/state")
+    with pytest.raises(StateError, match="dbfs:/") as told:
+        local_path("dbfs:/a/state", "state")
+    assert told.value.hint is not None and "not mounted" in told.value.hint
+    monkeypatch.setattr(location, "DBFS", tmp_path)
+    for url in ("dbfs:/a/state", "dbfs:///a/state"):
+        assert local_path(url, "state") == f"{tmp_path}/a/state"
+        assert not location.is_elsewhere(url)
+        assert fixed_place(url) == f"{tmp_path}/a/state"
 
 
 def test_file_urls(tmp_path: Path) -> None:

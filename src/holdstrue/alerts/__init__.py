@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from holdstrue.alerts.alert import Alert, AlertOn
-from holdstrue.alerts.delivery import UndeliveredError, target_of
+from holdstrue.alerts.delivery import Receivers, UndeliveredError, target_of
 
-__all__ = ["Alert", "AlertOn", "UndeliveredError", "target_of"]
+__all__ = ["Alert", "AlertOn", "Receivers", "UndeliveredError", "target_of"]

@@ -119,6 +119,24 @@ class LinesFile:
             raise UndeliveredError(f"{self.path}: {error.strerror or error}") from None
 
 
+@dataclass(frozen=True)
+class Receivers:
+    """Several who get every message; one that is out of reach keeps none of the others from it."""
+
+    each: tuple[Receiver, ...]
+
+    def deliver(self, message: Mapping[str, Any]) -> None:
+        """Hand it to all, and say who did not get it."""
+        missed = []
+        for one in self.each:
+            try:
+                one.deliver(message)
+            except UndeliveredError as error:
+                missed.append(error.message)
+        if missed:
+            raise UndeliveredError("; ".join(missed))
+
+
 def target_of(text: str, option: str = "--alert") -> Receiver:
     """The web address or the program that a text names; refused at once where there is none.
 

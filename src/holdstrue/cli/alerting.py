@@ -37,13 +37,13 @@ class AlertOptions:
     """Who is told about new violations, and of which."""
 
     alert: Annotated[
-        str | None,
+        list[str] | None,
         _others(
             "--alert",
             metavar="URL|COMMAND",
-            envvar="HOLDSTRUE_ALERT",
             help="Post a summary of new violations as JSON to a web address (Slack shows it), or start a command that "
-            "reads it. What does not arrive is said and changes nothing, the exit code neither.",
+            "reads it; may be repeated. What does not arrive is said and changes nothing, the exit code neither. "
+            "[env var: HOLDSTRUE_ALERT, one a line]",
         ),
     ] = None
     alert_on: Annotated[
@@ -56,13 +56,16 @@ class AlertOptions:
 
     def target(self) -> Receiver | None:
         """Who is told; a wrong name is refused before anything is done."""
-        from holdstrue.alerts import target_of
+        from holdstrue.alerts import Receivers, target_of
 
-        if self.alert is None:
+        # not left to typer, which would take the words of a command there for several
+        named = self.alert or [line for line in os.environ.get("HOLDSTRUE_ALERT", "").splitlines() if line.strip()]
+        if not named:
             if self.alert_on is not None:
                 raise HoldstrueError("--alert-on says when, and nobody is told", hint="add --alert URL|COMMAND")
             return None
-        return target_of(self.alert)
+        found = tuple(target_of(one) for one in dict.fromkeys(named))
+        return found[0] if len(found) == 1 else Receivers(found)
 
     def made(self, target: Receiver | None, state: str, rules: Iterable[Rule]) -> Alert:
         """The alert about batches of a state."""

@@ -149,7 +149,14 @@ class Cluster:
         return found
 
     def create(
-        self, state: str, rules: RuleSet, keys: Mapping[str, tuple[str, ...]], files: Files, index: IndexKind, read: Any
+        self,
+        state: str,
+        rules: RuleSet,
+        keys: Mapping[str, tuple[str, ...]],
+        files: Files,
+        index: IndexKind,
+        read: Any,
+        sequence_by: Mapping[str, str],
     ) -> tuple[str, ...]:
         """Make a state directory, with the rows of files if any are given; it appears whole or not at all.
 
@@ -179,11 +186,13 @@ class Cluster:
         frames, notes = {}, Notes()
         for name, paths in files.items():
             declared = types_of_table(rules.types, name, main, whole)
-            watched = kept_names(rules, main, whole, name)
+            watched = kept_names(rules, main, whole, name, sequence_by)
             frames[name] = frame_of(spark, paths, None, read, types=declared, watched=watched, notes=notes)
         if final is None:
             try:
-                notes.add(*Monitor(spark, state, rules, keys, data=frames or None, index=index).notes)
+                notes.add(
+                    *Monitor(spark, state, rules, keys, data=frames or None, index=index, sequence_by=sequence_by).notes
+                )
             except BaseException:
                 with StateFiles(state) as place:
                     place.erase()
@@ -191,7 +200,9 @@ class Cluster:
             return tuple(notes)
         made = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
-            notes.add(*Monitor(spark, made, rules, keys, data=frames or None, index=index).notes)
+            notes.add(
+                *Monitor(spark, made, rules, keys, data=frames or None, index=index, sequence_by=sequence_by).notes
+            )
             made.replace(final)
             return tuple(notes)
         finally:
@@ -227,8 +238,7 @@ class Cluster:
                 changes, batch_id, limit=limit, on_conflict=on_conflict, feed="files", types=types, read=read
             )
         except ChangeError as error:
-            every = [path for own in paths.values() for path in own]
-            raise (in_file(error, str(every[0])) if len(every) == 1 else error) from error
+            raise in_file(error, *(str(path) for own in paths.values() for path in own)) from error
 
 
 def refuse_lake(source: Sequence[str]) -> None:

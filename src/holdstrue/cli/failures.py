@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 import time
 import traceback
@@ -127,11 +128,16 @@ def spark_says(error: BaseException) -> str:
 
     >>> spark_says(Exception("An error occurred while calling o1.x.\\n: java.io.IOException: no host\\n\\tat java..."))
     'java.io.IOException: no host'
+    >>> spark_says(Exception("An exception was thrown from the Python worker:\\n x\\nOSError: full\\n\\tat a"))
+    'OSError: full'
     """
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         return lines[1].removeprefix(": ")
-    return lines[-1] if "Python worker" in lines[0] else lines[0]
+    if "Python worker" not in lines[0]:
+        return lines[0]
+    raised = [line for line in lines if re.match(r"(?!org\.|java\.|pyspark\.|py4j\.)[\w.]+: ", line)]
+    return raised[-1] if raised else lines[-1]
 
 
 def with_option(error: ChangeError) -> ChangeError:

@@ -167,6 +167,34 @@ OnConflict = Annotated[
     ),
 ]
 
+SequenceBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sequence-by",
+        metavar="[TABLE=]COLUMN",
+        help="A column that grows with every change of a row: late changes that are older lose. Remembered.",
+    ),
+]
+
+
+def sequences_of(given: list[str] | None, main: str) -> dict[str, str]:
+    """By table the column that orders its changes.
+
+    >>> sequences_of(["at", "lines=n"], "orders")
+    {'orders': 'at', 'lines': 'n'}
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        table, equals, column = text.rpartition("=")
+        name = table if equals else main
+        if not column or not name or name in found:
+            raise HoldstrueError(
+                f"--sequence-by {text!r} names no column, or one of a table that has one",
+                hint="give COLUMN, or TABLE=COLUMN for a further table, once a table",
+            )
+        found[name] = column
+    return found
+
 
 @dataclass(frozen=True)
 class RuleOptions:

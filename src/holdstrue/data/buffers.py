@@ -172,6 +172,9 @@ def _bits(buffer: pa.Buffer | None, offset: int, size: int) -> Mask:
     return np.unpackbits(packed, bitorder="little")[offset - 8 * first :][:size].view(np.bool_)
 
 
+_FINE_TIME = pa.time64("ns")
+
+
 def python_value(scalar: pa.Scalar) -> Any:
     """A value for people: as Python has it, or as Arrow writes it where Python's dates and times do not reach so far.
 
@@ -180,6 +183,8 @@ def python_value(scalar: pa.Scalar) -> Any:
     >>> python_value(pa.scalar(-800_000, pa.date32()))
     '-0221-09-04'
     """
+    if scalar.type == _FINE_TIME and scalar.is_valid and scalar.value % 1000:
+        return str(scalar.cast(pa.string()).as_py())  # Python's times end at microseconds, and would be cut
     try:
         return scalar.as_py()
     except (OverflowError, ValueError, KeyError):
@@ -188,6 +193,8 @@ def python_value(scalar: pa.Scalar) -> Any:
 
 def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     """The same of a column. Complexity: O(values)."""
+    if column.type == _FINE_TIME:
+        return [python_value(scalar) for scalar in column]
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError, KeyError):

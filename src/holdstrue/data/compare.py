@@ -55,6 +55,28 @@ def with_text(column: pa.Array, op: Op, value: str | bytes) -> Mask:
     return flags(getattr(pc, op.function)(array.cast(wide), pa.scalar(value, type=wide)))
 
 
+def with_shape(column: pa.Array, expression: str) -> Mask:
+    """Where a regular expression (of RE2) occurs in a text; what it says of NULLs is undefined.
+
+    Examples
+    --------
+    >>> with_shape(pa.array(["A-1", "a"]), "^[A-Z]").tolist()
+    [True, False]
+    """
+    return flags(pc.match_substring_regex(_text(column), expression))
+
+
+def lengths(column: pa.Array) -> pa.Array:
+    """How many characters each text has."""
+    return pc.utf8_length(_text(column))
+
+
+def _text(column: pa.Array) -> pa.Array:
+    array = plain(column)
+    # a column without values has no type of its own
+    return array.cast(pa.large_string())
+
+
 def with_column(left: pa.Array, right: pa.Array, op: Op) -> Mask:
     """`left op right` row by row, for columns that compare; what it says of NULLs is undefined.
 

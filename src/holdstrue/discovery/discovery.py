@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -34,6 +34,8 @@ from holdstrue.tabular import PlanText, Tabular
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
+ENDED = 20
+"""Rules that died last and are remembered by name, with what broke them; how many each batch ended is always known."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +76,9 @@ class Discovery(Closing, Tabular):
         self._journal: Journal | None = None
         self._ids: set[str] = set()
         self._batches = 0
+        self._past: list[dict[str, Any]] = []
+        """The history of a state that was only read."""
+        self._ended: list[dict[str, Any]] = []
         self._found: list[FoundRule] | None = None
         self._broken = False
         self.types: Types = ()
@@ -264,6 +269,7 @@ class Discovery(Closing, Tabular):
         )
         born = tuple(found for place, found in after.items() if place not in before)
         self._batches += 1
+        self._ended = [*self._ended, *map(partial(_ending, batch), died)][-ENDED:]
         if self._journal is None:
             self._ids.add(batch)
         else:
@@ -271,7 +277,8 @@ class Discovery(Closing, Tabular):
             if self._stale:
                 self._write_all(self._journal, [line])
             else:
-                write_line(self._journal, self._held, incoming, line, self._snapshots)
+                facts = {"ended": self._ended} if died else {}
+                write_line(self._journal, self._held, incoming, line, self._snapshots, facts)
         self._broken = False
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
@@ -313,7 +320,7 @@ class Discovery(Closing, Tabular):
             "types": dict(self.types),
         }
         table = pa.Table.from_pylist([dict(line) for line in lines], schema=HISTORY.schema)
-        write_all(journal, self._held, self._snapshots(), table, {"discovery": about})
+        write_all(journal, self._held, self._snapshots(), table, {"discovery": about, "ended": self._ended})
         self._stale = False
 
     @classmethod
@@ -328,8 +335,8 @@ class Discovery(Closing, Tabular):
         read_only = read_only or at is not None
         journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
-            about = journal.facts["discovery"]
             held, options = journal.read(_told)
+            about = journal.facts["discovery"]
             if is_format_1(journal.facts):
                 # nothing but its rows can be read: the rules are searched anew
                 held.load(living_rows(journal.files, journal.runs, held.engine))
@@ -343,6 +350,8 @@ class Discovery(Closing, Tabular):
             found.moment = None if at is None else journal.moment
             found._read_only = read_only
             found._journal = None if read_only else journal
+            found._past = journal.history().to_pylist() if read_only else []
+            found._ended = list(journal.facts.get("ended", []))
         except BaseException:
             journal.close()
             raise
@@ -369,8 +378,18 @@ class Discovery(Closing, Tabular):
     @_alone
     def history(self) -> list[dict[str, Any]]:
         """What each batch did to the rules, oldest first; of a discovery that is kept in a directory."""
-        lines: list[dict[str, Any]] = [] if self._journal is None else self._journal.history().to_pylist()
+        lines: list[dict[str, Any]] = self._past if self._journal is None else self._journal.history().to_pylist()
         return lines
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+        return self._batches
+
+    @_alone
+    def ended(self) -> list[dict[str, Any]]:
+        """The rules that died last, oldest first, up to `ENDED`: batch, table, rule, why, and some of what broke it."""
+        return list(self._ended)
 
     @_alone
     def close(self) -> None:
@@ -389,9 +408,16 @@ SHAPE = {
         "schemas": {str: str},
         "keys": {str: [str]},
         "types?": {str: str},
-    }
+    },
+    "ended?": [{"batch": str, "table": (str, None), "rule": str, "why": str, "by": [str]}],
 }
 """The shape of a discovery's manifest."""
+
+
+def _ending(batch: str, died: Died) -> dict[str, Any]:
+    """A rule that died, as it is remembered."""
+    by = [str(one) for one in (died.rows or died.values)[:2]]
+    return {"batch": batch, "table": died.table, "rule": died.text, "why": died.why, "by": by}
 
 
 def _told(facts: Mapping[str, Any]) -> tuple[Held, DiscoveryOptions]:

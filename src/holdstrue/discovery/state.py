@@ -63,13 +63,14 @@ def write_line(
     incoming: Mapping[str, Incoming],
     line: Mapping[str, Any],
     cores: Callable[[], Mapping[str, Arrays]],
+    facts: Mapping[str, Any],
 ) -> None:
     """Make a batch durable: one run, or a checkpoint where runs add up. `cores` gives the arrays when asked."""
     lines = pa.Table.from_pylist([dict(line)], schema=HISTORY.schema)
     if journal.runs.due(size_of(incoming), sum(held.counts().values())):
-        write_all(journal, held, cores(), lines, {})
+        write_all(journal, held, cores(), lines, facts)
     else:
-        journal.commit(journal.write_batch(tables_of(incoming), size_of(incoming), lines, {}))
+        journal.commit(journal.write_batch(tables_of(incoming), size_of(incoming), lines, facts))
 
 
 def write_all(

@@ -27,6 +27,8 @@ from holdstrue.rules.model import (
     Condition,
     Constant,
     IsNull,
+    Length,
+    Matches,
     Not,
     Op,
     Pattern,
@@ -197,6 +199,8 @@ def _cases(condition: Condition, *, negated: bool) -> list[tuple[Condition, ...]
             return [(Comparison(column, op.negated if negated else op, right),)]
         case IsNull(column, inner_negated):
             return [(IsNull(column, inner_negated != negated),)]
+        case Matches() | Length():
+            return [(Not(condition) if negated else condition,)]
     raise TypeError(f"not a condition: {condition!r}")
 
 

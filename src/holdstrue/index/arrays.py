@@ -127,6 +127,7 @@ class Numbering:
         """By number the second word of the key."""
         self.count = np.zeros(1, dtype=np.int64)
         """How many keys there are, where kernels can write it."""
+        self._turn = next(turns)
 
     @property
     def _used(self) -> int:
@@ -199,12 +200,19 @@ class Numbering:
     def _reserve(self, keys: int) -> None:
         self.hi = room(self.hi, keys)
         self.lo = room(self.lo, keys)
-        if keys * 4 > self._cells.size * 3:
+        if keys > self._most(self._cells.size):
             size = self._cells.size
-            while keys * 4 > size * 3:
+            while keys > self._most(size):
                 size *= 2
             self._cells = np.zeros(size, dtype=np.uint64)
             hashing.rehash(self._cells, self.hi, self.lo, self._used)
+
+    def _most(self, cells: int) -> int:
+        """Keys that so many cells may hold: three quarters, and of large tables up to a ninth less, by turn.
+
+        Numberings of a million keys, which a batch waits 30 ms for, would else be made larger in the same batch.
+        """
+        return cells * 3 // 4 - (0 if cells < STAGGERED_FROM else cells * self._turn // (_STEPS * _STEPS))
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -180,7 +180,7 @@ def _roomy(frame: I64, slot: int) -> bool:
 @inline
 def _kind_of(
     line: I64, group: int, columns: I32, words: U64, unasked: int, keys: U64, extra: I32, kinds: I32, values: I64
-) -> tuple[np.int64 | int, bool]:
+) -> tuple[int, bool]:
     """The kind of a row of a group (-1: no right-hand value is known), and whether one with unknown values is new."""
     unknown = unasked
     null = 0
@@ -219,7 +219,7 @@ def _kind_of(
         head = FULL if unknown == 0 else PARTIAL
         kinds[kind, NEXT] = extra[group, head]
         extra[group, head] = kind
-    return kind, new and unknown != 0
+    return kind, new and unknown != 0  # type: ignore[return-value]
 
 
 @inline

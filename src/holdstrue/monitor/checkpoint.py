@@ -176,7 +176,7 @@ def write(place: str, version: int) -> dict[str, RunFile]:
     with Journal.open(place, "monitor", HISTORY, at=version) as journal:
         facts = journal.read(Facts.of)
         files = journal.files
-        shard = Shard.open(files, facts.plan(), facts.keys, journal.runs)
+        shard = Shard.open(files, facts.plan(), facts.all_keys, journal.runs)
         moved = {MOVED: files.write_arrays(MOVED, version + 1, shard.compact())} if shard.wasteful() else {}
         return {**write_checkpoint(files, version + 1, shard.engine), **moved, **journal.memory()}
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
 from holdstrue.detect.delta import Delta, Step
-from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.monitor.monitor import LIMIT, Monitor
 from holdstrue.monitor.sharded import Sharded
-from holdstrue.sources.following.versions import CATCH_UP, MOST_BEHIND, TableVersions, followed
+from holdstrue.sources.following.versions import MOST_BEHIND, TableVersions, followed
 from holdstrue.sources.lakehouse import NAMES
 
 
@@ -62,8 +63,19 @@ def follow(
         if after is None:
             yield monitor.apply({own: versions.source}, name, limit=limit, feed="append")
             continue
-        log = versions.changes(after, upto)
-        delta = monitor.apply({own: log.table}, name, limit=limit, feed=log.feed)
+        try:
+            log = versions.changes(after, upto)
+        except DataError as error:
+            hint = f"were old versions removed? {catch_up(monitor, versions)}"
+            raise DataError(error.message, hint=hint) from error
+        try:
+            delta = monitor.apply({own: log.table}, name, limit=limit, feed=log.feed)
+        except ChangeError as error:
+            if error.hint is None or not error.hint.startswith("on conflict "):
+                raise
+            # what a log tells is not to be bent until it fits
+            hint = f"the state does not hold version {after} of {versions}: {catch_up(monitor, versions)}"
+            raise ChangeError(error.message, hint=hint) from error
         yield delta if log.note is None else replace(delta, notes=(log.note, *delta.notes))
 
 
@@ -71,13 +83,18 @@ def _unseen(
     monitor: Monitor, versions: TableVersions, table: str, since: str | None
 ) -> Iterator[tuple[str | None, str]]:
     """The steps from the version that was applied last to the newest; None to begin with nothing."""
+    last = _last_applied(monitor, versions)
     found: list[str] = []
     for version in islice(versions.backwards(), MOST_BEHIND):
         found.append(version)
-        if monitor.seen(versions.id_of(version)):
-            _require_ahead(monitor, versions, found)
+        if version == last or (last is None and any(map(monitor.seen, versions.ids_of(version)))):
             return pairwise(reversed(found))
-    _require_ahead(monitor, versions, found)
+    if last is not None:
+        raise DataError(
+            f"{versions} is at version {versions.newest}, which does not follow from {last}, "
+            "the one that was applied last",
+            hint=f"was it rolled back? {catch_up(monitor, versions)}",
+        )
     if since is not None:
         before = versions.before(since)
         return pairwise([before, *reversed(found[: found.index(since) + 1])])
@@ -86,17 +103,31 @@ def _unseen(
     raise DataError(
         f"which version of {versions} the rows of {table!r} are of is not known",
         hint=f"give --since VERSION, the first whose changes are applied (the newest is {versions.newest}), or "
-        f"{CATCH_UP}",
+        f"{catch_up(monitor, versions)}",
     )
 
 
-def _require_ahead(monitor: Monitor, versions: TableVersions, known: list[str]) -> None:
-    """Refuse a table that was taken back to an earlier version than the last that was applied."""
-    last = monitor.facts.last_batch or ""
-    version = last.removeprefix(f"{versions.identity}:").split(":")[0]
-    if last.startswith(f"{versions.identity}:") and version not in known:
+def _last_applied(monitor: Monitor, versions: TableVersions) -> str | None:
+    """The version that the monitor was brought to last; None where its history names none.
+
+    Refuses a table that has another commit of that number, as one does that was put back from a backup.
+    """
+    named = monitor.last_of(versions.identity)
+    if named is None:
+        return None
+    version = versions.version_of(named)
+    if not versions.is_same(named):
         raise DataError(
-            f"{versions} is at version {versions.newest}, which does not follow from {version}, "
-            "the one that was applied last",
-            hint=f"was it rolled back? {CATCH_UP}",
+            f"version {version} of {versions} is not the one that was applied: it was committed anew",
+            hint=f"was the table put back from a backup? {catch_up(monitor, versions)}",
         )
+    return version
+
+
+def catch_up(monitor: Monitor, versions: TableVersions) -> str:
+    """What to do where a table cannot be followed, as a command."""
+    state = "STATE" if monitor.place is None else shlex.quote(monitor.place)
+    return (
+        f"bring the state to the table as it is, and follow it from there: holdstrue apply {state} "
+        f"{shlex.quote(str(versions))} --snapshot"
+    )

@@ -12,11 +12,21 @@ from holdstrue.detect.clock import wall
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Violation
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.resolve import OnConflict
+from holdstrue.detect.sequence import is_gone
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, new_fields, now_text
+from holdstrue.shards.facts import (
+    HISTORY,
+    Facts,
+    history_lines,
+    history_of,
+    history_table,
+    late_notes,
+    new_fields,
+    now_text,
+)
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import Job, Layout
@@ -25,7 +35,7 @@ from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_r
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
-from holdstrue.shards.scatter import PATH, Feed, FirstSeen, Scatter, feed_of, types_in
+from holdstrue.shards.scatter import KAFKA, PATH, Feed, FirstSeen, Scatter, feed_of, types_in
 from holdstrue.shards.status import explain_layout, told_apart
 from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
@@ -91,12 +101,12 @@ class InShards:
                 "a snapshot is compared with rows in one process",
                 hint="use holdstrue.Monitor, or leave out --engine spark",
             )
-        if request.feed not in (*FEEDS, "files"):
-            raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files")
+        if request.feed not in (*FEEDS, "files", KAFKA):
+            raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files, {KAFKA}")
         frames = dict(request.parts)
         for name, declared in request.declared.items():
             # change files are read so, one by one, in the tasks
-            if name in frames and declared and request.feed != "files":
+            if name in frames and declared and request.feed not in ("files", KAFKA):
                 frames[name] = self._runner.declared(frames[name], declared, facts.schemas.get(name))
         feeds = {name: self._feed(facts, name, frame, request) for name, frame in frames.items()}
         learned = dict(facts.schemas) | {name: found.schema for name, found in feeds.items()}
@@ -127,7 +137,8 @@ class InShards:
         for name, frame in frames.items():
             found, declared = feeds[name], request.declared[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
-            stage = Scatter(job, name, found.kind, found.op_column, direct, dict(request.read), found.schema, declared)
+            read = {option: value for option, value in request.read.items() if option != "schema"}
+            stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared)
             sources.append((self._runner.select(frame, columns), stage))
         ledger = Ledger(job.layout, self._shards)
         heard = None
@@ -138,7 +149,7 @@ class InShards:
         if heard is None or heard.overflow:
             stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
             heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
-        request.notes.add(*heard.notes)
+        request.notes.add(*heard.notes, *late_notes(heard.late, facts.sequence))
         return self._committed(facts, ledger, heard, request)
 
     def _committed(self, facts: Facts, ledger: Ledger, heard: Settled, request: Request) -> Delta:
@@ -187,7 +198,7 @@ class InShards:
 
     def _feed(self, facts: Facts, table: str, frame: Frame, request: Request) -> Feed:
         schema, feed = self._runner.schema(frame), request.feed
-        seen, key = facts.schemas.get(table), facts.keys[table]
+        seen, key = facts.schemas.get(table, request.read.get("schema")), facts.keys[table]
         sample = None
         if feed in ("auto", "debezium") and seen is None:
             sample = self._runner.sample(frame, 1000, 0)
@@ -197,7 +208,8 @@ class InShards:
             read = {**request.read, "types": request.declared[table]}
             schema = types_in(paths, Target(key, seen), read)
         units = request.read.get("units")
-        return feed_of(schema, key, seen, feed, request.op_column, sample, units, request.notes)
+        sequence = facts.sequence.get(table)
+        return feed_of(schema, key, seen, feed, request.op_column, sample, units, request.notes, sequence)
 
     # --- layout --------------------------------------------------------------------------------
 
@@ -222,7 +234,11 @@ class InShards:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
             rows = sum(counts.values())
             for name, frame in frames.items():
-                if feeds[name].kind != "debezium" and counts[name] and counts[name] >= self._sizing.hot_from:
+                if (
+                    feeds[name].kind not in ("debezium", KAFKA)
+                    and counts[name]
+                    and counts[name] >= self._sizing.hot_from
+                ):
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, facts, rows, samples)
@@ -234,19 +250,21 @@ class InShards:
         tasks = self._tasks()
         shards = self._sizing.shards or max(tasks, -(-rows // ROWS_A_SHARD))
         blocks = self._sizing.blocks or blocks_for(tasks, rows)
-        layout = Layout.of(plan, facts.keys, shards, blocks)
+        layout = Layout.of(plan, facts.all_keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
     def _suited(self, facts: Facts, layout: Layout) -> Facts:
         """The state laid out as wanted: made by one process, or for other types of columns, it is read anew."""
-        fits = self._sharding == layout.to_dict() and facts.schemas.keys() == layout.plan.schemas.keys()
-        if fits and facts.plan().schemas == layout.plan.schemas:
+        fits = self._sharding == layout.to_dict() and facts.schemas.keys() == {
+            name for name in layout.plan.schemas if not is_gone(name)
+        }
+        if fits and self.facts.plan().schemas == layout.plan.schemas:
             return facts
         return self._relaid(facts, layout)
 
     def _relaid(self, facts: Facts, layout: Layout) -> Facts:
         job = self._job(layout)
-        before = self._job(self._known_layout(facts)) if self._sharding else None
+        before = self._job(self._known_layout(self.facts)) if self._sharding else None
         target = replace(job, version=-1)
         ledger = Ledger(layout)
         sources = [(None, Reload(target, before, self._path))]

@@ -29,6 +29,7 @@ from holdstrue.rules.model import Rule, RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.facts import Facts, batch_name, types_for_batch
 from holdstrue.shards.shard import Shard
+from holdstrue.sources.following.polling import position
 from holdstrue.sources.following.versions import with_version
 from holdstrue.state.files import StateFiles
 from holdstrue.state.moment import Given, Moment, at_of
@@ -61,6 +62,9 @@ class Monitor(Closing, Tabular):
     types
         What columns hold, beside what the rule file declares (see `read_table`); remembered, so that
         every batch is read so. `{"orders.day": "date"}` for a further table.
+    sequence_by
+        The column of the main table, or by table a column, that grows with every change of a row: where changes come
+        late, an older one loses. Remembered; see `apply`.
 
     Several threads may use one monitor. Batches are applied one after the other, whoever calls `apply`; every answer is
     of one version, and who asks while a batch is applied waits for it. Lists that are made as they are read
@@ -89,8 +93,9 @@ class Monitor(Closing, Tabular):
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> None:
-        self._piece = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
+        self._piece = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index, sequence_by))
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the first rows were read."""
         if data is not None:
@@ -110,11 +115,12 @@ class Monitor(Closing, Tabular):
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> Self:
         """A monitor whose state lives in a new directory. Complexity: O(data)."""
         with StateFiles(path) as files:
             files.vacant()
-        monitor = cls(rules, key, data=data, index=index, types=types, read=read)
+        monitor = cls(rules, key, data=data, index=index, types=types, read=read, sequence_by=sequence_by)
         monitor._here().save(path)
         return monitor
 
@@ -163,6 +169,7 @@ class Monitor(Closing, Tabular):
         op_column: str | None = None,
         types: Mapping[str, str] | None = None,
         snapshot: bool = False,
+        sequence_by: str | Mapping[str, str] | None = None,
         **read: Any,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
@@ -186,6 +193,11 @@ class Monitor(Closing, Tabular):
             Whether `changes` are all rows of the table as it is now: rows that are not among them are deleted, others
             inserted or updated as they differ by key, and `Delta.changed` counts them. A snapshot in which nothing
             differs makes no version, unless it has a batch id.
+        sequence_by
+            A column that grows with every change of a row (a number, date or time; with several tables a mapping).
+            A change that is older than what the state has of its key, living or deleted, is left out, and a note
+            counts them; of equal ones the later to come counts. Inserts and updates are upserts then. The state
+            remembers the column and goes by it from then on; rows that were there before are older than any change.
 
         Complexity: O(changes and violations they add or remove), times log of the rows in a group; with `snapshot`
         also O(rows x columns).
@@ -197,14 +209,15 @@ class Monitor(Closing, Tabular):
         >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
         {'insert': 1, 'update': 0, 'delete': 1}
         """
-        if not (snapshot or read or types or op_column) and feed == "auto" and self._piece is not None:
+        if not (snapshot or read or types or op_column or sequence_by) and feed == "auto" and self._piece is not None:
             delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
             if delta is not None:
                 return delta
         extent: Extent = "whole" if snapshot else "changes"
         if snapshot and batch_id is None:
             changes, batch_id = self._of_version(*with_version(changes, read))
-        return self._apply(changes, batch_id, limit, on_conflict, feed, op_column, types, read, extent=extent)
+        how = on_conflict, feed, op_column, types, read
+        return self._apply(changes, batch_id, limit, *how, extent=extent, sequence_by=sequence_by)
 
     @staticmethod
     def _apply_row(
@@ -227,9 +240,18 @@ class Monitor(Closing, Tabular):
         """
         if version is None or not self.seen(version):
             return rows, version
-        last, table = self.facts.last_batch or "", version.rpartition(":")[0]
-        back = last.startswith(f"{table}:") and last.removeprefix(f"{table}:").split(":")[0] != version.split(":")[-1]
+        table, _, named = version.rpartition(":")
+        last = self.last_of(table)
+        back = last is not None and last.split(":")[0] != named
         return rows, f"{version}:again-{self.batches + 1}" if back else None
+
+    def last_of(self, identity: str) -> str | None:
+        """What the id of the last batch of a table says after the table's identity; None where there was none.
+
+        Complexity: O(1) where that was the last batch of all, else O(history).
+        """
+        found = position(f"{identity}:", [self.facts.last_batch or ""])
+        return found if found is not None else position(f"{identity}:", (line.batch for line in self.history()))
 
     def refresh(
         self,
@@ -297,6 +319,7 @@ class Monitor(Closing, Tabular):
         *,
         one_task: bool = False,
         extent: Extent = "changes",
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> Delta:
         if extent != "changes" and (feed not in ("auto", "append") or op_column is not None or on_conflict != "error"):
             raise HoldstrueError(
@@ -318,6 +341,13 @@ class Monitor(Closing, Tabular):
                 facts.known_table(name)
             if several:
                 parts = {name: records_of(part, (), facts.schemas.get(name)) for name, part in parts.items()}
+            own = next(iter(parts)) if len(parts) == 1 else facts.main
+            facts = facts.sequenced(sequence_by, own)
+            if facts.sequence and on_conflict == "ignore":
+                raise HoldstrueError(
+                    "on conflict ignore is not for tables whose changes have a sequence",
+                    hint="leave it out: what conflicts is settled by the sequence",
+                )
             rules, declared = types_for_batch(facts.rules, facts.main, facts.keys, facts.schemas, types)
             listed = 2**62 if limit is None else limit
             request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task, extent)
@@ -345,6 +375,12 @@ class Monitor(Closing, Tabular):
         """Which version of its state a monitor shows that was opened to be read, and of when; None without a state."""
         journal = self._here().journal
         return None if journal is None else journal.moment
+
+    @property
+    def place(self) -> str | None:
+        """The directory or URL of its state; None where it has none."""
+        journal = self._here().journal
+        return None if journal is None else str(journal.files.place)
 
     @property
     def batches(self) -> int:

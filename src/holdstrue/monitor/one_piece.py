@@ -20,6 +20,7 @@ from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.one_row import RowChange, RowProgram
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.detect.resolve import OnConflict
+from holdstrue.detect.sequence import is_gone
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, LAST_PATIENCE, Checkpointer
 from holdstrue.monitor.format_1 import is_format_1, loaded
@@ -38,7 +39,7 @@ from holdstrue.shards.facts import (
     history_lines,
     history_of,
     history_table,
-    kept_names,
+    late_notes,
     new_fields,
     now_text,
     plain_field,
@@ -124,7 +125,9 @@ class OnePiece:
                 piece.shard = _gathered(journal, facts, clock)
                 piece._stale = True
             elif facts.schemas:
-                piece.shard = Shard.open(files, journal.read(lambda _: facts.plan()), facts.keys, journal.runs, clock)
+                piece.shard = Shard.open(
+                    files, journal.read(lambda _: facts.plan()), facts.all_keys, journal.runs, clock
+                )
             files.verified()
             if facts.schemas:
                 _require_same(journal, "rows", facts.rows, piece.rows())
@@ -226,7 +229,8 @@ class OnePiece:
         self.stopped = True  # by whatever may stop this half-way
         try:
             self.facts = facts
-            shard = self._learn(parts, request.declared, request.notes)
+            anew = facts.sequence != before[0].sequence
+            shard = self._learn(parts, request.declared, request.notes, anew=anew)
             known = {name: part for name, part in parts.items() if name in self.facts.schemas}
             if request.extent != "changes":
                 known = shard.differences(known, whole=request.extent == "whole")
@@ -235,6 +239,9 @@ class OnePiece:
                     self.stopped = False
                     still = {rule: Step(0, 0, count) for rule, count in self.open().items()}
                     return Delta(request.batch, (), (), still, changed=changed_rows(known.values()))
+            elif self.facts.sequence:
+                known, late = shard.sequenced(known)
+                request.notes.add(*late_notes(late, self.facts.sequence))
             incoming = shard.resolve(known, request.on_conflict)
             prepared = shard.engine.prepare(incoming)
         except HoldstrueError:
@@ -350,7 +357,7 @@ class OnePiece:
         if self._read_for is None or self._read_for[0] is not engine or self._read_for[1] is not facts:
             self._read_for, self._readers, self._steps = (engine, facts), {}, None
         if table not in self._readers:
-            if facts.rules.types or table not in facts.schemas:
+            if facts.rules.types or facts.sequence or table not in facts.schemas:
                 return None
             program = RowProgram(engine, table, facts.keys[table])
             self._readers[table] = RowReader(program, facts.schemas[table], facts.keys[table])
@@ -378,14 +385,19 @@ class OnePiece:
             feed=feed,
             op_column=request.op_column,
             extra=extra,
-            needed=kept_names(facts.rules, facts.main, facts.keys, table),
+            needed=facts.kept_names(table),
             types=request.declared[table],
             notes=request.notes,
             **request.read,
         )
 
     def _learn(
-        self, parts: Mapping[str, Changes], declared: Mapping[str, Mapping[str, Declared]], notes: Notes
+        self,
+        parts: Mapping[str, Changes],
+        declared: Mapping[str, Mapping[str, Declared]],
+        notes: Notes,
+        *,
+        anew: bool = False,
     ) -> Shard:
         """Plan for the tables' types when they are first seen, or when a column that was all NULL gets a type."""
         facts, seen = self.facts, self.facts.schemas
@@ -399,11 +411,12 @@ class OnePiece:
                 learned[name] = pa.schema([plain_field(field) for field in schema])
             elif not schema.equals(known):
                 learned[name] = typed(known, schema)
-        if learned != seen:
+        if learned != seen or anew:
             self.facts = facts = replace(facts, schemas=learned)
             plan = facts.plan()
             if self.shard is None or plan.schemas != self.shard.plan.schemas:
-                self.shard = Shard(plan, facts.keys) if self.shard is None else self.shard.replanned(plan)
+                keys, known = facts.all_keys, self.shard
+                self.shard = Shard(plan, keys) if known is None else known.replanned(plan, keys=keys)
             self._stale = True
             told = {name: new_fields(learned[name], seen.get(name)) for name in parts if name in learned}
             ordered = ordered_text(facts.rules, facts.main, told)
@@ -411,7 +424,7 @@ class OnePiece:
         elif self._orders_text():
             notes.add(*(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] in parts))
         if self.shard is None:
-            self.shard = Shard(facts.plan(), facts.keys)
+            self.shard = Shard(facts.plan(), facts.all_keys)
         return self.shard
 
     def _orders_text(self) -> dict[tuple[str, str], Rule]:
@@ -484,7 +497,9 @@ class OnePiece:
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""
-        return dict.fromkeys(self.facts.keys, 0) if self.shard is None else self.shard.living()
+        if self.shard is None:
+            return dict.fromkeys(self.facts.keys, 0)
+        return {table: count for table, count in self.shard.living().items() if not is_gone(table)}
 
     def counts(self) -> dict[str, RuleCounts]:
         """How each rule stands. Complexity: O(rules)."""
@@ -535,15 +550,15 @@ def _clock_of(journal: Journal) -> Clock | None:
 def _gathered(journal: Journal, facts: Facts, clock: Clock | None) -> Shard:
     """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
     plan = journal.read(lambda _: facts.plan())
-    layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.keys))
+    layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.all_keys))
     found: dict[str, list[pa.Table]] = {name: [] for name in plan.schemas}
     for number in range(layout.shards):
         if str(number) in journal.facts.get("shards", {}):
             runs = Runs.of(journal.facts["shards"][str(number)])
-            home = Shard.open(journal.files, layout.home_plan, facts.keys, runs)
+            home = Shard.open(journal.files, layout.home_plan, facts.all_keys, runs)
             for name, table in home.engine.tables.items():
                 found[name].append(table.rows.take(table.rows.living_slots()))
-    shard = Shard(plan, facts.keys, clock=clock)
+    shard = Shard(plan, facts.all_keys, clock=clock)
     tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
-    shard.apply({name: shard.engine.first_rows(name, rows, facts.keys[name]) for name, rows in tables.items()}, 0)
+    shard.apply({name: shard.engine.first_rows(name, rows, facts.all_keys[name]) for name, rows in tables.items()}, 0)
     return shard

@@ -255,10 +255,16 @@ class Report(Findings):
 
         Complexity: O(those skipped, which are not named, and those listed).
         """
+        return [(violation, rows) for violation, rows, _ in self.weighed(result, limit, skip)]
+
+    def weighed(
+        self, result: RuleResult, limit: int, skip: int = 0
+    ) -> list[tuple[Violation, list[dict[str, Any]], list[int]]]:
+        """As `examples`, and of each row in how many violations of the rule it is."""
         table = result.rule.own_table or self._engine.plan.main
         columns = list(dict.fromkeys((*self._keys.get(table, ()), *result.rule.columns)))
         rows = self._engine.tables[table].rows
-        found: list[tuple[Violation, list[dict[str, Any]]]] = []
+        found: list[tuple[Violation, list[dict[str, Any]], list[int]]] = []
         number = [r.rule.name for r in self.results].index(result.rule.name)
         with self._guard.lock:
             for detector, part in self._listed([number], None if self._known else skip + limit):
@@ -270,9 +276,11 @@ class Report(Findings):
                 ordered, violations = self._views.name(detector, slots)
                 new = [i for i, v in enumerate(violations) if not self.known(v)]
                 new, skip = new[skip:][: limit - len(found)], max(0, skip - len(new))
-                values = python_rows(rows.take(ordered[new].reshape(-1), columns))
-                width = detector.check.width
-                found.extend((violations[i], values[at * width : (at + 1) * width]) for at, i in enumerate(new))
+                own = ordered[new].reshape(-1)
+                values, width = python_rows(rows.take(own, columns)), detector.check.width
+                degrees = detector.degrees(own).tolist()
+                parts = [slice(at * width, (at + 1) * width) for at in range(len(new))]
+                found.extend((violations[i], values[at], degrees[at]) for at, i in zip(parts, new, strict=True))
                 if len(found) >= limit:
                     break
         return found

@@ -48,6 +48,7 @@ class Sharded(Monitor):
         types: Mapping[str, str] | None = None,
         sizing: Sizing | None = None,
         at: Given | None = None,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> None:
         self._piece = None
         self._runner = runner
@@ -59,10 +60,11 @@ class Sharded(Monitor):
         self._at = None if at is None else self._version(at)
         with writer_lock(self.path):
             if rules is not None and not has_state(self.path):
-                made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index))
+                made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index, sequence_by))
                 made.save(self.path)
                 made.close()
         self._check_rules(rules, types)
+        self._sequence_by = sequence_by
 
     def _check_rules(self, rules: Any, types: Mapping[str, str] | None) -> None:
         with self._kept(read_only=True) as kept:
@@ -134,6 +136,7 @@ class Sharded(Monitor):
         types: Mapping[str, str] | None = None,
         read: Mapping[str, Any] | None = None,
         one_task: bool = False,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> Delta:
         """Apply one batch, whole or not at all, and say which violations it added and removed.
 
@@ -159,12 +162,15 @@ class Sharded(Monitor):
             The changes are few and cheap to read: one task reads them and looks up their keys, which
             saves one of two shuffles. Right for the batches of a change feed, wrong for changes that
             must first be searched for in a large table. A batch that turns out large goes the long way.
+        sequence_by
+            As for `holdstrue.Monitor.apply`: late changes that are older lose.
 
         Complexity: O(changes and violations they add or remove), times log of the rows in a group,
         and what it takes to run one job of two shuffles.
         """
         how = on_conflict, feed, op_column, types, read or {}
-        return self._apply(changes, batch_id, limit, *how, one_task=one_task)
+        by = sequence_by if sequence_by is not None else self._sequence_by
+        return self._apply(changes, batch_id, limit, *how, one_task=one_task, sequence_by=by)
 
     def last(self, limit: int | None = LIMIT) -> Delta | None:
         """What the last batch did, read back from the state; None where the last batch was not applied in shards."""

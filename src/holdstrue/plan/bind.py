@@ -87,6 +87,13 @@ def _constant_hint(column: str, data_type: pa.DataType, constant: Constant) -> s
 def _bind_comparison(rule: Rule, schema: pa.Schema, read: Read) -> None:
     left, right = read.column, read.right
     left_type = schema.field(left).type
+    if read.as_text and family_of(left_type) not in ("text", "null"):
+        raise error(
+            rule,
+            f"column {left!r} holds {left_type} values, and only text has a length and a shape",
+            left,
+            f"if it holds text that looks like numbers or dates, declare that: --type {left}=text",
+        )
     if isinstance(right, str):
         _bind_columns(rule, (left, left_type), (right, schema.field(right).type))
     elif right is not None and constant_for(right, left_type, ordered=read.op.is_order) is None:

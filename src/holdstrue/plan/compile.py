@@ -24,10 +24,12 @@ from holdstrue.rules.model import (
     Comparison,
     Condition,
     Constant,
+    Demand,
     Inclusion,
     IsNull,
     Key,
     Measured,
+    Not,
     NotNull,
     Op,
     Pattern,
@@ -132,6 +134,8 @@ def _checks(number: int, rule: Rule, table: str, nulls_equal: bool, as_pairs: bo
             yield _by_group(GroupCheck(number, table, left, rhs, nulls_equal, where, asked), as_pairs)
         case CFD():
             yield from _conditional(number, rule.body, table, nulls_equal, where)
+        case Demand(condition):
+            yield RowCheck(number, table, _both(where, Not(condition)))
         case NotNull(columns):
             yield RowCheck(number, table, _both(where, _any(*(IsNull(column) for column in columns))))
         case Inclusion():

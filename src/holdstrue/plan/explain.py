@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdstrue.index.protocol import index_type
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.range import value_range
-from holdstrue.rules.model import Condition
+from holdstrue.rules.model import Condition, Rule
 from holdstrue.rules.text import condition_text
 
 
 def explain(plan: Plan, notes: Mapping[int, Sequence[str]] | None = None) -> str:
     """Plan and reasons as text; `notes` are what the running indexes say of each check."""
-    lines = [f"table {plan.main}: reads {_ranges(plan)}"]
+    lines = [f"table {name}: reads {_ranges(rules)}" for name, rules in _by_table(plan).items()]
     shared = _shared(plan)
     for number, rule in enumerate(plan.rules):
         lines += ["", f"{rule.name}" + (f"  [{rule.text}]" if rule.name != rule.text else "")]
@@ -31,9 +31,17 @@ def explain(plan: Plan, notes: Mapping[int, Sequence[str]] | None = None) -> str
     return "\n".join(lines)
 
 
-def _ranges(plan: Plan) -> str:
+def _by_table(plan: Plan) -> dict[str, list[Rule]]:
+    """The rules by the table that they speak of, the main one first."""
+    found: dict[str, list[Rule]] = {plan.main: []}
+    for rule in plan.rules:
+        found.setdefault(rule.own_table or plan.main, []).append(rule)
+    return {name: rules for name, rules in found.items() if rules}
+
+
+def _ranges(rules: Iterable[Rule]) -> str:
     parts = []
-    for column, values in value_range(rule for rule in plan.rules).items():
+    for column, values in value_range(rules).items():
         shown = "" if values is None else f" (only {', '.join(repr(value) for value in sorted(values, key=str))})"
         parts.append(f"{column}{shown}")
     return ", ".join(parts)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.buffers import known
-from holdstrue.data.compare import with_column, with_number, with_text
+from holdstrue.data.compare import lengths, with_column, with_number, with_shape, with_text
 from holdstrue.data.values import common_families
 from holdstrue.errors import HoldstrueError
 from holdstrue.plan.constants import constant_for
-from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not, Op
+from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Length, Matches, Not, Op
+from holdstrue.rules.shapes import translated
 from holdstrue.typing import Mask
 
 ColumnOf = Callable[[str], pa.Array]
@@ -44,6 +46,10 @@ def evaluate(condition: Condition, columns: ColumnOf) -> Truth:
         case IsNull(column, negated):
             null = ~known(columns(column))
             return Truth(~null, null) if negated else Truth(null, ~null)
+        case Matches(column, shape):
+            return _truth(with_shape(columns(column), translated(shape, "re2")), known(columns(column)))
+        case Length(column, op, size):
+            return _truth(with_number(lengths(columns(column)), op, Fraction(size)), known(columns(column)))
         case Not(operand):
             inner = evaluate(operand, columns)
             return Truth(inner.false, inner.true)

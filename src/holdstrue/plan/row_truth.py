@@ -41,6 +41,7 @@ def row_truth(condition: Condition, schema: pa.Schema) -> RowTruth:
 
 
 def _truth(condition: Condition, places: Mapping[str, int], schema: pa.Schema) -> RowTruth:
+    found: RowTruth | None = None
     match condition:
         case IsNull(column, negated):
             at = places[column]

@@ -44,6 +44,10 @@ def discovered_dict(found: Discovery) -> dict[str, Any]:
             for miss in near[:NEAR]
         ],
         "unlooked": list(near.unlooked),
+        "ended": [
+            {"batch": one["batch"], "rule": _placed(one["table"], one["rule"]), "why": one["why"], "by": one["by"]}
+            for one in reversed(found.ended())
+        ],
         "turnover": [
             {"batch": line["batch"], "died": line["died"], "born": line["born"], "rules": line["rules"]}
             for line in found.history()[-BATCHES:]

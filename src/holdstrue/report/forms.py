@@ -110,6 +110,7 @@ FORMATS: Mapping[str, Format] = {
     "json": Format(_json, tuple(name for name in ANSWERS if name != "BatchLine")),
     "jsonl": Format(_list("records.jsonl_parts"), _LISTS),
     "csv": Format(_list("records.csv_parts"), tuple(name for name in _LISTS if name != "BatchLine")),
+    "raw-csv": Format(_list("records.raw_csv_parts"), tuple(name for name in _LISTS if name != "BatchLine")),
     "html": Format(_own("overview_page.overview_html"), ("Overview",)),
     "junit": Format(_own("junit.junit_text"), ("Findings",)),
     "rules": Format(_own("discovery_text.rule_file"), ("Discovery",)),
@@ -123,7 +124,7 @@ def formats_of(answer: str) -> tuple[str, ...]:
     """The formats that a class of answers has.
 
     >>> formats_of("Status"), formats_of("Discovery")
-    (('text', 'json', 'jsonl', 'csv'), ('text', 'json', 'rules', 'svg'))
+    (('text', 'json', 'jsonl', 'csv', 'raw-csv'), ('text', 'json', 'rules', 'svg'))
     """
     return tuple(name for name, format_ in FORMATS.items() if answer in format_.answers)
 
@@ -147,7 +148,8 @@ def render(
     answer
         What `check`, `discover`, `Monitor.apply` or a question to a state directory returned.
     format
-        text, json, jsonl, csv; junit for reports; rules and svg for discoveries.
+        text, json, jsonl, csv, raw-csv (cells that look like formulas as they are); junit for reports; rules and svg
+        for discoveries.
     limit
         How many violations (or groups) of each rule are shown in text and JUnit, 5 unless given, and how many rules
         of a discovery. The lists of the other forms have the limit of the answer itself.

@@ -147,7 +147,7 @@ class StateLookup:
         state = self._state
         plan = state.plan()
         # homes follow from keys alone, so that blocks and hot places do not matter here
-        return Layout.of(plan, state.keys, self.manifest["sharding"]["shards"], 1)
+        return Layout.of(plan, state.all_keys, self.manifest["sharding"]["shards"], 1)
 
     @property
     def rules(self) -> Sequence[Rule]:

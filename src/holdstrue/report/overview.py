@@ -38,7 +38,8 @@ class Overview:
     report: Report | None
     """None before any data."""
     history: Sequence[Batched] = ()
-    worst: Sequence[Offender] = ()
+    worst: Sequence[tuple[str, Offender]] = ()
+    """Rows in most violations, each with its table."""
     plan: Sequence[str] = ()
     moment: Moment | None = None
     """Which version of a state it is, if it is of a state."""
@@ -52,8 +53,7 @@ class Overview:
         """That of a monitor that was opened to be read, with the history that its state has."""
         found = monitor.report(limit=limit) if any(monitor.rows.values()) else None
         plan = () if found is None else found.explain().splitlines()
-        worst = () if found is None else tuple(monitor.offenders(WORST))
-        return Overview(title, found, tuple(history), worst, plan, monitor.moment, limit)
+        return Overview(title, found, tuple(history), worst_of(found), plan, monitor.moment, limit)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -67,10 +67,14 @@ class Overview:
             "tables": {} if self.report is None else dict(self.report.rows),
             "open": sum(rule["open"] for rule in rules),
             "rules": rules,
-            "columns": columns_of(results),
-            "worst": [{**offender_dict(offender), "key": short_key(offender.key)} for offender in self.worst],
+            "columns": columns_of(results, "" if self.report is None else self.report._engine.plan.main),
+            "worst": [
+                {**offender_dict(offender), "table": table, "key": short_key(offender.key)}
+                for table, offender in self.worst
+            ],
             "history": over_time(self.history),
             "plan": list(self.plan),
+            "memory": memory_of(self.report),
             "accepted": [] if self.report is None else [entry.to_dict() for entry in self.report.accepted],
             "discovered": self.discovered,
             "notes": [] if self.report is None else list(self.report.notes),
@@ -120,8 +124,47 @@ class Overview:
             for group in groups_of(self.report, result, limit=self.limit, keys=KEYS):
                 yield _group(group)
             return
-        for violation, rows in self.report.examples(result, self.limit):
-            yield shown_violation(result.rule, violation, rows)
+        for violation, rows, degrees in self.report.weighed(result, self.limit):
+            yield {**shown_violation(result.rule, violation, rows), "likely": likely(degrees)}
+
+
+def worst_of(report: Report | None) -> tuple[tuple[str, Offender], ...]:
+    """The rows in most violations, of whatever table, worst first. Complexity: O(violating rows)."""
+    if report is None:
+        return ()
+    with report.reading() as views:
+        found = [(table, one) for table in report.rows for one in views.offenders(table, WORST)]
+    return tuple(sorted(found, key=lambda one: -one[1].total)[:WORST])
+
+
+def memory_of(report: Report | None) -> list[dict[str, Any]]:
+    """What is held in memory for the rules, the largest part first: rows and groups, which rules share, and checks."""
+    if report is None:
+        return []
+    with report.reading():
+        engine = report._engine
+        sizes = engine.size_bytes()
+    names = {f"check {at}": check.rule for at, check in enumerate(engine.plan.checks)}
+    found: dict[str, int] = {}
+    for part, size in sizes.items():
+        what = part if part not in names else f"check of {engine.plan.rules.rules[names[part]].name}"
+        found[what] = found.get(what, 0) + size
+    return [{"what": what, "bytes": size} for what, size in sorted(found.items(), key=lambda one: -one[1])]
+
+
+CLEARLY = 2
+"""How many times as many violations of a rule one row of a pair must be in as the other to be called likely wrong."""
+
+
+def likely(degrees: Sequence[int]) -> int | None:
+    """Which row of a pair is likely the wrong one: the one that conflicts with far more rows than the other.
+
+    >>> likely([1, 40]), likely([3, 2]), likely([1])
+    (1, None, None)
+    """
+    if len(degrees) != 2 or max(degrees) < CLEARLY * min(degrees):
+        return None
+    return int(degrees[1] > degrees[0])
 
 
 def shown_violation(rule: Rule, violation: Violation, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -171,7 +214,7 @@ def shown(value: Any) -> str | None:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def columns_of(results: Iterable[RuleResult]) -> list[dict[str, Any]]:
+def columns_of(results: Iterable[RuleResult], main: str = "") -> list[dict[str, Any]]:
     """How many rows are in violations of the rules that judge each column, most first.
 
     The columns that a rule judges are those it compares, not those by which it only groups; all of a key's.
@@ -180,7 +223,7 @@ def columns_of(results: Iterable[RuleResult]) -> list[dict[str, Any]]:
     for result in results:
         if result.counts.rows:
             for column in judged(result):
-                found.setdefault((result.rule.own_table or "", column), {})[result.rule.name] = result.counts.rows
+                found.setdefault((result.rule.own_table or main, column), {})[result.rule.name] = result.counts.rows
     rows = [
         {"table": table, "column": column, "rows": sum(by_rule.values()), "by_rule": by_rule}
         for (table, column), by_rule in found.items()

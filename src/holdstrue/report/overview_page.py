@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -98,6 +98,7 @@ def _head(data: Mapping[str, Any]) -> Iterator[str]:
     new = sum(rule["new"] for rule in data["rules"])
     said = f"{plural(data['open'], 'violation')} of {plural(broken, 'rule')}" if data["open"] else "no violations"
     said += f", {data['open'] - new:,} accepted" if new < data["open"] else ""
+    grades = _by_severity(data["rules"])
     if not data["rules"] and data["discovered"] is not None:
         said = f"{plural(data['discovered']['of_rules'], 'rule')} discovered"
     when = f"made {clock(data['made'])}"
@@ -106,10 +107,24 @@ def _head(data: Mapping[str, Any]) -> Iterator[str]:
     yield '<header id="head">\n<p class="brand">holdstrue</p>\n'
     yield f"<h1>{harmless(data['title'])}</h1>\n"
     yield f'<p class="lead {"bad" if broken else "good"}">{said}</p>\n'
+    yield f'<p class="faint">{grades}</p>\n' if grades else ""
     yield f'<p class="faint">{rows or "no data yet"} · {harmless(when)}</p>\n'
     for note in data["notes"]:
         yield f'<p class="note">{harmless(note)}</p>\n'
     yield "</header>\n"
+
+
+def _by_severity(rules: Sequence[Mapping[str, Any]]) -> str:
+    """What is open by severity, where rules have several."""
+    if len({rule["severity"] for rule in rules}) < 2:
+        return ""
+    said = []
+    for severity in ("error", "warn"):
+        own = [rule for rule in rules if rule["severity"] == severity]
+        broken = sum(rule["open"] > 0 for rule in own)
+        found = sum(rule["open"] for rule in own)
+        said.append(f"{severity}: {plural(found, 'violation')}, {broken} of {plural(len(own), 'rule')}")
+    return " · ".join(said)
 
 
 def _rules(data: Mapping[str, Any]) -> Iterator[str]:
@@ -126,8 +141,11 @@ def _rules(data: Mapping[str, Any]) -> Iterator[str]:
         about = f'<div class="faint">{harmless(rule["description"])}</div>' if rule.get("description") else ""
         groups = f"{rule['groups']:,}" if rule["groups"] else ""
         yield f'<tr data-rule="{at}" class="{tone}"><td class="mark" title="{harmless(rule["status"])}">{mark}</td>'
-        yield f"<td>{words}{text}{about}</td>"
-        for cell in (f"{rule['open']:,}", f"{rule['rows']:,}", share, groups):
+        grade = "" if rule["severity"] == "error" else f' <span class="grade">{harmless(rule["severity"])}</span>'
+        yield f"<td>{words}{grade}{text}{about}</td>"
+        narrow = f'<div class="narrow faint">{share}</div>' if share else ""
+        known = f'<div class="faint">{rule["accepted"]:,} accepted</div>' if rule.get("accepted") else ""
+        for cell in (f"{rule['open']:,}{known}", f"{rule['rows']:,}{narrow}", share, groups):
             yield f'<td class="number">{cell}</td>'
         yield '<td class="spark"></td></tr>\n'
     yield "</tbody>\n</table>\n</section>\n"

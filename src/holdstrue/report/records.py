@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdstrue.report.typeset import json_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a formula can start with, in wide letters too."""
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 CHUNK = 1000
 """Records written at once: few calls, and never more than some 100 KB in memory."""
 
@@ -70,12 +72,21 @@ def jsonl_parts(records: Records) -> Iterator[str]:
     yield from _joined(json_text(row) + "\n" for row in records.rows)
 
 
-def csv_parts(records: Records, *, harmless: bool = False) -> Iterator[str]:
+def raw_csv_parts(records: Records) -> Iterator[str]:
+    """CSV with all cells as they are, for programs that know no apostrophes."""
+    return _csv_parts(records, _csv_cell)
+
+
+def csv_parts(records: Records) -> Iterator[str]:
     """Comma-separated values with a header; a key of several columns is JSON text, an absent value is empty.
 
-    What is downloaded is opened in spreadsheets, and so is made `harmless`; what programs read stays as it is.
+    CSV is opened in spreadsheets, so text that one could take for a formula gets an apostrophe in front. Numbers stay
+    numbers, and the text is had again by taking one apostrophe off wherever a formula follows.
     """
-    cell = _harmless_cell if harmless else _csv_cell
+    return _csv_parts(records, _harmless_cell)
+
+
+def _csv_parts(records: Records, cell: Callable[[Any], str]) -> Iterator[str]:
     yield _csv_line([*records.fields])
     yield from _joined(_csv_line([cell(row.get(name)) for name in records.fields]) for row in records.rows)
 
@@ -83,17 +94,22 @@ def csv_parts(records: Records, *, harmless: bool = False) -> Iterator[str]:
 def _harmless_cell(value: Any) -> str:
     """A cell that no spreadsheet takes for a formula: text that starts like one gets an apostrophe in front.
 
-    >>> _harmless_cell("=1+1"), _harmless_cell("@SUM(A1)"), _harmless_cell(-5), _harmless_cell("Bonn")
-    ("'=1+1", "'@SUM(A1)", '-5', 'Bonn')
+    So does text that already has apostrophes there, which tells it from what was put in front.
+
+    >>> [_harmless_cell(value) for value in ("=1+1", "@SUM(A1)", -5, "-5", "Bonn", "'=1", "'tis")]
+    ["'=1+1", "'@SUM(A1)", '-5', '-5', 'Bonn', "''=1", "'tis"]
     """
     text = _csv_cell(value)
-    return f"'{text}" if isinstance(value, str) and text[:1] in _FORMULA else text
+    if not isinstance(value, str) or _PLAIN_NUMBER.fullmatch(text):
+        return text
+    return f"'{text}" if text.lstrip("'")[:1] in _FORMULA else text
 
 
 def _csv_line(cells: list[str]) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    # cells are quoted for what stands in the line's end, so a lone carriage return is by this one
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _csv_cell(value: Any) -> str:

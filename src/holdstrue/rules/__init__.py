@@ -17,9 +17,12 @@ from holdstrue.rules.model import (
     Comparison,
     Condition,
     Constant,
+    Demand,
     Inclusion,
     IsNull,
     Key,
+    Length,
+    Matches,
     Measured,
     Not,
     NotNull,
@@ -38,8 +41,9 @@ from holdstrue.rules.text import condition_text, predicate_text, text_of
 from holdstrue.rules.weever import parse_weever
 
 __all__ = [
-    "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Finding", "Inclusion",
-    "IsNull", "Key", "Measured", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule", "RuleSet", "Source",
+    "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Demand", "Finding",
+    "Inclusion", "IsNull", "Key", "Length", "Matches", "Measured", "Not", "NotNull", "Op", "Pattern", "Predicate",
+    "Rule", "RuleSet", "Source",
     "Tolerance", "columns_of", "condition_text", "dump_rules", "fingerprint", "load_rules", "normalise",
     "parse_condition", "parse_rule", "parse_weever", "predicate_text", "review", "text_of",
 ]  # fmt: skip

@@ -13,9 +13,24 @@ from typing import ClassVar, Literal, Self, TypeAlias
 from holdstrue.operators import Op
 from holdstrue.rules.measure import Amount, Bound, Measure, bounds_text, empty, idle, with_constant
 from holdstrue.rules.normal import check_once, normal_patterns, normal_predicates, reject, trivial
-from holdstrue.rules.terms import Column, Constant, Pattern, Predicate, Read, Source, across
+from holdstrue.rules.terms import (
+    All,
+    Column,
+    Condition,
+    Constant,
+    IsNull,
+    Pattern,
+    Predicate,
+    Read,
+    Source,
+    across,
+    reads_of,
+    with_constants,
+)
 from holdstrue.rules.text import (
+    canonical_condition,
     constant_text,
+    demand_text,
     denial_words,
     listed,
     names_text,
@@ -25,7 +40,7 @@ from holdstrue.rules.text import (
 )
 from holdstrue.rules.tokens import name_text
 
-Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "inclusion", "measure"]
+Kind: TypeAlias = Literal["key", "fd", "cfd", "dc", "not_null", "demand", "inclusion", "measure"]
 
 
 class RuleBody(ABC):
@@ -308,6 +323,41 @@ class NotNull(RuleBody):
 
 
 @dataclass(frozen=True)
+class Demand(RuleBody):
+    """A condition is never false of a row: `age between 0 and 120`, `zip matches '^[0-9]{5}$'`; it may be unknown."""
+
+    kind = "demand"
+    family = "demand"
+
+    condition: Condition
+
+    def reads(self) -> Iterator[Read]:
+        return reads_of(self.condition)
+
+    @property
+    def text(self) -> str:
+        return demand_text(self.condition)
+
+    @property
+    def words(self) -> str:
+        return f"every row has {self.text}"
+
+    def normal(self, source: Source | None = None) -> Demand | NotNull:
+        match self.condition:
+            case IsNull(column, negated=True):
+                return NotNull((column,))
+            case All(operands) if all(isinstance(part, IsNull) and part.negated for part in operands):
+                return NotNull(tuple(dict.fromkeys(part.column for part in operands if isinstance(part, IsNull))))
+        return self
+
+    def canonical(self) -> Demand:
+        return Demand(canonical_condition(self.condition))
+
+    def with_constants(self, change: Callable[[Constant], Constant]) -> Self:
+        return replace(self, condition=with_constants(self.condition, change))
+
+
+@dataclass(frozen=True)
 class Inclusion(RuleBody):
     """Every (non-NULL) value of `columns` occurs in `ref_columns` of table `ref_table`."""
 
@@ -434,7 +484,7 @@ class Measured(RuleBody):
         return replace(self, bounds=tuple(bounds))
 
 
-Body: TypeAlias = Key | FD | CFD | DC | NotNull | Inclusion | Measured
+Body: TypeAlias = Key | FD | CFD | DC | NotNull | Demand | Inclusion | Measured
 
 
 def _attributes(names: tuple[str, ...], cells: tuple[Constant | None, ...]) -> str:

@@ -6,18 +6,9 @@ import hashlib
 import math
 from decimal import Decimal
 
-from holdstrue.rules.model import (
-    All,
-    Any,
-    Body,
-    Comparison,
-    Condition,
-    Constant,
-    IsNull,
-    Not,
-    Rule,
-)
-from holdstrue.rules.text import condition_text
+from holdstrue.rules.model import Body, Constant, Rule
+from holdstrue.rules.terms import with_constants
+from holdstrue.rules.text import canonical_condition, condition_text
 
 
 def fingerprint(rule: Rule) -> str:
@@ -34,7 +25,7 @@ def fingerprint(rule: Rule) -> str:
     >>> fingerprint(parse_rule("zip -> city")) == fingerprint(spelled_out)
     True
     """
-    where = "" if rule.where is None else condition_text(_canonical_condition(rule.where))
+    where = "" if rule.where is None else condition_text(canonical_condition(with_constants(rule.where, _plain)))
     said = "\n".join((canonical_text(rule.body), where, rule.own_table or ""))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -65,23 +56,3 @@ def _plain(constant: Constant) -> Constant:
     zeros = len(written) - len(written.rstrip("0"))
     assert isinstance(exponent, int)
     return Constant(Decimal((sign, digits[: len(digits) - zeros], exponent + zeros)))
-
-
-def _canonical_condition(condition: Condition) -> Condition:
-    match condition:
-        case All(operands) | Any(operands):
-            kind = type(condition)
-            parts: dict[str, Condition] = {}
-            for operand in map(_canonical_condition, operands):
-                for part in operand.operands if isinstance(operand, kind) else (operand,):
-                    parts[condition_text(part)] = part
-            ordered = tuple(parts[text] for text in sorted(parts))
-            return kind(ordered) if len(ordered) != 1 else ordered[0]
-        case Not(operand):
-            return Not(_canonical_condition(operand))
-        case Comparison(column, op, right):
-            if isinstance(right, Constant):
-                return Comparison(column, op, _plain(right))
-            return condition if column <= right else Comparison(right, op.flipped, column)
-        case IsNull():
-            return condition

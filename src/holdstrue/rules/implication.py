@@ -12,6 +12,7 @@ from holdstrue.rules.model import (
     DC,
     FD,
     Body,
+    Demand,
     Inclusion,
     Measured,
     NotNull,
@@ -118,7 +119,7 @@ def _names(denial: DC) -> set[str]:
 
 def _family(body: Body, nulls: str) -> str:
     """Rules of different families are not compared: with `nulls: equal` FDs mean something else than DCs."""
-    spelled_out = not isinstance(body, NotNull | Inclusion | Measured)
+    spelled_out = not isinstance(body, NotNull | Demand | Inclusion | Measured)
     return "pairs" if spelled_out and nulls == "unknown" else body.family
 
 

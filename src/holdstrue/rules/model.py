@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from holdstrue.operators import Op
-from holdstrue.rules.bodies import CFD, DC, FD, Body, Inclusion, Key, Kind, Measured, NotNull
+from holdstrue.rules.bodies import CFD, DC, FD, Body, Demand, Inclusion, Key, Kind, Measured, NotNull
 from holdstrue.rules.terms import (
     All,
     Any,
@@ -17,6 +17,8 @@ from holdstrue.rules.terms import (
     Condition,
     Constant,
     IsNull,
+    Length,
+    Matches,
     Not,
     Pattern,
     Predicate,
@@ -30,8 +32,9 @@ from holdstrue.rules.terms import (
 )
 
 __all__ = [
-    "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Inclusion", "IsNull",
-    "Key", "Kind", "Measured", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule", "RuleSet", "Scalar", "Severity",
+    "CFD", "DC", "FD", "All", "Any", "Body", "Column", "Comparison", "Condition", "Constant", "Demand", "Inclusion",
+    "IsNull", "Key", "Kind", "Length", "Matches", "Measured", "Not", "NotNull", "Op", "Pattern", "Predicate", "Rule",
+    "RuleSet", "Scalar", "Severity",
     "Source", "Tolerance", "Var", "columns_of", "number_as_written",
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from holdstrue.errors import RuleError
-from holdstrue.operators import PATTERN
+from holdstrue.operators import PATTERN, SYMBOLS
 from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.denial import Parsed, parse_denial
 from holdstrue.rules.foreign import parse_foreign
@@ -17,6 +17,7 @@ from holdstrue.rules.model import (
     FD,
     Condition,
     Constant,
+    Demand,
     Inclusion,
     Key,
     Measured,
@@ -27,12 +28,13 @@ from holdstrue.rules.model import (
     Source,
     Tolerance,
 )
+from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 from holdstrue.rules.tokens import DENIAL, Cursor, Token
 
 _FORMS = (
     "rules look like key(a), a -> b, [a=1, b] -> [c], not(t.a = s.a and t.b < 3), a in table.b, not null(a), "
-    "count() > 1000"
+    "a between 0 and 9, b in ('x', 'y'), c matches '^[0-9]+$', len(d) = 4, count() > 1000"
 )
 _COMPARES = re.compile(rf"{PATTERN}|\b(?:in|between)\b", re.IGNORECASE)
 _EVERY_ROW = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
@@ -113,15 +115,44 @@ def parse_native(text: str) -> Parsed:
     if cursor.holds("->"):
         return _parse_dependency(cursor)
     meant = rewritten(text)
+    if meant is None and _is_demand(cursor):
+        return _parse_demand(text)
     if cursor.holds("in") and meant is None:
         return _parse_inclusion(cursor)
     aggregate = measure_meant(cursor)
     if aggregate is not None:
         cursor.fail("there is no such measure", at=cursor.peek(), hint=aggregate)
     if _COMPARES.search(text):
-        hint = f"{DENIAL}: write {meant or 'not(t.a < 0)'}"
+        hint = f"{DENIAL}, as in not(t.a < 0); what every row must have is written without t: a >= 0"
         cursor.fail("expected not(...) around comparisons", at=cursor.peek(), hint=hint)
     return cursor.fail("this is not a rule", at=cursor.peek(), hint=_FORMS if meant is None else f"write {meant}")
+
+
+def _is_demand(cursor: Cursor) -> bool:
+    """Whether a text begins as a condition on one row that is written without t."""
+    at = 0
+    while cursor.peek(at).word in ("(", "not"):
+        at += 1
+    if cursor.peek(at).kind == "name" and cursor.peek(at).word in ("len", "length") and cursor.peek(at + 1).word == "(":
+        return True
+    if cursor.peek(at).kind in ("string", "number"):
+        return cursor.peek(at + 1).word in SYMBOLS and cursor.peek(at + 3).word != "."
+    if cursor.peek(at).kind not in ("name", "quoted", "double"):
+        return False
+    following = cursor.peek(at + 1)
+    at += 2 if following.word == "not" else 1
+    said = cursor.peek(at)
+    if said.kind == "symbol" and said.word in SYMBOLS:
+        return cursor.peek(at + 2).word != "."  # a column of t or s is a denial's
+    if said.word == "in":
+        return cursor.peek(at + 1).word == "(" and cursor.peek(at + 2).kind in ("string", "number", "double", "name")
+    return said.word in ("between", "matches", "is")
+
+
+def _parse_demand(text: str) -> Parsed:
+    condition = parse_condition(text)
+    found = ((column, text.find(column)) for column in condition_columns(condition))
+    return Parsed(Demand(condition), tuple((column, at, at + len(column)) for column, at in found if at >= 0))
 
 
 def _spans(tokens: list[Token]) -> tuple[tuple[str, int, int], ...]:

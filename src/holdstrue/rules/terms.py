@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias
@@ -97,6 +97,8 @@ class Read:
     column: str
     op: Op = Op.EQ
     right: str | Constant | None = None
+    as_text: bool = False
+    """Whether it asks what stands in a text, which only columns of text can answer."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -122,6 +124,23 @@ class IsNull:
 
 
 @dataclass(frozen=True)
+class Matches:
+    """`column matches 'shape'`: the shape (see `shapes`) occurs in the text."""
+
+    column: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Length:
+    """`len(column) op number`: how many characters a text has."""
+
+    column: str
+    op: Op
+    size: int
+
+
+@dataclass(frozen=True)
 class Not:
     """Negation in a `where` filter (unknown stays unknown)."""
 
@@ -142,7 +161,7 @@ class Any:
     operands: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Comparison | IsNull | Not | All | Any
+Condition: TypeAlias = Comparison | IsNull | Matches | Length | Not | All | Any
 
 
 def reads_of(condition: Condition | None) -> Iterator[Read]:
@@ -156,11 +175,27 @@ def reads_of(condition: Condition | None) -> Iterator[Read]:
             yield Read(column, op, right)
         case IsNull(column):
             yield Read(column)
+        case Matches(column) | Length(column):
+            yield Read(column, as_text=True)
         case Not(operand):
             yield from reads_of(operand)
         case All(operands) | Any(operands):
             for operand in operands:
                 yield from reads_of(operand)
+
+
+def with_constants(condition: Condition, change: Callable[[Constant], Constant]) -> Condition:
+    """A condition with every constant changed."""
+    match condition:
+        case Comparison(column, op, Constant() as constant):
+            return Comparison(column, op, change(constant))
+        case Not(operand):
+            return Not(with_constants(operand, change))
+        case All(operands):
+            return All(tuple(with_constants(operand, change) for operand in operands))
+        case Any(operands):
+            return Any(tuple(with_constants(operand, change) for operand in operands))
+    return condition
 
 
 def condition_columns(condition: Condition | None) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from holdstrue.rules.terms import (
     Condition,
     Constant,
     IsNull,
+    Length,
+    Matches,
     Not,
     Pattern,
     Predicate,
@@ -99,6 +101,10 @@ def condition_text(condition: Condition) -> str:
             return f"{name_text(column)} {op} {right_text}"
         case IsNull(column, negated):
             return f"{name_text(column)} is {'not ' if negated else ''}null"
+        case Matches(column, shape):
+            return f"{name_text(column)} matches {quote(shape)}"
+        case Length(column, op, size):
+            return f"len({name_text(column)}) {op} {size}"
         case Not(operand):
             return f"not {_operand(operand)}"
         case All(operands):
@@ -111,6 +117,54 @@ def _operand(condition: Condition) -> str:
     # Nested groups keep brackets that precedence would not need: the parser keeps the nesting.
     text = condition_text(condition)
     return f"({text})" if isinstance(condition, All | Any) else text
+
+
+def canonical_condition(condition: Condition) -> Condition:
+    """The one that all orders and nestings of its parts share."""
+    match condition:
+        case All(operands) | Any(operands):
+            kind = type(condition)
+            parts: dict[str, Condition] = {}
+            for operand in map(canonical_condition, operands):
+                for part in operand.operands if isinstance(operand, kind) else (operand,):
+                    parts[condition_text(part)] = part
+            ordered = tuple(parts[text] for text in sorted(parts))
+            return kind(ordered) if len(ordered) != 1 else ordered[0]
+        case Not(operand):
+            return Not(canonical_condition(operand))
+        case Comparison(column, op, str(right)) if right < column:
+            return Comparison(right, op.flipped, column)
+    return condition
+
+
+def demand_text(condition: Condition) -> str:
+    """A condition as people write it who demand it of every row: with `in` and `between`.
+
+    Examples
+    --------
+    >>> one_of = Any((Comparison("size", Op.EQ, Constant("S")), Comparison("size", Op.EQ, Constant("L"))))
+    >>> demand_text(one_of), demand_text(All((Length("zip", Op.GE, 4), Length("zip", Op.LE, 5))))
+    ("size in ('S', 'L')", 'len(zip) between 4 and 5')
+    """
+    match condition:
+        case Not(Matches(column, shape)):
+            return f"{name_text(column)} not matches {quote(shape)}"
+        case Not():
+            # not(...) alone is a denial
+            return f"({condition_text(condition)})"
+        case Any(operands):
+            values = [part.right for part in operands if isinstance(part, Comparison) and part.op is Op.EQ]
+            known = [value for value in values if isinstance(value, Constant)]
+            columns = {part.column for part in operands if isinstance(part, Comparison)}
+            if len(known) == len(operands) and len(columns) == 1:
+                return f"{name_text(columns.pop())} in ({', '.join(map(constant_text, known))})"
+        case All((Length(column, Op.GE, low), Length(other, Op.LE, high))) if column == other:
+            return f"len({name_text(column)}) between {low} and {high}"
+        case All((Comparison(column, Op.GE, Constant() as least), Comparison(other, Op.LE, Constant() as most))) if (
+            column == other
+        ):
+            return f"{name_text(column)} between {constant_text(least)} and {constant_text(most)}"
+    return condition_text(condition)
 
 
 def names_text(names: Iterable[str]) -> str:

@@ -19,7 +19,9 @@ from holdstrue.rules.terms import Constant, Scalar, number_as_written
 TokenKind: TypeAlias = Literal["name", "quoted", "double", "string", "number", "symbol", "end"]
 
 # Words that mean something in some position; a name that is one of them is printed in backticks.
-KEYWORDS = frozenset(("_", "and", "between", "false", "forall", "in", "is", "key", "not", "null", "or", "true", "with"))
+KEYWORDS = frozenset(
+    ("_", "and", "between", "false", "forall", "in", "is", "key", "matches", "not", "null", "or", "true", "with")
+)
 
 # Every spelling of a symbol and the one the parser sees.
 SYMBOLS = {

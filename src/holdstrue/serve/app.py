@@ -24,6 +24,7 @@ from holdstrue.serve.bell import Bell
 from holdstrue.serve.endpoints import ENDPOINTS, Asked, Endpoint, RefusedError, Reply, brief
 from holdstrue.serve.gate import MOST_BODY, Gate, read_body, wrong
 from holdstrue.serve.openapi import DOCUMENT, EVENTS, document
+from holdstrue.serve.shapes import SHAPES
 from holdstrue.serve.watched import Said, WatchedState
 from holdstrue.state.files import GoneError
 
@@ -82,7 +83,7 @@ async def _follow(
                 "damaged", f"{state.given} could not be read: {type(error).__name__}", "see what the server said"
             )
             changed = said != state.said
-            state.said, state.current = said, None
+            state.said, state.current, state.discovery = said, None, None
         if changed:
             bell.ring(brief(state))
         await asyncio.sleep(max(every, 2 * (time.monotonic() - began) if changed else 0))
@@ -109,6 +110,10 @@ def _handler(
                 body = read_body(await _body(request))
             except (ValueError, TypeError, RecursionError) as error:
                 return wrong(400, f"what was posted cannot be read: {error}", "post a JSON object")
+            fields = SHAPES[endpoint.body]["properties"]
+            more = next((name for name in body if name not in fields), None)
+            if more is not None:
+                return wrong(400, f"{more!r} is not asked here", f"post an object of {', '.join(fields)}")
         return await _answered(endpoint, Asked(states, given, body), tell)
 
     return handle

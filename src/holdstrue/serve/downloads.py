@@ -34,7 +34,7 @@ def key_type(opened: OpenVersion, results: Iterable[RuleResult]) -> pa.DataType:
 
 def _csv(found: Iterable[Violation], _: pa.DataType) -> Written:
     rows = (violation.to_dict() for violation in found)
-    return (part.encode() for part in csv_parts(Records(("rule", "t", "s"), rows), harmless=True))
+    return (part.encode() for part in csv_parts(Records(("rule", "t", "s"), rows)))
 
 
 def _jsonl(found: Iterable[Violation], _: pa.DataType) -> Written:

@@ -19,7 +19,7 @@ from holdstrue.serve.metrics import TYPE, metrics_text
 from holdstrue.serve.screens import index_page, live_file, state_page
 from holdstrue.serve.shapes import NUMBER, TEXT, Schema
 from holdstrue.serve.wanted import NewSince, Wanted, held, rules_of
-from holdstrue.serve.watched import OpenVersion, WatchedState
+from holdstrue.serve.watched import OpenDiscovery, OpenVersion, WatchedState
 from holdstrue.state.moment import at_of
 
 PAGE = 50
@@ -112,7 +112,9 @@ class Asked:
 
 def brief(state: WatchedState) -> dict[str, Any]:
     """A state in a few figures."""
-    said, opened = state.said, state.current
+    said, opened, found = state.said, state.current, state.discovery
+    if found is not None:
+        return _brief_discovery(state, found)
     moment = {"version": None, "time": None} if opened is None else opened.moment.to_dict()
     return {
         "name": state.name,
@@ -122,9 +124,27 @@ def brief(state: WatchedState) -> dict[str, Any]:
         "hint": said.hint,
         **moment,
         "rows": 0 if opened is None else sum(opened.facts.rows.values()),
-        "open": 0 if opened is None else sum(counts.open for counts in opened.facts.counts.values()),
+        "open": 0 if opened is None else sum(result.new for result in opened.results),
+        "accepted": 0 if opened is None else sum(result.accepted or 0 for result in opened.results),
         "batches": 0 if opened is None else opened.facts.batches,
         "last_batch": None if opened is None else opened.facts.last_batch,
+    }
+
+
+def _brief_discovery(state: WatchedState, found: OpenDiscovery) -> dict[str, Any]:
+    said = state.said
+    return {
+        "name": state.name,
+        "place": state.given,
+        "standing": said.standing,
+        "message": said.message,
+        "hint": said.hint,
+        **found.moment.to_dict(),
+        "rows": found.rows,
+        "open": 0,
+        "accepted": 0,
+        "batches": found.batches,
+        "last_batch": found.last_batch,
     }
 
 
@@ -141,6 +161,11 @@ def _state(asked: Asked) -> Any:
 
 
 def _overview(asked: Asked) -> Any:
+    found = asked.state.discovery
+    if found is not None:
+        if asked.text("at") not in (None, str(found.moment.version)):
+            raise RefusedError(400, "only the newest version of a discovery is shown", "leave out at")
+        return found.overview(asked.state.given)
     return asked.opened().overview(asked.state.given)
 
 
@@ -152,7 +177,7 @@ def _violations(asked: Asked) -> Any:
     if since is None:
         found = {"total": selection.total(opened), "violations": selection.page(opened, skip, limit)}
     else:
-        earlier = OpenVersion(asked.state.place, since)
+        earlier = asked.state.version(since)
         found = questions.new_since(opened, earlier, selection, skip, limit)
     cut = skip + len(found["violations"]) < found["total"]
     return {**opened.moment.to_dict(), "offset": skip, **found, "truncated": cut}
@@ -168,7 +193,7 @@ def _download(asked: Asked) -> Reply:
     if since is None:
         found = selection.violations(opened, downloads.MOST)
     else:
-        earlier = OpenVersion(asked.state.place, since)
+        earlier = asked.state.version(since)
         for result in results if selection.key is None else ():
             held(result, earlier)  # before the first piece is sent
         found = NewSince(selection, earlier).violations(opened, downloads.MOST)
@@ -208,8 +233,8 @@ def _versions(asked: Asked) -> Any:
 
 
 def _compare(asked: Asked) -> Any:
-    later = asked.opened() if asked.text("to") is None else OpenVersion(asked.state.place, asked.given["to"])
-    earlier = OpenVersion(asked.state.place, asked.given["from"])
+    later = asked.opened() if asked.text("to") is None else asked.state.version(asked.given["to"])
+    earlier = asked.state.version(asked.given["from"])
     if earlier.version > later.version:
         earlier, later = later, earlier
     return questions.compare(earlier, later, asked.selection, asked.number("limit", questions.LISTED, LARGEST))
@@ -234,10 +259,10 @@ def _try_row(asked: Asked) -> Any:
 
 
 def _try_rule(asked: Asked) -> Any:
-    text = asked.body.get("rule")
-    if not isinstance(text, str) or not text.strip():
-        raise RefusedError(400, "there is no rule to try", 'give {"rule": "zip -> city"}')
-    return _alone(asked, lambda opened: questions.try_rule(opened, text))
+    text, table = asked.body.get("rule"), asked.body.get("table")
+    if not isinstance(text, str) or not text.strip() or not isinstance(table, str | None):
+        raise RefusedError(400, "there is no rule to try", 'give {"rule": "zip -> city", "table": "customers"}')
+    return _alone(asked, lambda opened: questions.try_rule(opened, text, table))
 
 
 def _metrics(asked: Asked) -> Reply:
@@ -256,7 +281,7 @@ def _index(asked: Asked) -> Reply:
 
 def _page(asked: Asked) -> Reply:
     state = asked.state
-    opened = asked.state.current
+    opened = asked.state.current or asked.state.discovery
     shown = None if opened is None else opened.overview(state.given)
     return Reply("text/html; charset=utf-8", "".join(state_page(brief(state), shown, len(asked.states) > 1)))
 

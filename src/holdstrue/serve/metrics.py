@@ -15,7 +15,9 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
     "holdstrue_up": ("gauge", "1 where a state can be read, 0 where it cannot"),
     "holdstrue_version": ("gauge", "The version of a state that is shown"),
     "holdstrue_rows": ("gauge", "Rows of a table"),
-    "holdstrue_violations_open": ("gauge", "Violations of a rule that are open"),
+    "holdstrue_violations_open": ("gauge", "Violations of a rule that are open and not accepted"),
+    "holdstrue_violations_accepted": ("gauge", "Violations of a rule that are accepted"),
+    "holdstrue_rules_discovered": ("gauge", "Rules that hold in the rows of a discovery"),
     "holdstrue_rows_violating": ("gauge", "Rows in violations of a rule"),
     "holdstrue_violations_added_total": ("counter", "Violations of a rule that batches added"),
     "holdstrue_violations_removed_total": ("counter", "Violations of a rule that batches removed"),
@@ -39,7 +41,12 @@ def metrics_text(states: Iterable[WatchedState], now: dt.datetime | None = None)
 
 def _of(state: WatchedState, now: dt.datetime) -> Iterator[tuple[str, Mapping[str, str], float]]:
     opened = state.current
-    yield "holdstrue_up", {}, int(opened is not None and state.said.standing in ("ready", "empty"))
+    yield "holdstrue_up", {}, int(state.said.standing in ("ready", "empty", "discovery"))
+    found = state.discovery
+    if found is not None:
+        yield "holdstrue_version", {}, found.moment.version
+        yield "holdstrue_batches_total", {}, found.batches
+        yield "holdstrue_rules_discovered", {}, found.rules
     if opened is None:
         return
     yield "holdstrue_version", {}, opened.version
@@ -57,7 +64,9 @@ def _of(state: WatchedState, now: dt.datetime) -> Iterator[tuple[str, Mapping[st
     for result in opened.results:
         name = result.rule.name
         labels = {"rule": name, "severity": result.rule.severity}
-        yield "holdstrue_violations_open", labels, result.counts.open
+        yield "holdstrue_violations_open", labels, result.new
+        if result.accepted is not None:
+            yield "holdstrue_violations_accepted", labels, result.accepted
         yield "holdstrue_rows_violating", labels, result.counts.rows
         yield "holdstrue_violations_added_total", labels, added.get(name, 0)
         yield "holdstrue_violations_removed_total", labels, removed.get(name, 0)

@@ -31,7 +31,7 @@ def at_version(state: WatchedState, current: OpenVersion, at: Given | None) -> O
     """The version that is meant: the current one, which is open, or another that is kept."""
     if at is None or str(at) == str(current.version):
         return current
-    return OpenVersion(state.place, at)
+    return state.version(at)
 
 
 def versions(state: WatchedState) -> dict[str, Any]:
@@ -51,7 +51,12 @@ def row(opened: OpenVersion, text: str, table: str | None) -> dict[str, Any]:
     by_rule = opened.monitor.row(key, table=name)
     found = opened.monitor.violations_of(key, table=name, limit=LISTED)
     listed = [
-        {**violation.to_dict(), **shown_violation(rule, violation, rows), "severity": rule.severity}
+        {
+            **violation.to_dict(),
+            **shown_violation(rule, violation, rows),
+            "severity": rule.severity,
+            "accepted": opened.known(violation),
+        }
         for rule, violation, rows in found
     ]
     return {
@@ -83,7 +88,7 @@ def row_history(state: WatchedState, current: OpenVersion, text: str, table: str
         if time.monotonic() > until:
             break
         try:
-            earlier = OpenVersion(state.place, version)
+            earlier = state.version(version)
         except GoneError:
             break
         stands = _stands(earlier, name, key)
@@ -156,7 +161,7 @@ def compare(earlier: OpenVersion, later: OpenVersion, selection: Wanted, limit: 
     removed: list[dict[str, Any]] = []
     for result in results:
         name = result.rule.name
-        before, after = known[name].counts.open if name in known else 0, result.counts.open
+        before, after = known[name].new if name in known else 0, result.new
         line: dict[str, Any] = {"name": name, "before": before, "after": after, "added": None, "removed": None}
         if max(before, after) <= MOST_COMPARED:
             own = Wanted(name)
@@ -234,15 +239,20 @@ def try_row(opened: OpenVersion, values: Mapping[str, Any], op: str, table: str 
     }
 
 
-def try_rule(opened: OpenVersion, text: str) -> dict[str, Any]:
-    """How the rows stand to a rule that is not the state's. Complexity: that of `check` over its rows."""
-    report = try_rules(opened.monitor, [text], limit=LISTED)
+def try_rule(opened: OpenVersion, text: str, table: str | None) -> dict[str, Any]:
+    """How the rows stand to a rule that is not the state's, of the main table unless it or `table` names another.
+
+    Complexity: that of `check` over its rows.
+    """
+    rule = {"rule": text} | ({} if table is None else {"table": opened.facts.known_table(table)})
+    report = try_rules(opened.monitor, [rule], limit=LISTED)
     [result] = report.results
     table = result.rule.own_table or opened.facts.main
     return {
         "version": opened.version,
         **result.to_dict(),
         "open": result.counts.open,
+        "table": table,
         "of": report.rows.get(table, 0),
         "violations": [
             {**violation.to_dict(), **shown_violation(result.rule, violation, rows), "severity": result.rule.severity}

@@ -53,21 +53,31 @@ def index_page(states: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _start("states", page="index")
     yield from _top(several=False)
     yield '<header id="head"><p class="brand">holdstrue</p><h1>States</h1></header>\n'
-    yield '<section id="states"><div class="wide"><table>\n<thead><tr><th>state</th><th class="number">open</th>'
+    yield '<section id="states"><div class="wide"><table class="states">\n<thead><tr><th>state</th>'
+    yield '<th class="number">open</th>'
     yield '<th class="number">rows</th><th class="number">version</th><th>last batch</th></tr></thead>\n<tbody>\n'
     for state in states:
         yield f'<tr data-standing="{harmless(state["standing"])}"><td><a href="/states/{harmless(state["name"])}">'
         yield f'{harmless(state["name"])}</a><div class="faint">{harmless(state["place"])}</div>'
-        if state["standing"] not in ("ready", "opening"):
+        if state["standing"] == "discovery":
+            yield '<div class="faint">a discovery</div>'
+        elif state["standing"] not in ("ready", "opening"):
             yield f'<div class="note">{harmless(TITLES[state["standing"]])}: {harmless(state["message"])}</div>'
+        elif state["standing"] == "ready" and state["message"]:
+            yield f'<div class="note">{harmless(state["message"])}</div>'
         yield "</td>"
         known = state["version"] is not None
         figures = (f"{state['open']:,}", f"{state['rows']:,}", str(state["version"])) if known else ("", "", "")
+        if state["standing"] == "discovery":
+            figures = ("", *figures[1:])
+        if state["accepted"]:
+            figures = (f'{figures[0]}<div class="faint">{state["accepted"]:,} accepted</div>', *figures[1:])
         tone = " bad" if state["open"] else ""
-        yield f'<td class="number{tone}">{figures[0]}</td>'
-        yield "".join(f'<td class="number">{figure}</td>' for figure in figures[1:])
-        yield f"<td>{harmless(state['last_batch'] or '')}"
-        yield f'<div class="faint">{clock(state["time"]) if state["time"] else ""}</div></td></tr>\n'
+        yield f'<td class="number{tone}" data-word="open">{figures[0]}</td>'
+        for word, figure in zip(("rows", "version"), figures[1:], strict=True):
+            yield f'<td class="number" data-word="{word}">{figure}</td>'
+        when = f'<div class="faint">{clock(state["time"])}</div>' if state["time"] else ""
+        yield f'<td data-word="last batch">{harmless(state["last_batch"] or "")}{when}</td></tr>\n'
     yield "</tbody></table></div></section>\n"
     yield from _end("live.js")
 
@@ -92,7 +102,9 @@ def state_page(state: Mapping[str, Any], shown: Mapping[str, Any] | None, severa
         yield from _end("live.js")
         return
     yield '<div id="banner">'
-    if standing != "ready":
+    if standing == "ready" and state["message"]:
+        yield f'<p class="note">{harmless(state["message"])}: {harmless(state["hint"])}</p>'
+    if standing not in ("ready", "discovery"):
         yield f'<p class="note">{harmless(TITLES[standing])}: {harmless(state["message"])} This is version '
         yield f"{state['version']}, the last that was read.</p>"
     yield "</div>\n"

@@ -27,6 +27,8 @@ class LiveServer:
     ----------
     states
         Paths and URLs of states.
+    accepted
+        Files of accepted violations: `FILE` for the only state, `NAME=FILE` for the state of that name.
     host, port
         Where to listen; port 0 is any that is free.
     token
@@ -41,6 +43,7 @@ class LiveServer:
         self,
         states: Sequence[str],
         *,
+        accepted: Sequence[str] = (),
         host: str = "127.0.0.1",
         port: int = 8765,
         token: str | None = None,
@@ -58,7 +61,7 @@ class LiveServer:
             if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio"):
                 raise
             raise HoldstrueError("serve needs starlette and uvicorn, which are not installed", hint=INSTALL) from error
-        from holdstrue.serve.watched import named
+        from holdstrue.serve.watched import accepted_files, named
 
         alone = is_loopback(host)
         if token is not None and len(token) < SHORTEST_TOKEN:
@@ -67,7 +70,8 @@ class LiveServer:
                 hint=f"give at least {SHORTEST_TOKEN}, or none to have one made",
             )
         self.token = token or (None if alone else secrets.token_urlsafe(24))
-        self.states = named(list(states))
+        files = accepted_files(list(named(list(states))), accepted)
+        self.states = named(list(states), files)
         self.socket = _listening(host, port)
         self.port: int = self.socket.getsockname()[1]
         self._bell = Bell(lambda: [brief(state) for state in self.states.values()])

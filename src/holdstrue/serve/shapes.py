@@ -50,7 +50,7 @@ _RULE = {
     "rows": NUMBER,
     "pairs": NUMBER,
     "groups": NUMBER,
-    "status": {"enum": ["ok", "violated", "tolerated"]},
+    "status": {"enum": ["ok", "violated", "tolerated", "accepted"]},
     "open": NUMBER,
 }
 _STATE = {
@@ -63,6 +63,7 @@ _STATE = {
     "time": maybe(TEXT),
     "rows": NUMBER,
     "open": NUMBER,
+    "accepted": NUMBER,
     "batches": NUMBER,
     "last_batch": maybe(TEXT),
 }
@@ -75,7 +76,7 @@ SHAPES: dict[str, Schema] = {
     "StateDetail": record(
         **_STATE,
         tables=named(record(rows=NUMBER, key=listing(TEXT), columns=listing(TEXT))),
-        rules=listing(record(**_RULE, columns=listing(TEXT))),
+        rules=listing(record(**_RULE, measured_=TEXT, accepted_=NUMBER, columns=listing(TEXT))),
     ),
     "Overview": {
         "type": "object",
@@ -89,15 +90,23 @@ SHAPES: dict[str, Schema] = {
             "open": NUMBER,
             "rules": listing({"type": "object", "required": ["name", "open", "of", "list", "of_list", "listed"]}),
             "columns": listing(record(table=TEXT, column=TEXT, rows=NUMBER, by_rule=COUNTS)),
-            "worst": listing(record(key=TEXT, total=NUMBER, by_rule=COUNTS)),
+            "worst": listing(record(table=TEXT, key=TEXT, total=NUMBER, by_rule=COUNTS)),
             "history": maybe({"type": "object", "required": ["batches", "each", "names", "times", "rules"]}),
             "plan": listing(TEXT),
+            "memory": listing(record(what=TEXT, bytes=NUMBER)),
             "accepted": listing({"type": "object"}),
             "discovered": maybe({"type": "object"}),
             "notes": listing(TEXT),
         },
     },
-    "Violation": record(**_VIOLATION, severity=TEXT, names=listing(TEXT), rows=listing(_SHOWN), marked=listing(TEXT)),
+    "Violation": record(
+        **_VIOLATION,
+        severity=TEXT,
+        names=listing(TEXT),
+        rows=listing(_SHOWN),
+        marked=listing(TEXT),
+        accepted_=TRUTH,
+    ),
     "Violations": record(
         version=NUMBER,
         time=maybe(TEXT),
@@ -162,10 +171,12 @@ SHAPES: dict[str, Schema] = {
         truncated=TRUTH,
         notes=listing(TEXT),
     ),
-    "RuleToTry": record(rule=TEXT),
+    "RuleToTry": record(rule=TEXT, table_=TEXT),
     "TriedRule": record(
         version=NUMBER,
         **_RULE,
+        measured_=TEXT,
+        table=TEXT,
         of=NUMBER,
         violations=listing(of("Violation")),
         truncated=TRUTH,

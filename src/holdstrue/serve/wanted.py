@@ -58,10 +58,14 @@ class Wanted:
         """How many violations are asked for. Complexity: O(rules), with a key O(the violations of its row)."""
         results = self.results(opened)
         if self.key is None:
-            return sum(result.counts.open for result in results)
+            return sum(result.new for result in results)
         table, key = key_of(opened, self.key, self.table)
         names = {result.rule.name for result in results}
-        return sum(count for rule, count in opened.monitor.row(key, table=table).items() if rule in names)
+        total = sum(count for rule, count in opened.monitor.row(key, table=table).items() if rule in names)
+        if opened.accepted:
+            every = opened.monitor.violations_of(key, table=table, limit=MOST_COMPARED)
+            total -= sum(rule.name in names and opened.known(violation) for rule, violation, _ in every)
+        return total
 
     def page(self, opened: OpenVersion, skip: int, limit: int) -> list[dict[str, Any]]:
         """Some of the violations with their rows. Complexity: O(skip + limit)."""
@@ -81,14 +85,16 @@ class Wanted:
         if self.key is not None:
             table, key = key_of(opened, self.key, self.table)
             names = {result.rule.name for result in results}
-            found = opened.monitor.violations_of(key, table=table, limit=skip + limit)
-            yield from islice((one for one in found if one[0].name in names), skip, skip + limit)
+            most = MOST_COMPARED if opened.accepted else skip + limit
+            found = opened.monitor.violations_of(key, table=table, limit=most)
+            new = (one for one in found if one[0].name in names and not opened.known(one[1]))
+            yield from islice(new, skip, skip + limit)
             return
         for result in results:
             if opened.report is None or limit <= 0:
                 return
-            if skip >= result.counts.open:
-                skip -= result.counts.open
+            if skip >= result.new:
+                skip -= result.new
                 continue
             for violation, rows in opened.report.examples(result, limit, skip):
                 yield result.rule, violation, rows
@@ -103,7 +109,7 @@ class Wanted:
         for result in self.results(opened):
             if opened.report is not None and limit > 0:
                 yield from opened.report.violations(result.rule.name, limit=limit)
-                limit -= result.counts.open
+                limit -= result.new
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ def held(result: RuleResult, other: OpenVersion) -> None:
     """Refuse a rule with more violations than can be held to be compared."""
     name = result.rule.name
     before = other.facts.counts.get(name)
-    most = max(result.counts.open, 0 if before is None else before.open)
+    most = max(result.counts.open, 0 if before is None else before.open)  # accepted ones are looked at, too
     if most > MOST_COMPARED:
         raise HoldstrueError(
             f"rule {name!r} has {most:,} violations, too many to tell one by one which are new",
@@ -174,4 +180,4 @@ def _typed(value: Any, type_: pa.DataType, table: str, wanted: str) -> Key:
 
 def rules_of(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
     """Rules with their counts as plain JSON data."""
-    return [result.to_dict() | {"open": result.counts.open, "columns": list(result.rule.columns)} for result in results]
+    return [result.to_dict() | {"open": result.new, "columns": list(result.rule.columns)} for result in results]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import arrow_values
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
+from holdstrue.detect.sequence import gone_of, gone_schema
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import INDEXES, IndexKind
 from holdstrue.plan.checks import MeasureCheck
@@ -47,9 +48,11 @@ def keys_of(rules: RuleSet, key: Any, main: str) -> dict[str, tuple[str, ...]]:
     return keys
 
 
-def kept_of(rules: RuleSet, main: str, keys: Keys, table: str, seen: pa.Schema) -> pa.Schema:
-    """The columns that are kept of a table: its key and what the rules read."""
-    wanted = kept_names(rules, main, keys, table)
+def kept_of(
+    rules: RuleSet, main: str, keys: Keys, table: str, seen: pa.Schema, sequence: Mapping[str, str]
+) -> pa.Schema:
+    """The columns that are kept of a table: its key, what the rules read and what orders its changes."""
+    wanted = kept_names(rules, main, keys, table, sequence)
     for name in keys[table]:
         if name not in seen.names:
             raise HoldstrueError(
@@ -58,9 +61,23 @@ def kept_of(rules: RuleSet, main: str, keys: Keys, table: str, seen: pa.Schema) 
     return pa.schema([plain_field(seen.field(name)) for name in wanted if name in seen.names])
 
 
-def kept_names(rules: RuleSet, main: str, keys: Keys, table: str) -> tuple[str, ...]:
+def kept_names(
+    rules: RuleSet, main: str, keys: Keys, table: str, sequence: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
     """The names of the columns that are kept of a table."""
-    return tuple(dict.fromkeys((*keys[table], *needed_columns(rules, main).get(table, ()))))
+    order = () if not sequence or table not in sequence else (sequence[table],)
+    return tuple(dict.fromkeys((*keys[table], *needed_columns(rules, main).get(table, ()), *order)))
+
+
+def sequence_by(given: str | Mapping[str, str] | None, main: str, keys: Keys) -> dict[str, str]:
+    """By table the column that orders its changes; a name alone is of the main table."""
+    found = {main: given} if isinstance(given, str) else dict(given or {})
+    for table in found:
+        if table not in keys:
+            raise HoldstrueError(
+                f"sequence_by names table {table!r}, which no rule reads", hint=f"one of {', '.join(keys)}"
+            )
+    return found
 
 
 def types_for_batch(
@@ -103,13 +120,36 @@ def batch_name(batch_id: str | int | None, applied: int) -> str:
 
 
 def typed(known: pa.Schema, seen: pa.Schema) -> pa.Schema:
-    """The columns that are known; those that were all NULL so far take the type they are now seen with."""
+    """The columns that are known; those that were all NULL so far, or narrower, take the type they are now seen with.
+
+    >>> typed(pa.schema({"a": pa.int32(), "b": pa.null()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": "int8"}))
+    a: int64
+    b: string
+    """
     return pa.schema(
         [
-            plain_field(seen.field(field.name)) if pa.types.is_null(field.type) and field.name in seen.names else field
+            field.with_type(wider(field.type, plain_field(seen.field(field.name)).type))
+            if field.name in seen.names
+            else field
             for field in known
         ]
     )
+
+
+def wider(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
+    """The type that a column has from now on: the wider of two where one holds all values of the other exactly.
+
+    >>> [str(wider(known, seen)) for known, seen in ((pa.int32(), pa.int64()), (pa.int64(), pa.int8()),
+    ...     (pa.float32(), pa.float64()), (pa.decimal128(5, 2), pa.decimal128(9, 2)), (pa.int32(), pa.string()))]
+    ['int64', 'int64', 'double', 'decimal128(9, 2)', 'int32']
+    """
+    if pa.types.is_null(known):
+        return seen
+    signed, floating, decimal = pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128
+    grows = any(kind(known) and kind(seen) for kind in (signed, floating)) and seen.bit_width > known.bit_width
+    if decimal(known) and decimal(seen):
+        grows = seen.scale >= known.scale and seen.precision - seen.scale >= known.precision - known.scale
+    return seen if grows else known
 
 
 def new_fields(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:
@@ -145,7 +185,7 @@ _COUNTS = {"rows": int, "pairs": int, "groups": int, "open": int}
 SHAPE = {
     "rules": str, "main": str, "keys": {str: [str]}, "index": set(INDEXES), "digest": DIGEST, "schemas": {str: str},
     "batches": int, "last_batch?": (str, None), "rows": {str: int}, "counts": {str: _COUNTS}, "kept?": bool,
-    "measures?": {str: [[str]]},
+    "measures?": {str: [[str]]}, "sequence?": {str: str},
     "sharding?": {"shards": int, "blocks": int, "hot": [[[str]]], "routes": [str]},
     "shards?": {str: {**RUNS, "rows": {str: int}, "tallies": {str: [int]}, "measures?": {str: [[str]]}}},
 }  # fmt: skip
@@ -170,23 +210,50 @@ class Facts:
     """How rules stood after the last batch."""
     measures: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     """What is kept of rules about whole tables, which also stand otherwise as time passes."""
+    sequence: Mapping[str, str] = field(default_factory=dict)
+    """By table the column that orders its changes, where they may come late."""
 
     @staticmethod
-    def new(rules: RuleSet, key: Any, index: IndexKind) -> Facts:
+    def new(rules: RuleSet, key: Any, index: IndexKind, sequence: str | Mapping[str, str] | None = None) -> Facts:
         """Those of a monitor that has seen nothing yet; `key` is as `Monitor` takes it."""
         others = tuple(name for name in (key if isinstance(key, Mapping) else ()) if name != rules.table)
         main = main_table(rules, others)
-        return Facts(rules, main, keys_of(rules, key, main), index, Seed.new())
+        keys = keys_of(rules, key, main)
+        return Facts(rules, main, keys, index, Seed.new(), sequence=sequence_by(sequence, main, keys))
+
+    def sequenced(self, given: str | Mapping[str, str] | None, table: str) -> Facts:
+        """The same where changes are ordered by these columns too; a name alone is of `table`."""
+        if given is None:
+            return self
+        more = sequence_by(given, table, self.keys)
+        for name, column in more.items():
+            if self.sequence.get(name, column) != column:
+                raise HoldstrueError(
+                    f"changes of {name!r} are ordered by {self.sequence[name]!r}, not by {column!r}",
+                    hint="leave sequence_by out; to order them otherwise, make the state anew",
+                )
+        return self if self.sequence.items() >= more.items() else replace(self, sequence={**self.sequence, **more})
+
+    @property
+    def all_keys(self) -> dict[str, tuple[str, ...]]:
+        """The keys of all tables that shards hold, also of those that remember deletes."""
+        return {**self.keys, **{gone_of(table): self.keys[table] for table in self.sequence}}
+
+    def kept_names(self, table: str) -> tuple[str, ...]:
+        """The names of the columns that are kept of a table."""
+        return kept_names(self.rules, self.main, self.keys, table, self.sequence)
 
     def plan(self) -> Plan:
         """The plan for the tables as they were seen; those not seen yet have the columns that others imply."""
         tables = {}
         for table in dict.fromkeys((*self.schemas, *needed_columns(self.rules, self.main))):
             if table in self.schemas:
-                tables[table] = kept_of(self.rules, self.main, self.keys, table, self.schemas[table])
+                seen = self.schemas[table]
+                tables[table] = kept_of(self.rules, self.main, self.keys, table, seen, self.sequence)
             else:
-                wanted = kept_names(self.rules, self.main, self.keys, table)
-                tables[table] = pa.schema([pa.field(column, pa.null()) for column in wanted])
+                tables[table] = pa.schema([pa.field(column, pa.null()) for column in self.kept_names(table)])
+        for table, column in self.sequence.items():
+            tables[gone_of(table)] = gone_schema(table, tables[table], self.keys[table], column)
         return compile_rules(self.rules, self.main, tables, self.index, self.seed)
 
     def measure_checks(self) -> dict[str, MeasureCheck]:
@@ -223,6 +290,7 @@ class Facts:
             "index": self.index,
             "digest": self.seed.to_dict(),
             "schemas": {table: schema_text(schema) for table, schema in self.schemas.items()},
+            **({"sequence": dict(self.sequence)} if self.sequence else {}),
             **self.changing(),
         }
 
@@ -256,7 +324,10 @@ class Facts:
             schemas={table: schema_of(text) for table, text in data["schemas"].items()},
             rows=data["rows"],
             counts={rule: RuleCounts(**counts) for rule, counts in data["counts"].items()},
+            sequence=data.get("sequence", {}),
         )
+        if not facts.sequence.keys() <= facts.keys.keys():
+            raise ValueError("it orders changes of a table that it does not have")
         if not data.get("measures"):
             return facts
         checks = facts.measure_checks()
@@ -264,6 +335,15 @@ class Facts:
             raise ValueError(f"it has measures of {', '.join(data['measures'])}, not of {', '.join(checks)}")
         known = {rule: parts_of(checks[rule].measures, parts) for rule, parts in data["measures"].items()}
         return replace(facts, measures=known)
+
+
+def late_notes(late: Mapping[str, int], sequence: Mapping[str, str]) -> list[str]:
+    """What there is to say of changes that lost to newer ones."""
+    return [
+        f"{count:,} changes of {table} came late: newer ones are there, by {sequence[table]}"
+        for table, count in late.items()
+        if count
+    ]
 
 
 def measure_checks(plan: Plan) -> dict[str, MeasureCheck]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import Changes, Origin, Places
+from holdstrue.detect.sequence import is_gone
 from holdstrue.errors import HoldstrueError
 from holdstrue.shards.dispatch import RowVersions, dispatch
 from holdstrue.shards.layout import HOME, Job
@@ -46,8 +47,13 @@ class Homes:
             for number, tables in split(messages).items():
                 changes = {table: self._changes(table, rows) for table, rows in tables.items()}
                 shard = worker.take(number)
+                changes, late = shard.sequenced(changes)
+                if any(late.values()):
+                    yield say(SUMMARY, {"late": late})
                 incoming = shard.resolve(changes, self.job.on_conflict)
                 for table, part in incoming.items():
+                    if is_gone(table):
+                        continue  # no rule reads it, so that it stays at home
                     old = shard.engine.tables[table].rows.take(part.old)
                     versions.setdefault(table, []).append(RowVersions.of(part, old))
                 if any(part.values.num_rows or part.old.size for part in incoming.values()):

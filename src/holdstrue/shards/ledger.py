@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.detect.delta import RuleCounts, Step
+from holdstrue.detect.sequence import is_gone
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.measures import Part, parts_of
 from holdstrue.shards.facts import Facts, measure_checks
@@ -22,7 +23,7 @@ ROWS, PAIRS, GROUPS = range(3)
 
 def layout_of(manifest: Mapping[str, Any], facts: Facts) -> Layout:
     """How a state in shards is laid out; a ValueError where its shards are others."""
-    layout = Layout.restored(manifest["sharding"], facts.plan(), facts.keys)
+    layout = Layout.restored(manifest["sharding"], facts.plan(), facts.all_keys)
     numbers, checks = {*map(str, range(len(layout.spots)))}, {*map(str, range(len(layout.plan.checks)))}
     for number, shard in manifest.get("shards", {}).items():
         tallies = shard["tallies"]
@@ -59,6 +60,8 @@ class Settled:
     """What there is to know about how the changes were read."""
     passed: tuple[tuple[int, int, list[str]], ...] = ()
     """What measures keep of rows that are kept nowhere: check, number of the measure, numbers."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    """By table the changes that lost to newer ones."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Ledger:
         files, lists, left, entered, crowded, overflow = [], [], 0, 0, False, False
         passed: list[tuple[int, int, list[str]]] = []
         notes: dict[str, None] = {}
+        late: dict[str, int] = {}
         for message in messages:
             if message.kind != SUMMARY:
                 continue
@@ -101,6 +105,8 @@ class Ledger:
                 kept[int(check)] = kept.get(int(check), 0) + count
             for table, count in said.get("counted", {}).items():
                 counted[table] = counted.get(table, 0) + count
+            for table, count in said.get("late", {}).items():
+                late[table] = late.get(table, 0) + count
             notes |= dict.fromkeys(said.get("notes", ()))
             passed += [(check, at, part) for check, at, part in said.get("passed", ())]
             crowded |= "crowded" in said
@@ -119,7 +125,7 @@ class Ledger:
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
         return Settled(
             shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered),
-            tuple(notes), tuple(passed),
+            tuple(notes), tuple(passed), late,
         )  # fmt: skip
 
     def after(self, settled: Settled) -> Ledger:
@@ -133,7 +139,7 @@ class Ledger:
             if self.layout.spots[int(number)].route == HOME:
                 for table, count in shard["rows"].items():
                     found[table] += count
-        return found
+        return {table: count for table, count in found.items() if not is_gone(table)}
 
     def tally(self, check: int) -> tuple[int, int, int]:
         """Rows, pairs and groups of a check; rows count more than once where they are in several shards.

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from holdstrue.data.changes import Changes
 from holdstrue.errors import HoldstrueError
-from holdstrue.shards.layout import HOME, Columns, Job, Layout
+from holdstrue.shards.facts import Facts
+from holdstrue.shards.layout import HOME, Columns, Job
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, crossing, listing, whole_tables
 from holdstrue.shards.routes import Worker
 from holdstrue.shards.scatter import Scatter
-from holdstrue.shards.shard import Shard
+from holdstrue.shards.shard import Shard, completed
 from holdstrue.shards.wire import Message, failure, send
 from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import Journal
@@ -49,7 +50,7 @@ class Reload:
             for table, rows in self.rows(tasks):
                 scatter = Scatter(self.job, table, "append", first=True)
                 wanted = self.job.layout.plan.schemas[table]
-                yield from scatter.sent(Changes.append(rows.cast(wanted)), None, 0)
+                yield from scatter.sent(Changes.append(completed(rows, wanted)), None, 0)
         except HoldstrueError as error:
             yield failure(error, HOME)
 
@@ -57,7 +58,7 @@ class Reload:
         """The rows that these tasks read, of all homes or of the first ones, table by table."""
         if self.before is None:
             if 0 in tasks:
-                yield from _one_process(self.path, self.job.layout)
+                yield from _one_process(self.path)
             return
         with Worker(self.before) as worker:
             for number in range(homes or self.before.layout.shards):
@@ -67,9 +68,11 @@ class Reload:
                         yield name, table.rows.take(table.rows.living_slots())
 
 
-def _one_process(path: str, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+def _one_process(path: str) -> Iterator[tuple[str, pa.Table]]:
     with Journal.open(path, "monitor", read_only=True) as journal:
-        shard = Shard.open(journal.files, layout.plan, layout.keys, journal.runs)
+        # as it was written: the new layout may know other types, or keep more columns
+        facts = journal.read(Facts.of)
+        shard = Shard.open(journal.files, facts.plan(), facts.all_keys, journal.runs)
     for name, table in shard.engine.tables.items():
         slots = table.rows.living_slots()
         for start in range(0, max(1, slots.size), LISTED_AT_ONCE):

@@ -14,6 +14,7 @@ from holdstrue.data.changes import Changes, Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.detect.ordering import SAMPLE
 from holdstrue.detect.resolve import fitted
+from holdstrue.detect.sequence import sequence_of
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards.dispatch import first_rows
@@ -32,10 +33,14 @@ from holdstrue.sources.feeds.batches import (
 )
 from holdstrue.sources.feeds.changelog import LOGS, read_log
 from holdstrue.sources.feeds.debezium import debezium_table
+from holdstrue.sources.feeds.kafka import COLUMNS as RECORD
+from holdstrue.sources.feeds.kafka import VALUE, kafka_changes
 from holdstrue.sources.feeds.target import Target
 from holdstrue.typing import I64
 
 COMMIT = ":commit"
+KAFKA = "kafka"
+"""The feed whose rows are records of a message log."""
 PATH = "path"
 SOMEWHERE = "a partition of the changes"
 """What errors call the place of rows that came in a data frame."""
@@ -96,6 +101,11 @@ class Scatter:
                 else:
                     yield opened.changes(), None
             return
+        if self.feed == KAFKA:
+            whole = Target(target.key, self.seen, needed=frozenset(schema.names), notes=notes)
+            read = {**self.read, "types": self.types}
+            yield read_records(rows, whole, read, sequence_of(self.job.layout.plan.schemas, self.table)), None
+            return
         if self.feed in LOGS:
             position = np.arange(rows.num_rows, dtype=np.int64) + at % _PARTITION_ROWS
             yield _log(rows, Places((Origin(SOMEWHERE, _PARTITION_ROWS),), position), target, self.feed)
@@ -131,6 +141,14 @@ def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:
     return open_changes(local, target, options=ReadOptions(None, target.schema, notes=target.notes, **asked), **known)
 
 
+def read_records(rows: pa.Table, target: Target, read: Mapping[str, Any], sequence: str | None) -> Changes:
+    """Read records of a message log."""
+    known = {name: value for name, value in read.items() if name in ("feed", "op_column")}
+    target = replace(target, units=read.get("units", {}))
+    options = ReadOptions(None, target.schema, types=read.get("types", {}), notes=target.notes)
+    return kafka_changes(rows, target, options, sequence=sequence, **known)
+
+
 def types_in(paths: Iterable[str], target: Target, read: Mapping[str, Any]) -> pa.Schema:
     """The types that columns which were all NULL so far have in some change files. Complexity: O(size of the files)."""
     found: dict[str, pa.DataType] = {}
@@ -163,7 +181,7 @@ class Feed:
 
     def columns(self, needed: Sequence[str]) -> list[str]:
         """What is read of the data frame for these columns of the table."""
-        if self.kind in ("debezium", "files"):
+        if self.kind in ("debezium", "files", KAFKA):
             return list(self.names)
         about = (*log_columns(self.kind), *((self.op_column,) if self.op_column else ()))
         return [name for name in self.names if name in needed or name in about]
@@ -178,6 +196,7 @@ def feed_of(
     sample: pa.Table | None,
     units: Mapping[str, str] | None = None,
     notes: Notes | None = None,
+    sequence: str | None = None,
 ) -> Feed:
     """The feed of a data frame with these columns; a table not seen before takes its types from it.
 
@@ -191,6 +210,8 @@ def feed_of(
                 "the columns of the table are not known yet", hint="load its rows first, or apply a data frame"
             )
         return Feed("files", typed(seen, frame), (PATH,))
+    if feed == KAFKA:
+        return _records_feed(names, seen, sequence)
     target = Target(tuple(key), seen, "error" if seen is not None else "ignore", units=dict(units or {}))
     target.check_units()
     table = sample if sample is not None else pa.Table.from_batches([], schema=frame)
@@ -211,6 +232,24 @@ def feed_of(
         shown = ", ".join(map(repr, new))
         notes.add(f"the changes have columns that the table did not have: {shown}; left out, since no rule reads them")
     return Feed(feed, typed(seen, frame), names, op_column)
+
+
+def _records_feed(names: Sequence[str], seen: pa.Schema | None, sequence: str | None) -> Feed:
+    """The feed of records, whose values must be read with types that are known."""
+    if VALUE not in names:
+        raise ChangeError(
+            f"the records have no column {VALUE!r}",
+            hint=f"read them with format('kafka'); they have {', '.join(names)}",
+        )
+    if seen is None:
+        raise ChangeError(
+            "the columns of the table are not known yet",
+            hint='give schema= ("id long, zip string"), or load its rows first (data=, backfill=)',
+        )
+    if sequence is not None and sequence not in seen.names:
+        # it stands in the event around the row, or beside it
+        seen = seen.append(pa.field(sequence, pa.int64()))
+    return Feed(KAFKA, seen, tuple(name for name in RECORD if name in names))
 
 
 def _first_types(sample: pa.Table, target: Target) -> pa.Schema:
@@ -237,6 +276,9 @@ class FirstSeen:
             paths = self.runner.sample(frame, 2**31 - 1, 0).column(PATH).to_pylist()
             parts = [open_file(path, target, self.read).changes().rows.column(column) for path in paths]
             return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
+        if feed.kind == KAFKA:
+            rows = self.runner.sample(self.runner.select(frame, feed.names), SAMPLE, 0)
+            return read_records(rows, Target(key, feed.schema, "ignore"), self.read, None).rows.column(column)
         if feed.kind == "debezium":
             rows = self.runner.sample(frame, SAMPLE, 0)
             return read_changes(rows, key=key, schema=feed.schema, feed="debezium", extra="ignore").rows.column(column)

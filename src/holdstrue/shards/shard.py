@@ -8,7 +8,7 @@ replays the runs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -24,6 +24,7 @@ from holdstrue.detect.clock import Clock
 from holdstrue.detect.detector import NewRows, Outcome
 from holdstrue.detect.engine import Engine, Incoming
 from holdstrue.detect.resolve import OnConflict, resolve
+from holdstrue.detect.sequence import Kept, gone_of, in_sequence, sequence_of
 from holdstrue.detect.snapshot import differences
 from holdstrue.index.checked import Checked
 from holdstrue.plan.compile import Plan
@@ -86,6 +87,23 @@ class Shard:
             incoming[table] = resolve(part, self.engine.tables[table].rows, self.keys[table], digest, on_conflict)
         return incoming
 
+    def sequenced(self, parts: Mapping[str, Changes]) -> tuple[dict[str, Changes], dict[str, int]]:
+        """The changes that count where some come late, with what is remembered of deletes; by table how many do not."""
+        kept: dict[str, Changes] = {}
+        late = {}
+        for table, part in parts.items():
+            column = sequence_of(self.plan.schemas, table)
+            kept[table] = part
+            if column is not None:
+                living, gone = (self._kept(name, self.keys[table]) for name in (table, gone_of(table)))
+                found = in_sequence(part, living, gone, self.keys[table], column)
+                kept |= {table: found.changes, gone_of(table): found.gone}
+                late[table] = found.late
+        return kept, late
+
+    def _kept(self, table: str, key: Sequence[str]) -> Kept:
+        return Kept(self.engine.tables[table].rows, partial(self.engine.key_digest, table, key=key))
+
     def differences(self, parts: Mapping[str, Changes], *, whole: bool) -> dict[str, Changes]:
         """What snapshots of tables, or of some of their rows, change in the rows there are."""
         found = {}
@@ -125,13 +143,13 @@ class Shard:
         self.engine = self.replanned(self.plan).engine
         return moved
 
-    def replanned(self, plan: Plan, clock: Clock | None = None) -> Shard:
+    def replanned(self, plan: Plan, clock: Clock | None = None, keys: Keys | None = None) -> Shard:
         """The living rows under another plan, or under the same one without removed versions. Complexity: O(rows)."""
-        other = Shard(plan, self.keys, clock=clock or self.engine.clock)
+        other = Shard(plan, keys or self.keys, clock=clock or self.engine.clock)
         for name, table in self.engine.tables.items():
             slots = table.rows.living_slots()
             if slots.size:
-                values = table.rows.take(slots).cast(other.engine.tables[name].rows.schema)
+                values = completed(table.rows.take(slots), other.engine.tables[name].rows.schema)
                 other.engine.load(name, values, other.engine.key_digest(name, values, self.keys[name]))
         return other
 
@@ -183,6 +201,14 @@ class Shard:
     def size_bytes(self) -> int:
         """Memory held."""
         return sum(self.engine.size_bytes().values())
+
+
+def completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows in the columns and types of a later plan: a column that is kept since is NULL, types may be wider."""
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 def lineage(runs: Runs) -> Lineage:

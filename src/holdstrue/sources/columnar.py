@@ -63,6 +63,9 @@ def _kept(file: DataFile, opened: Callable[[DataFile], Any]) -> Any:
 def _open_parquet(file: DataFile) -> Any:
     import pyarrow.parquet as pq
 
+    if file.ranges is not None:
+        # what is wanted is asked for at once, and what lies close together by one request
+        return pq.ParquetFile(file.ranges(), pre_buffer=True)
     return pq.ParquetFile(os.fspath(file.path))
 
 
@@ -82,8 +85,8 @@ def _guarded(read: Callable[[], Any], file: DataFile, what: str) -> Any:
     except PermissionError as error:
         raise DataError(f"cannot open {file}: {error}", hint="check that the file may be read") from error
     except _CORRUPT as error:
-        size = file.path.stat().st_size if file.path.exists() else 0
-        detail = "it is empty" if size == 0 else str(error).splitlines()[0]
+        empty = file.ranges is None and not (file.path.exists() and file.path.stat().st_size)
+        detail = "it is empty" if empty else str(error).splitlines()[0]
         raise DataError(
             f"{file} is damaged or not {what}: {detail}",
             hint="write the file again, or give its format if its name misleads",

@@ -6,7 +6,7 @@ import difflib
 import glob
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -173,6 +173,8 @@ class DataFile:
     """What to call it, where the path is that of a copy."""
     format: str | None = None
     """Its format, where something else than its name told it."""
+    ranges: Callable[[], Any] | None = None
+    """Opens it where it is not on this machine, and only some ranges of it are to be fetched; then there is no path."""
     keeps: object = None
     """What must not go before the file does: the folder of a copy."""
     kept: Any = None

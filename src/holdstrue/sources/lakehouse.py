@@ -7,6 +7,7 @@ table is refused by name.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,12 +66,29 @@ class LakeTable:
         return table if wanted is None else table.select(wanted)
 
     def version(self) -> str:
-        """What names the rows that are read: the table's own id and its version, which does not change any more."""
+        """What names the rows that are read: the table's own id and its version, which does not change any more.
+
+        Versions of Delta Lake are numbers, which a table that is put back from a backup gives again to other rows: a
+        digest of the commit tells them apart.
+        """
         if self.format == "delta":
             table = self.delta()
-            return f"delta:{table.metadata().id}:{table.version()}"
+            number = int(table.version())
+            return f"delta:{table.metadata().id}:{marked(number, self.commit_digest(number))}"
         metadata = self.iceberg().metadata
         return f"iceberg:{metadata.table_uuid}:{metadata.current_snapshot_id or NO_SNAPSHOT}"
+
+    def commit_digest(self, number: int) -> str | None:
+        """What tells a commit of Delta Lake from another of the same number; None where its log entry is gone."""
+        name = f"{number:020d}.json"
+        if isinstance(self.path, str):
+            from holdstrue.sources.object_files import read_object
+
+            entry = read_object(f"{self.path}/_delta_log", name)
+        else:
+            file = self.path / "_delta_log" / name
+            entry = file.read_bytes() if file.is_file() else None
+        return None if entry is None else hashlib.sha256(entry).hexdigest()[:12]
 
     def delta(self) -> Any:
         """The table as deltalake knows it, at the version that it had when it was first asked for."""
@@ -78,12 +96,16 @@ class LakeTable:
 
     @cached_property
     def _delta(self) -> Any:
+        return self.delta_at(None)
+
+    def delta_at(self, number: int | None) -> Any:
+        """The table as deltalake knows it, at a version; None for the newest."""
         try:
             from deltalake import DeltaTable
         except ImportError as error:
             raise self._not_installed("deltalake", "delta") from error
         options = storage_options(self.path, os.environ) if isinstance(self.path, str) else None
-        return guarded(self, lambda: DeltaTable(str(self.path), storage_options=options))
+        return guarded(self, lambda: DeltaTable(str(self.path), version=number, storage_options=options))
 
     def iceberg(self) -> Any:
         """The table as pyiceberg knows it, as it stood when it was first asked for."""
@@ -107,6 +129,15 @@ class LakeTable:
             hint=f"pip install 'holdstrue[{extra}]', or write the table to Parquet and give that: its own directory "
             "holds rows that the table no longer has",
         )
+
+
+def marked(number: int, digest: str | None) -> str:
+    """A version of Delta Lake as ids name it: its number, and what tells its commit from others of that number.
+
+    >>> marked(3, "5f0c"), marked(3, None)
+    ('3-5f0c', '3')
+    """
+    return str(number) if digest is None else f"{number}-{digest}"
 
 
 def storage_options(url: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -266,5 +297,8 @@ def guarded(table: LakeTable, read: Any) -> Any:
 
 def shown_error(error: BaseException) -> str:
     """The first line of what a library says, without what stands between quotes of an address with a query."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "") or type(error).__name__
+    lines = [re.sub(r"\x1b\[[0-9;]*m|↳", "", line).strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line] or [type(error).__name__]
+    # deltalake tells what led to what, one to a line, and the cause comes last
+    said = f"{told[0]}: {told[-1]}" if "↳" in str(error) else told[0]
     return re.sub(r"\?[^\s\"')]*", "?...", said) if "://" in said else said

@@ -1,4 +1,4 @@
-"""Objects, folders and patterns in object stores: copied to this machine, or read as the lakehouse table they are.
+"""Objects, folders and patterns in object stores: read by ranges, copied, or read as the lakehouse table they are.
 
 Connections, credentials and messages are those of states in object stores.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from holdstrue.errors import DataError, StateError
 from holdstrue.sources.copies import Copies
-from holdstrue.sources.datafiles import ENDINGS, DataFile, format_by_name, spelling_hint
+from holdstrue.sources.datafiles import ENDINGS, DataFile, format_by_name, format_of, spelling_hint
 from holdstrue.sources.lakehouse import LakeTable, newest_metadata
+from holdstrue.sources.ranges import WHOLE_BELOW, RangeFile, changed
 from holdstrue.state.objects import ObjectStore
 from holdstrue.state.store import Listed, Missing
 
@@ -26,18 +28,30 @@ class DataObjects(ObjectStore):
     def _check_name(self, name: str) -> None:
         """Names come from the store or from the user."""
 
+    def read_part(self, one: Listed, start: int, size: int) -> bytes:
+        """A part of an object as it was listed; an error where it is not there any more, or another one."""
+        try:
+            with as_data(), self._requests("read", f"read {one.name} of", one.name) as (obstore, client):
+                found = obstore.get(client, one.name, options={"range": (start, start + size)})
+                data, now = bytes(found.bytes()), found.meta
+        except Missing:
+            now, data = None, b""
+        if now is None or str(now["e_tag"] or "") != one.tag or int(now["size"]) != one.size or len(data) != size:
+            raise changed(f"{self.url}/{one.name}")
+        return data
 
-def opened(url: str, _: str | None) -> Sequence[DataFile] | LakeTable:
+
+def opened(url: str, format: str | None) -> Sequence[DataFile] | LakeTable:  # noqa: A002
     """What lies at a URL: an object, the data files of a folder or a pattern, or a table of Delta Lake or Iceberg."""
     with as_data():
         if re.search(r"[*\[]", url) and "?" not in url:
-            return _pattern(url)
+            return _pattern(url, format)
         name = PurePosixPath(url.rstrip("/")).name
         if format_by_name(name) and not url.endswith("/"):
-            found = _object(url)
+            found = _object(url, format)
             if found is not None:
                 return found
-        return _folder(url)
+        return _folder(url, format)
 
 
 @contextmanager
@@ -49,19 +63,57 @@ def as_data() -> Iterator[None]:
         raise DataError(error.message, hint=error.hint) from error.__cause__
 
 
-def _object(url: str) -> Sequence[DataFile] | None:
+def read_object(folder: str, name: str) -> bytes | None:
+    """The bytes of a small object; None where there is none."""
+    with as_data():
+        try:
+            return DataObjects(folder).read(name)
+        except Missing:
+            return None
+
+
+def _object(url: str, format: str | None) -> Sequence[DataFile] | None:  # noqa: A002
     """One object; None where there is none of this name."""
     above, _, name = url.rpartition("/")
     if not re.match(r"[A-Za-z0-9+.\-]+://.", above):  # a bucket alone
         return None
     store = DataObjects(above)
     try:
-        return _copied(store, [Listed(name, -1, 0.0, "")])
+        return data_files(store, [store.described(name)], format)
     except Missing:
         return None
 
 
-def _folder(url: str) -> Sequence[DataFile] | LakeTable:
+def folder_of(url: str) -> DataObjects | None:
+    """The folder of data files that a URL names; None where it names an object, a pattern or a lakehouse table.
+
+    An empty folder is one, since an object store has no folders but names with slashes.
+    """
+    if re.search(r"[*\[?]", url):
+        return None
+    with as_data():
+        above, _, name = url.rstrip("/").rpartition("/")
+        if not url.endswith("/") and format_by_name(name) and _has(above, name):
+            return None
+        store = DataObjects(url)
+        return None if _is_lake(store) else store
+
+
+def _has(above: str, name: str) -> bool:
+    if not re.match(r"[A-Za-z0-9+.\-]+://.", above):
+        return False
+    try:
+        DataObjects(above).described(name)
+    except Missing:
+        return False
+    return True
+
+
+def _is_lake(store: DataObjects) -> bool:
+    return bool(store.list("_delta_log/")) or any(_LOG.search(one.name) for one in store.list("metadata/"))
+
+
+def _folder(url: str, format: str | None) -> Sequence[DataFile] | LakeTable:  # noqa: A002
     store = DataObjects(url)
     if store.list("_delta_log/"):
         return LakeTable(store.url, "delta")
@@ -72,9 +124,9 @@ def _folder(url: str) -> Sequence[DataFile] | LakeTable:
     names = store.list("")
     direct = [one for one in names if "/" not in one.name and _is_data(one.name)]
     if direct:
-        return _copied(store, direct)
+        return data_files(store, direct, format)
     if not names:
-        single = _object(url)
+        single = _object(url, format)
         if single is not None:
             return single
         raise DataError(f"there is nothing at {store.url}", hint=_near(store.url))
@@ -93,7 +145,7 @@ def _near(url: str) -> str:
     return spelling_hint(name, there) if there else f"{above} is empty, too"
 
 
-def _pattern(url: str) -> Sequence[DataFile]:
+def _pattern(url: str, format: str | None) -> Sequence[DataFile]:  # noqa: A002
     parts = url.split("/")
     first = next(i for i, part in enumerate(parts) if re.search(r"[*\[]", part))
     if first < 3:
@@ -110,7 +162,7 @@ def _pattern(url: str) -> Sequence[DataFile]:
         )
     if not found:
         raise DataError(f"no object matches {url!r}", hint=f"{store.url} has {len(names):,} objects")
-    return _copied(store, found)
+    return data_files(store, found, format)
 
 
 _LOG = re.compile(r"(?:^|(?<=/))(?:_delta_log/|metadata/[^/]*\.metadata\.json$)")
@@ -150,7 +202,26 @@ def _is_data(name: str) -> bool:
     return not name.startswith(("_", ".")) and format_by_name(name) is not None
 
 
-def _copied(store: DataObjects, objects: Sequence[Listed]) -> list[DataFile]:
+def data_files(store: DataObjects, objects: Sequence[Listed], format: str | None) -> list[DataFile]:  # noqa: A002
+    """Objects as files: large ones of Parquet by ranges of what is asked for, others as copies."""
+    if any(_told(one.name, format) != "parquet" or one.size <= WHOLE_BELOW or not one.tag for one in objects):
+        return copied_objects(store, objects)
+    return [
+        DataFile(
+            Path(PurePosixPath(one.name).name),
+            shown=f"{store.url}/{one.name}",
+            ranges=lambda one=one: RangeFile(one.size, partial(store.read_part, one)),  # type: ignore[misc]
+        )
+        for one in objects
+    ]
+
+
+def _told(name: str, format: str | None) -> str | None:  # noqa: A002
+    return format_by_name(name) if format is None else format_of(Path(name), format)
+
+
+def copied_objects(store: DataObjects, objects: Sequence[Listed]) -> list[DataFile]:
+    """Copies of objects."""
     files = []
     with Copies().filling() as copies:
         for one in objects:

@@ -87,6 +87,13 @@ class TableSource:
         """The source, found out now unless it was before."""
         return source if isinstance(source, TableSource) else TableSource(source, format)
 
+    @staticmethod
+    def of_files(files: Sequence[DataFile], format: str | None = None) -> TableSource:  # noqa: A002
+        """Files that were opened before."""
+        source = TableSource((), format)
+        source.given, source.files = [str(file) for file in files], list(files)
+        return source
+
     @cached_property
     def format(self) -> str | None:
         """The format of all files; None where it names none."""
@@ -103,6 +110,14 @@ class TableSource:
     def version(self) -> str | None:
         """What names the rows of a lakehouse table as they are read."""
         return None if self.outer is None else self.outer.version()
+
+    def selectable(self) -> list[str] | None:
+        """The columns, where those that nobody needs are better not read: of databases, and of files read by ranges."""
+        if self.outer is not None:
+            return list(self.outer.schema().names) if self.outer.selective else None
+        if not self.files or self.format != "parquet" or any(file.ranges is None for file in self.files):
+            return None
+        return list(_reader("parquet", 2)(self.files[0], ReadOptions()).names)
 
     def in_memory(self, options: ReadOptions) -> tuple[pa.Table, str]:
         """The table that an object in memory holds, and what to call it; a stream can be read once only."""

@@ -1,15 +1,19 @@
-"""Files at http:// and https:// addresses, fetched whole before anything is read."""
+"""Files at http:// and https:// addresses: fetched whole, or of Parquet what is read, where the server lets one."""
 
 from __future__ import annotations
 
 import base64
 import http.client
 import posixpath
+import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from email.message import Message
+from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -17,6 +21,7 @@ from holdstrue.errors import DataError
 from holdstrue.location import shown
 from holdstrue.sources.copies import Copies, copied
 from holdstrue.sources.datafiles import COMPRESSIONS, FORMATS, DataFile, format_by_name, format_of
+from holdstrue.sources.ranges import END, RangeFile, changed
 
 SILENCE = 30.0
 """Seconds without an answer after which a request is given up. Chosen, not tuned."""
@@ -42,29 +47,109 @@ def opened(url: str, format: str | None) -> Sequence[DataFile]:  # noqa: A002
     """The file at an address, in the format that is given or that its name, then its content type, tells."""
     name = shown(url)
     request = _request(url, name)
+    if not _told_parquet(url, format):
+        return [_copy(request, url, name, format)]
+    found = _by_ranges(request, url, name, format)
+    return [_copy(request, url, name, format) if found is None else found]
+
+
+def _told_parquet(url: str, given: str | None) -> bool:
+    name = posixpath.basename(urlsplit(url).path)
+    return format_by_name(unquote(name)) == "parquet" if given is None else format_of(Path(name), given) == "parquet"
+
+
+def _copy(request: urllib.request.Request, url: str, name: str, given: str | None) -> DataFile:
+    with _answered(request, name) as answer:
+        return _copied(answer, url, name, given)
+
+
+def _copied(answer: Any, url: str, name: str, given: str | None) -> DataFile:
+    """The file that a server answers with."""
+    if answer.status != 200:
+        raise DataError(f"{name} answers {answer.status}, not with a file", hint="check the address")
     with Copies().filling() as copies:
-        return [_fetched(request, url, name, format, copies)]
+        path, told = _named(copies, url, answer, name, given)
+        size = copied(answer, path, name)
+        said = answer.headers.get("Content-Length")
+        if said is not None and said.isdecimal() and int(said) != size:
+            raise DataError(
+                f"{name} was cut short: {size:,} of {int(said):,} bytes came", hint="the connection broke: try again"
+            ) from http.client.IncompleteRead(b"", int(said) - size)
+        return copies.file(path, name, told)
 
 
-def _fetched(request: urllib.request.Request, url: str, name: str, given: str | None, copies: Copies) -> DataFile:
+def _by_ranges(request: urllib.request.Request, url: str, name: str, given: str | None) -> DataFile | None:
+    """The file, of which only the end is fetched now; a copy where the server sends whole files only.
+
+    None where it refuses to be asked for a part.
+    """
+    try:
+        with _answered(_for_range(request, f"-{END}"), name) as answer:
+            last = _part(answer)
+            if last is None:
+                return _copied(answer, url, name, given)
+    except DataError as error:
+        refused = error.__context__
+        if isinstance(refused, urllib.error.HTTPError) and refused.code in (416, 501):
+            return None
+        raise
+
+    def fetch(start: int, size: int) -> bytes:
+        with _answered(_for_range(request, f"{start}-{start + size - 1}"), name) as answer:
+            part = _part(answer)
+        if part is None or (part.start, part.of, part.tag) != (start, last.of, last.tag) or len(part.data) != size:
+            raise changed(name)
+        return part.data
+
+    path = Path(posixpath.basename(unquote(urlsplit(url).path)) or "x")
+    return DataFile(path, shown=name, format="parquet", ranges=lambda: RangeFile(last.of, fetch, last.data))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A range of a file as a server sent it."""
+
+    data: bytes
+    start: int
+    of: int
+    """The size of the whole file."""
+    tag: tuple[str | None, str | None]
+    """What tells the file from an earlier one at the address."""
+
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+
+
+def _part(answer: Any) -> _Part | None:
+    """What an answer brings, where it is a part of a file."""
+    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range") or "")
+    encoded = (answer.headers.get("Content-Encoding") or "identity").lower() != "identity"
+    if answer.status != 206 or told is None or encoded:
+        return None
+    tag = answer.headers.get("ETag"), answer.headers.get("Last-Modified")
+    return _Part(answer.read(), int(told[1]), int(told[2]), tag)
+
+
+def _for_range(request: urllib.request.Request, wanted: str) -> urllib.request.Request:
+    part = urllib.request.Request(request.full_url, headers=dict(request.headers))  # noqa: S310
+    for header, value in request.unredirected_hdrs.items():
+        part.add_unredirected_header(header, value)
+    part.add_header("Range", f"bytes={wanted}")
+    return part
+
+
+@contextmanager
+def _answered(request: urllib.request.Request, name: str) -> Iterator[Any]:
+    """The answer of a server, while it is read."""
     try:
         with urllib.request.build_opener(_Redirects()).open(request, timeout=SILENCE) as answer:
-            if answer.status != 200:
-                raise DataError(f"{name} answers {answer.status}, not with a file", hint="check the address")
-            path, told = _named(copies, url, answer, name, given)
-            size = copied(answer, path, name)
-            said = answer.headers.get("Content-Length")
+            yield answer
     except urllib.error.HTTPError as error:
         raise _refused(name, error) from None
     except urllib.error.URLError as error:
         raise _unreachable(name, error.reason) from None
     except (http.client.HTTPException, TimeoutError, OSError) as error:
         raise _unreachable(name, error) from None
-    if said is not None and said.isdecimal() and int(said) != size:
-        raise DataError(
-            f"{name} was cut short: {size:,} of {int(said):,} bytes came", hint="the connection broke: try again"
-        )
-    return copies.file(path, name, told)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdstrue.spark.inclusions import Inclusions
     from holdstrue.spark.monitor import SparkMonitor as Monitor
     from holdstrue.spark.session import start
+    from holdstrue.spark.state_source import register
 
 _HOMES = {
     "check": "holdstrue.spark.checking",
@@ -22,18 +23,22 @@ _HOMES = {
     "discover": "holdstrue.spark.frame_discovery",
     "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
+    "register": "holdstrue.spark.state_source",
 }
 
 _NAMES = {"Monitor": "SparkMonitor", "Report": "SparkReport"}
 """Where a public name is that of a class that has another one beside those of one process."""
 
-__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "relation", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "register", "relation", "start"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the stages that run in workers need no pyspark."""
     if name not in _HOMES:
         raise AttributeError(f"module 'holdstrue.spark' has no attribute {name!r}")
+    from holdstrue.spark.session import require_pyspark
+
+    require_pyspark()
     value = getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
     globals()[name] = value
     return value

@@ -31,6 +31,7 @@ from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
 
@@ -40,7 +41,7 @@ group by times of day unless it is set up to."""
 
 
 def check(
-    data: DataFrame | Mapping[str, DataFrame],
+    data: DataFrame | str | Mapping[str, DataFrame | str],
     rules: Any,
     *,
     key: str | Sequence[str] | None = None,
@@ -57,7 +58,8 @@ def check(
     Parameters
     ----------
     data
-        A data frame; for inclusion dependencies a mapping from table name to data frame.
+        A data frame, the name of a table of Spark's catalog or a query (`"select ..."`); for
+        inclusion dependencies a mapping from table name to such.
     rules
         Anything `load_rules` takes: a file, rule texts, rules.
     key
@@ -77,9 +79,9 @@ def check(
     if limit is not None and limit < 0:
         raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
     ruleset = with_types(load_rules(rules), types)
-    frames = dict(data) if isinstance(data, Mapping) else {}
+    frames: dict[str, DataFrame] = dict(named_frames(data)) if isinstance(data, Mapping) else {}
     main = main_table(ruleset, tuple(frames))
-    frames = frames or {main: data}  # type: ignore[dict-item]
+    frames = frames or {main: named_frames(data)}
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
     most = MOST if limit is None else limit

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
+from holdstrue.detect.delta import Delta, RuleCounts
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.protocol import IndexKind
@@ -20,6 +23,7 @@ from holdstrue.rules.types import types_of_table
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
+from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.files import StateFiles
@@ -29,10 +33,14 @@ from holdstrue.state.moment import Given
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from holdstrue.spark.letters import Letters, OnBadBatch
     from holdstrue.spark.sinks import Sink
+    from holdstrue.spark.stream import Streams
 
 VIOLATIONS = "_violations"
 PATHS = "path string"
+BY_TABLE = ("sequence_by", "backfill", "feed", "schema", "checkpoint")
+"""Options of a stream that several streams may have each their own of."""
 
 
 class SparkMonitor(Sharded):
@@ -50,7 +58,8 @@ class SparkMonitor(Sharded):
     rules, key
         As for `holdstrue.Monitor`; not needed for a state that is there.
     data
-        Rows to start with, if the state is new: a data frame, or a mapping from table name.
+        Rows to start with, if the state is new: a data frame, a table of the catalog by its name,
+        a query, or a mapping from table name.
     types
         What columns hold, as for `holdstrue.Monitor`: text is parsed so, in every batch.
     shards, blocks, tasks
@@ -60,6 +69,8 @@ class SparkMonitor(Sharded):
         From so many first rows on, a sample is searched for hot keys.
     at
         An earlier version of a state that is there, to be read only: as for `holdstrue.Monitor.open`.
+    sequence_by
+        As for `holdstrue.Monitor`: the column that says which change of a row is newer, for changes that come late.
     """
 
     def __init__(
@@ -69,7 +80,7 @@ class SparkMonitor(Sharded):
         rules: Any = None,
         key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         *,
-        data: DataFrame | Mapping[str, DataFrame] | None = None,
+        data: DataFrame | str | Mapping[str, DataFrame | str] | None = None,
         index: IndexKind = "blocks",
         types: Mapping[str, str] | None = None,
         shards: int | None = None,
@@ -77,17 +88,31 @@ class SparkMonitor(Sharded):
         tasks: int | None = None,
         hot_from: int = HOT_FROM,
         at: Given | None = None,
+        sequence_by: str | Mapping[str, str] | None = None,
     ) -> None:
         self.spark = spark
         self._spark_runner = SparkRunner(spark)
         sizing = Sizing(shards, blocks, tasks, hot_from)
-        super().__init__(self._spark_runner, path, rules, key, index=index, types=types, sizing=sizing, at=at)
+        super().__init__(
+            self._spark_runner, path, rules, key,
+            index=index, types=types, sizing=sizing, at=at, sequence_by=sequence_by,
+        )  # fmt: skip
         if data is not None:
             if self.batches:
                 raise HoldstrueError(
                     f"{self.path} holds {self.batches} batches already", hint="leave data out to go on with it"
                 )
             self.notes = self.apply(data, limit=0, feed="append").notes
+
+    def _apply(self, changes: Any, batch_id: str | int | None, *how: Any, **options: Any) -> Delta:
+        name = "the next batch" if batch_id is None else f"batch {batch_id}"
+        with self._spark_runner.about(f"{name} into {self.path}"):
+            return super()._apply(named_frames(changes, self.spark), batch_id, *how, **options)
+
+    def counts(self) -> dict[str, RuleCounts]:
+        """How each rule stands; a job where rows are in several shards."""
+        with self._spark_runner.about(f"counts of {self.path}"):
+            return super().counts()
 
     def violations(self, rule: str | None = None) -> DataFrame:  # type: ignore[override]  # as Spark has lists
         """All violations there are now: rule, pair, t and s, read from the shards when the data frame is read."""
@@ -172,6 +197,11 @@ class SparkMonitor(Sharded):
         op_column: str | None = None,
         read: Mapping[str, Any] | None = None,
         one_task: bool = False,
+        schema: str | StructType | None = None,
+        sequence_by: str | None = None,
+        on_bad_batch: OnBadBatch = "stop",
+        dead_letters: str | os.PathLike[str] | Letters | None = None,
+        backfill: DataFrame | None = None,
     ) -> StreamingQuery:
         """Apply every batch of a streaming data frame, once each, and hand what it did to the sinks.
 
@@ -187,9 +217,31 @@ class SparkMonitor(Sharded):
             URL must be given one: a folder of the driver's machine, or a URL that Spark writes to.
         trigger
             As for Spark's `trigger`: `{"processingTime": "5 seconds"}`, `{"availableNow": True}`.
+        feed, op_column, read
+            As for `apply`. `feed="kafka"` takes what Spark's source of that name gives: JSON in `value`, which is
+            Debezium's events, rows with an operation or rows alone (`read={"feed": "debezium"}` says which).
+        schema
+            The columns of the table, where it has had no rows: `"id long, zip string"`. Values of Kafka are read so.
+        sequence_by
+            The column that says which change of a row is newer: late changes that are older lose (see `apply`). For
+            Kafka also what stands around the row: `source.lsn`, `ts_ms`, `offset`.
+        on_bad_batch, dead_letters
+            What becomes of a batch that does not fit. `stop` ends the stream with the error; `skip` passes over the
+            batch, `quarantine` also keeps its rows and the reason: in a parquet table at `dead_letters`, by default
+            beside the checkpoint, or by calling it with a `BadBatch`. Either is committed under the batch's id.
+        backfill
+            Rows to start with, applied once before the stream is first followed. Where it overlaps with the stream,
+            `sequence_by` or `on_conflict="upsert"` settles that.
         """
         from holdstrue.spark.stream import start_stream
 
+        if schema is not None:
+            read = {**(read or {}), "schema": to_arrow_schema(_struct(schema), timezone="UTC")}
+        if backfill is not None:
+            first: Any = {table: backfill} if table else backfill
+            # what stands around Kafka's rows, others do not have: any change is newer than they are
+            by: Any = {table or self.facts.main: sequence_by} if sequence_by in backfill.columns else None
+            self.apply(first, f"{name}: backfill", limit=0, feed="append", sequence_by=by)
         options = {
             "limit": limit,
             "on_conflict": on_conflict,
@@ -197,12 +249,45 @@ class SparkMonitor(Sharded):
             "op_column": op_column,
             "read": read,
             "one_task": one_task,
+            "sequence_by": sequence_by,
         }
-        return start_stream(self, changes, sinks, table, name, checkpoint, trigger, options)
+        return start_stream(self, changes, sinks, table, name, checkpoint, trigger, options, on_bad_batch, dead_letters)
+
+    def streams(
+        self, changes: Mapping[str, DataFrame], sinks: Sequence[Sink] = (), *, name: str = "stream", **options: Any
+    ) -> Streams:
+        """Follow several streams at once, by the table that each is of; options are those of `stream`.
+
+        Options whose value is a mapping by table (`sequence_by`, `backfill`, `feed`, `schema`, `checkpoint`) are each
+        stream's own.
+        """
+        from holdstrue.spark.stream import Streams
+
+        for table in changes:
+            self.facts.known_table(table)
+        started: dict[str, StreamingQuery] = {}
+        try:
+            for table, frame in changes.items():
+                own: dict[str, Any] = {
+                    option: value.get(table) if option in BY_TABLE and isinstance(value, Mapping) else value
+                    for option, value in options.items()
+                }
+                own = {option: value for option, value in own.items() if value is not None}
+                started[table] = self.stream(frame, sinks, table=table, name=f"{name}-{table}", **own)
+        except BaseException:
+            for query in started.values():
+                query.stop()
+            raise
+        return Streams(started)
 
     def files(self, paths: Iterable[str | os.PathLike[str]]) -> DataFrame:
         """A data frame of change files for `apply(..., feed="files")`: each is read whole, as one process reads it."""
         return self.spark.createDataFrame([(os.fspath(path),) for path in paths], PATHS)
+
+
+def _struct(schema: str | StructType) -> StructType:
+    """Columns as Spark's users write them."""
+    return cast("StructType", StructType.fromDDL(schema)) if isinstance(schema, str) else schema
 
 
 @dataclass(frozen=True)

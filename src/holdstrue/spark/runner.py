@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from holdstrue import __version__
 from holdstrue.errors import DataError
 from holdstrue.rules.types import Declared
 from holdstrue.shards import scatter
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
+from holdstrue.spark.jobs import causes, described, require_version
 
 # Spark would ask Java to parse these on every use if they were text
 MESSAGES = StructType(
@@ -41,6 +44,12 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+
+    @contextmanager
+    def about(self, what: str) -> Iterator[None]:
+        """Jobs of the block are shown as this, and what goes wrong in their workers is said in one sentence."""
+        with described(self.spark, f"holdstrue: {what}"), causes():
+            yield
 
     def schema(self, frame: DataFrame) -> pa.Schema:
         """Columns and types of a data frame, timestamps in UTC."""
@@ -112,7 +121,9 @@ class SparkRunner:
             if at:
                 messages = messages.repartitionById(tasks, F.col("task"))
             messages = messages.mapInArrow(sendable(stage), MESSAGES)
-        yield from receive(messages.toArrow().to_batches())
+        with causes():
+            found = messages.toArrow()
+        yield from receive(found.to_batches())
 
     def messages(self, sources: Sources, tasks: int) -> DataFrame:
         """The messages that the stages of the sources send, each in the partition of its task."""
@@ -145,7 +156,10 @@ def column(name: str) -> Any:
 def sendable(stage: Stage) -> Any:
     """A stage as a plain function, which is what Spark takes."""
 
+    driver = __version__
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        require_version(driver)
         context = TaskContext.get()
         # by way of its module, which travels by name: the variable itself cannot be pickled
         scatter.PARTITION.set(0 if context is None else context.partitionId())

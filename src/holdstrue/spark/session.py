@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 """What Spark 4 runs on."""
 
+OLDEST_PYSPARK = (4, 2)
+"""The first with `repartitionById` and what `mapInArrow` needs here."""
+
 CONNECT_PORT = 15002
 """Where a Spark Connect server listens unless told otherwise."""
 
@@ -52,10 +55,7 @@ def start(master: str = "local[*]", conf: Mapping[str, str] | None = None, *, ap
         shows what Spark does.
     """
     own = dict(conf or {})
-    try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise HoldstrueError("pyspark is not installed", hint=_INSTALL) from error
+    require_pyspark()
     if master.startswith("sc://"):
         return _connect(master, session_settings() | own)
     require_java()
@@ -63,6 +63,20 @@ def start(master: str = "local[*]", conf: Mapping[str, str] | None = None, *, ap
         # workers would otherwise run whichever python3 comes first on the PATH
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return _launch({"spark.master": master, "spark.app.name": app} | _joined(settings(master), own))
+
+
+def require_pyspark() -> None:
+    """Refuse to go on without a PySpark that has what is used here."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise HoldstrueError("pyspark is not installed", hint=_INSTALL) from error
+    found = re.match(r"(\d+)\.(\d+)", pyspark.__version__)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_PYSPARK:
+        oldest = ".".join(map(str, OLDEST_PYSPARK))
+        raise HoldstrueError(
+            f"PySpark {pyspark.__version__} is too old: holdstrue needs {oldest} or newer", hint=_INSTALL
+        )
 
 
 def session_settings() -> dict[str, str]:

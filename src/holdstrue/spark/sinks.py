@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.detect.delta import Delta
+from holdstrue.location import spark_place
 from holdstrue.report.delta_text import line_of
 from holdstrue.spark.monitor import SparkMonitor
 
@@ -41,18 +42,28 @@ def console(batch: AppliedBatch) -> None:
     print(line_of(batch.delta), flush=True)  # noqa: T201
 
 
+def batch_folder(path: str | os.PathLike[str], batch: str) -> str:
+    """Where Spark writes what belongs to one batch: a URL stays one, of which a `Path` would lose a slash.
+
+    >>> batch_folder("s3a://bucket/out", "orders-1f:7")
+    's3a://bucket/out/batch=orders-1f-7'
+    """
+    name = "".join(c if c.isalnum() or c in "-_." else "-" for c in batch)
+    return f"{spark_place(path, 'sink')}/batch={name}"
+
+
 @dataclass(frozen=True)
 class Parquet:
     """Appends what each batch added and removed to a parquet table, a folder a batch, so that none is there twice."""
 
     path: str | os.PathLike[str]
 
+    def __post_init__(self) -> None:
+        spark_place(self.path, "sink")
+
     def __call__(self, batch: AppliedBatch) -> None:
         """Write one batch over whatever an earlier attempt wrote of it."""
-        name = "".join(c if c.isalnum() or c in "-_." else "-" for c in batch.delta.batch)
-        # Spark writes it, so that a URL may be given; a path made of it would lose one of its slashes
-        place = f"{os.fspath(self.path).rstrip('/')}/batch={name}"
-        batch.frame().drop("batch").write.mode("overwrite").parquet(place)
+        batch.frame().drop("batch").write.mode("overwrite").parquet(batch_folder(self.path, batch.delta.batch))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,19 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from holdstrue.errors import ChangeError, HoldstrueError
-from holdstrue.location import is_elsewhere
+from holdstrue.detect.delta import Delta
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
+from holdstrue.location import is_elsewhere, spark_place
+from holdstrue.progress import LOG
 from holdstrue.shards.scatter import PATH, SOMEWHERE
+from holdstrue.spark.files import literal
+from holdstrue.spark.letters import BadBatch, Letters, OnBadBatch, letters_of
 from holdstrue.spark.monitor import SparkMonitor
 from holdstrue.spark.sinks import AppliedBatch, Sink
 from holdstrue.state.object_url import is_object_url
@@ -41,6 +45,9 @@ class Batches:
     table: str | None
     sinks: tuple[Sink, ...]
     options: Mapping[str, Any]
+    on_bad_batch: OnBadBatch = "stop"
+    letters: Letters | None = None
+    """Who gets the batches that are set aside."""
 
     def __call__(self, changes: DataFrame, number: int) -> None:
         """Apply a micro-batch that may have been applied before the last crash, and hand it on.
@@ -53,16 +60,15 @@ class Batches:
             self._applied(monitor, changes, name)
             return
         for path in self._files(changes, name):
-            file = PurePosixPath(path).name
-            try:
-                self._applied(monitor, monitor.files([path]), f"{name}-{file}", path)
-            except ChangeError as error:
-                raise in_file(error, path) from error
+            self._applied(monitor, monitor.files([path]), f"{name}-{PurePosixPath(path).name}", path)
 
     def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
         # the sinks read what the last batch did, so no other thread may apply one before they are done
         with monitor.alone():
-            delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
+            try:
+                delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
+            except (ChangeError, DataError) as error:
+                delta = self._bad(monitor, changes, name, files, in_file(error, *files))
             if delta.duplicate:
                 # it was committed, but nobody can say whether the sinks had it
                 last = monitor.last(self.options["limit"])
@@ -71,6 +77,26 @@ class Batches:
                 delta = last
             for sink in self.sinks:
                 sink(AppliedBatch(monitor, delta, files))
+
+    def _bad(
+        self, monitor: SparkMonitor, changes: DataFrame, name: str, files: tuple[str, ...], error: HoldstrueError
+    ) -> Delta:
+        """Pass over a batch that does not fit, as was asked for: nothing of it is applied, now or later.
+
+        That is committed under its name, so that the batch is not tried again after a crash, when it might fit.
+        """
+        if self.on_bad_batch == "stop":
+            raise error
+        done = "passed over"
+        if self.letters is not None:
+            done = "set aside"
+            rows = changes
+            if files:
+                rows = changes.sparkSession.read.format("binaryFile").load([f"file:{literal(Path(f))}" for f in files])
+            self.letters(BadBatch(name, self.table or monitor.facts.main, rows, error, files))
+        said = f"the batch was {done}: {error.message}"
+        LOG.warning("batch %s: %s", name, said)
+        return replace(monitor.apply({}, name, limit=0), notes=(said,))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""
@@ -91,9 +117,11 @@ def files_in(changes: DataFrame) -> list[str]:
     return [row[PATH].removeprefix("file:") for row in sorted(changes.select(*order).collect())]
 
 
-def in_file(error: ChangeError, path: str) -> ChangeError:
-    """The same error; what it says of a row of the changes is of the file that holds all of them."""
-    return ChangeError(error.message.replace(SOMEWHERE, path), hint=error.hint)
+def in_file(error: HoldstrueError, *path: str) -> HoldstrueError:
+    """The same error; what it says of a row of the changes is of the file that holds all of them, if there is one."""
+    if len(path) != 1:
+        return error
+    return type(error)(error.message.replace(SOMEWHERE, path[0]), hint=error.hint)
 
 
 def start_stream(
@@ -105,13 +133,16 @@ def start_stream(
     checkpoint: str | os.PathLike[str] | None,
     trigger: Mapping[str, Any] | None,
     options: Mapping[str, Any],
+    on_bad_batch: OnBadBatch = "stop",
+    dead_letters: str | os.PathLike[str] | Letters | None = None,
 ) -> StreamingQuery:
     """Start the query that feeds a monitor."""
     if not changes.isStreaming:
         raise HoldstrueError("the changes are not a stream", hint="read them with spark.readStream, or use apply")
     place = stream_place(monitor.path, name, checkpoint, files=options["feed"] == "files")
     stream = name if is_elsewhere(place) else stream_name(Path(place), name)
-    batches = Batches(monitor.path, place, stream, table, tuple(sinks), dict(options))
+    letters = letters_of(on_bad_batch, dead_letters, place)
+    batches = Batches(monitor.path, place, stream, table, tuple(sinks), dict(options), on_bad_batch, letters)
 
     def each(frame: DataFrame, number: int) -> None:
         batches(frame, number)
@@ -119,6 +150,7 @@ def start_stream(
     # what is meant is this machine, whatever file system Spark takes a plain path for
     own = place if is_elsewhere(place) else f"file:{place}"
     writer = changes.writeStream.foreachBatch(each).option("checkpointLocation", f"{own}/{SPARK}")
+    writer = writer.queryName(f"holdstrue {name} {uuid.uuid4().hex[:6]}")
     if trigger:
         writer = writer.trigger(**trigger)
     return writer.start()
@@ -147,7 +179,7 @@ def stream_place(state: str, name: str, checkpoint: str | os.PathLike[str] | Non
             f"a stream of change files keeps their order beside its checkpoint, which cannot be at {checkpoint}",
             hint="give a folder of the driver's machine, or read the changes with spark.readStream",
         )
-    return os.fspath(checkpoint).rstrip("/")
+    return spark_place(checkpoint, "checkpoint of a stream")
 
 
 def spark_id(spark: SparkSession, place: str) -> str:
@@ -165,3 +197,41 @@ def stream_name(place: Path, name: str) -> str:
     if not token.exists() or not (place / SPARK).exists():
         token.write_text(f"{name}-{uuid.uuid4().hex[:8]}", encoding="utf-8")
     return token.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Several streams into one monitor, followed as one."""
+
+    queries: Mapping[str, StreamingQuery]
+    """By table."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  # as Spark's queries have it
+        """Whether all of them run."""
+        return all(query.isActive for query in self.queries.values())
+
+    def exception(self) -> Exception | None:
+        """What ended the first of them that failed."""
+        return next((error for query in self.queries.values() if (error := query.exception()) is not None), None)
+
+    def awaitTermination(self) -> None:  # noqa: N802
+        """Wait until all have ended; one that fails ends the others, and its error is raised."""
+        while any(query.isActive for query in self.queries.values()) and self.exception() is None:
+            for query in self.queries.values():
+                if query.isActive:
+                    query.awaitTermination(1)
+                    break
+        if (error := self.exception()) is not None:
+            self.stop()
+            raise error
+
+    def processAllAvailable(self) -> None:  # noqa: N802
+        """Wait until all that is there now is applied."""
+        for query in self.queries.values():
+            query.processAllAvailable()
+
+    def stop(self) -> None:
+        """End all of them."""
+        for query in self.queries.values():
+            query.stop()

@@ -108,7 +108,9 @@ class Trouble:
             What was tried, to follow "cannot": `read log/000000000012 of`.
         """
         why, hint = _why(self, place)
-        return StateError(f"cannot {doing} {place.url}: {why}", hint=hint)
+        error = StateError(f"cannot {doing} {place.url}: {why}", hint=hint)
+        error.passing = self.passing
+        return error
 
 
 def raised_by_obstore(error: Exception) -> bool:

@@ -261,14 +261,19 @@ class ObjectStore:
             yield chunk
 
     def _size(self, name: str) -> int:
+        return self.described(name).size
+
+    def described(self, name: str) -> Listed:
+        """An object as it is now, by whole seconds; raises `Missing`."""
         # not asked for by HEAD, whose answer would not tell a missing bucket from a missing object
         with self._requests("read", f"read {name} of", name) as (obstore, client):
             try:
-                return int(obstore.get(client, name, options={"range": (0, 1)}).meta["size"])
+                found = obstore.get(client, name, options={"range": (0, 1)}).meta
             except obstore.exceptions.GenericError as error:
                 if Trouble.of(error).status != 416:
                     raise
-                return 0  # an empty object has no first byte
+                found = obstore.head(client, name)  # an empty object has no first byte
+        return _listed(found)
 
     def _damaged(self, name: str, why: str) -> StateError:
         return StateError(f"{self.url}/{name} is damaged: {why}", hint="restore it from a copy")
@@ -285,11 +290,14 @@ class ObjectStore:
         folder = prefix.rpartition("/")[0]
         with self._requests("read", f"list {prefix or 'the objects'} of") as (obstore, client):
             found = obstore.list(client, prefix=folder or None, offset=after).collect()
-        listed = [
-            Listed(str(one["path"]), int(one["size"]), one["last_modified"].timestamp(), str(one["e_tag"] or ""))
-            for one in found
-        ]
+        listed = [_listed(one) for one in found]
         return sorted((one for one in listed if one.name.startswith(prefix)), key=lambda one: one.name)
+
+    def list_folder(self) -> Listing:
+        """The objects directly in the folder, by name; what lies in folders of it is not listed."""
+        with self._requests("read", "list the objects of") as (obstore, client):
+            found = obstore.list_with_delimiter(client)["objects"]
+        return sorted(map(_listed, found), key=lambda one: one.name)
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects; those that are not there are fine."""
@@ -366,7 +374,14 @@ def _insist(ask: Callable[[], Trouble | None]) -> tuple[Trouble | None, bool]:
 
 
 def _uncertain(error: StateError) -> UnsureError:
-    return UnsureError(f"{error.message}; it may have been created nevertheless", hint=error.hint)
+    unsure = UnsureError(f"{error.message}; it may have been created nevertheless", hint=error.hint)
+    unsure.passing = error.passing
+    return unsure
+
+
+def _listed(found: Any) -> Listed:
+    """An object as obstore describes it."""
+    return Listed(str(found["path"]), int(found["size"]), found["last_modified"].timestamp(), str(found["e_tag"] or ""))
 
 
 def _buffers(data: Buffer | Sequence[Buffer]) -> Body:

@@ -276,3 +276,22 @@ def test_a_watch_in_one_process_tells_too(server: Listener, state: Path, tmp_pat
     os.utime(folder / "c.csv", (stamp, stamp))
     lost = run("watch", state, folder, "--once", "--alert", server.url)
     assert lost.exit_code == 0 and "did not arrive" in lost.stderr and "secret" not in lost.output
+
+
+def test_several_are_told(state: Path, tmp_path: Path, server: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is out of reach keeps none of the others from the message."""
+    file = tmp_path / "alert.json"
+    told = ("--alert", "https://127.0.0.1:9/x", "--alert", f"tee '{file}'", "--alert", server.url)
+    done = run("apply", state, write(tmp_path / "b.csv", BAD), "--batch-id", "monday", *told)
+    assert done.exit_code == 1
+    assert json.loads(file.read_text())["batch"] == "monday"
+    assert len(server.posts) == 1
+    assert done.stderr.count("did not arrive") == 1
+    assert "127.0.0.1:9" in done.stderr
+    wrong = run("apply", state, tmp_path / "b.csv", "--alert", server.url, "--alert", "no-such-program")
+    assert wrong.exit_code == 2
+    file.unlink()
+    monkeypatch.setenv("HOLDSTRUE_ALERT", f"tee '{file}'\n{server.url}\n")
+    assert run("apply", state, write(tmp_path / "w.csv", WARNED), "--alert-on", "batch").exit_code in (0, 1)
+    assert file.exists()
+    assert len(server.posts) == 2

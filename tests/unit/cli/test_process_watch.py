@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from database import Postgres
+from fault_proxy import FaultProxy
+from objects import Moto
 from unit.cli.runs import PEOPLE, run, run_json, write
 
 HEAD = "op,id,zip,city,state,salary,rate\n"
@@ -83,20 +85,35 @@ def test_a_file_that_does_not_fit_stops_it_and_can_be_mended(state: Path, folder
     assert [line["files"] for line in watched(state, folder)] == [["2.csv"], ["3.csv"]]
 
 
-def test_a_file_that_is_being_written_is_left(tmp_path: Path) -> None:
+def test_a_file_that_is_being_written_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often is looked, a file rests for two seconds before it is taken."""
     from holdstrue.sources.following.folder import ChangeFolder
 
-    now = time.time()
+    clock = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     file = write(tmp_path / "a.csv", "id\n1\n")
-    os.utime(file, (now + 60, now + 60))
+    start = clock[0] + 60
+    os.utime(file, (start, start))  # by a clock that is ahead of ours
     folder = ChangeFolder(tmp_path)
-    assert folder.complete() == ([], True)
+    for _ in range(5):
+        assert folder.complete() == ([], True)
+        clock[0] += 0.3
     write(file, "id\n1\n2\n")
-    os.utime(file, (now + 61, now + 61))
-    assert folder.complete() == ([], True)
+    os.utime(file, (start + 1, start + 1))
+    for _ in range(5):
+        assert folder.complete() == ([], True)
+        clock[0] += 0.3
+    clock[0] += 1.0
     [found], more = folder.complete()
     assert (found.path, more) == (file, False)
+    assert folder.is_current(found)
+    write(file, "id\n1\n2\n3\n")
+    assert not folder.is_current(found)
     folder.done(found)
+    os.utime(file, (1, 1))
+    [again], _ = folder.complete()
+    folder.done(again)
     assert folder.complete() == ([], False)
 
 
@@ -295,3 +312,160 @@ def test_a_folder_that_is_still_empty_is_waited_for(state: Path, folder: Path) -
     assert watched(state, folder) == []
     put(folder, "b.csv", "insert,20,60601,Chicago,IL,1,1")
     assert [line["files"] for line in watched(state, folder)] == [["b.csv"]]
+
+
+def put_object(moto: Moto, url: str, *lines: str) -> None:
+    """A change file in an object store."""
+    body = (HEAD + "".join(f"{line}\n" for line in lines)).encode()
+    assert moto.request("PUT", "/" + url.removeprefix("s3://"), body)[0] == 200
+
+
+def test_a_folder_of_an_object_store(state: Path, moto: Moto, s3: str) -> None:
+    bucket = "/".join(s3.split("/")[:3])
+    folder = f"{bucket}/in coming"
+    assert watched(state, folder) == []
+    put_object(moto, f"{bucket}/in%20coming/b.csv", "insert,20,60601,Chicago,IL,1,1")
+    put_object(moto, f"{bucket}/in%20coming/c[1].csv", "update,20,60601,Ulm,IL,1,1")
+    for name in (".hidden.csv", "_half.csv", "c.csv.tmp", "notes.md", "deeper/d.csv"):
+        put_object(moto, f"{bucket}/in%20coming/{name}", "not,to,be,read")
+    put_object(moto, f"{bucket}/in%20coming-not/x.csv", "not,to,be,read")
+    lines = watched(state, folder)
+    assert [line["files"] for line in lines] == [["b.csv"], ["c[1].csv"]]
+    assert [line["counts"]["zips"]["added"] for line in lines] == [0, 1]
+    assert run_json("status", state)["tables"]["people"]["rows"] == 5
+    assert watched(state, folder + "/") == []
+    # an earlier name that comes late is new, and so is one that was replaced
+    put_object(moto, f"{bucket}/in%20coming/a.csv", "update,20,60601,Chicago,IL,1,1")
+    put_object(moto, f"{bucket}/in%20coming/b.csv", "insert,21,60601,Chicago,IL,1,1")
+    assert [line["files"] for line in watched(state, folder)] == [["a.csv"], ["b.csv"]]
+    put_object(moto, f"{bucket}/in%20coming/z.csv", "insert,21,60601,Ulm,IL,1,1")
+    said = refused(state, folder)
+    assert "row 1 of s3://" in said and "z.csv: insert of id=21, which exists already" in said
+    assert run_json("status", state)["batches"] == 5
+    assert "does not say what changes" in refused(state, f"{folder}/a.csv")
+    assert "--since is about tables" in refused(state, folder, "--since", "3")
+    assert "there is no bucket" in refused(state, "s3://no-such-bucket-here/folder")
+
+
+def test_known_objects_are_not_fetched(state: Path, moto: Moto, s3: str, proxy: FaultProxy) -> None:
+    bucket = "/".join(s3.split("/")[:3])
+    put_object(moto, f"{bucket}/in/b.csv", "insert,20,60601,Chicago,IL,1,1")
+    assert len(watched(state, f"{bucket}/in")) == 1
+    proxy.plan()
+    assert watched(state, f"{bucket}/in") == []
+    assert [str(request) for request in proxy.requests if "b.csv" in request.path] == []
+
+
+def polled(tmp_path: Path, rules: Path, declared: str, first: object) -> tuple[Path, str, Any]:
+    """A state of a SQLite table with one row, its URL, and what adds a row with a value of the column `seen`."""
+    path = tmp_path / "p.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(
+        f"create table people (id int, zip text, city text, state text, salary int, rate int, seen {declared})"
+    )
+
+    def add(key: int, seen: object) -> None:
+        connection.execute("insert into people values (?, '1', 'x', 'y', 1, 1, ?)", (key, seen))
+
+    add(1, first)
+    url = f"sqlite:{path}?table=people"
+    assert run("init", tmp_path / "state", "--rules", rules, "--data", url).exit_code == 0
+    return tmp_path / "state", url, add
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("text", ["9", "10", "100", "100.5"]),
+        ("", [9, 10, "11", "100"]),
+        ("integer", [9, 10, 100]),
+        ("", [9.5, 10, 100.25]),
+        ("timestamp", ["2024-01-01", "2024-01-01 09:00", "2024-01-01 09:00:00.5", "2024-01-02"]),
+        ("text", ["2024-01-01T09:00:00Z", "2024-01-01T10:00:00Z", "2024-02-01T09:00:00Z"]),
+        ("text", ["a9", "b1", "b11"]),
+    ],
+)
+def test_a_column_is_compared_by_what_it_holds(
+    tmp_path: Path, rules: Path, declared: str, values: list[object]
+) -> None:
+    """SQLite itself takes '9' for more than '10', and any text for more than any number."""
+    state, url, add = polled(tmp_path, rules, declared, values[0])
+    for key, value in enumerate(values[1:], 2):
+        watched(state, url, "--by", "seen")
+        add(key, value)
+        assert len(watched(state, url, "--by", "seen")) == 1, value
+        assert run_json("status", state)["tables"]["people"]["rows"] == key
+    assert watched(state, url, "--by", "seen") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (5, "2024-01-01", "5 (a number) and '2024-01-01' (a time)"),
+        ("abc", 7, "(text)"),
+        ("2024-01-01T09:00:00Z", "2024-01-01T09:00:00.5Z", "a time in UTC"),
+        ("2024-01-01 09:00:00", "2024-01-01T08:00:00", "a time with T"),
+        ("2024-01-01T09:00:00+02:00", "2024-01-01T08:30:00+01:00", "a time with an offset"),
+        ("2024-01-02", "03.01.2024", "(text)"),
+    ],
+)
+def test_a_column_of_which_nobody_knows_the_order(
+    tmp_path: Path, rules: Path, first: object, second: object, said: str
+) -> None:
+    state, url, add = polled(tmp_path, rules, "", first)
+    add(2, second)
+    told = refused(state, url, "--by", "seen")
+    assert said in told
+    assert "which of them is larger" in told
+    assert run_json("status", state)["batches"] == 1
+
+
+def test_where_polling_begins(tmp_path: Path, rules: Path) -> None:
+    state, url, add = polled(tmp_path, rules, "", 1)
+    add(2, 9)
+    add(3, 10)
+    assert "holds numbers, and 'x' is none" in refused(state, url, "--by", "seen", "--since", "x")
+    assert len(watched(state, url, "--by", "seen", "--since", "10")) == 1
+    assert run_json("status", state)["tables"]["people"]["rows"] == 2
+
+
+def test_files_that_do_not_fit_are_passed_over_or_kept(state: Path, folder: Path, tmp_path: Path) -> None:
+    put(folder, "1.csv", "insert,1,60601,Chicago,IL,1,1", age=100)
+    put(folder, "2.csv", "insert,21,60601,Chicago,IL,1,1", age=50)
+    (folder / "0.csv").write_bytes(b"\xff\xfe\x00broken")
+    os.utime(folder / "0.csv", (1, 1))
+    letters = tmp_path / "letters"
+    lines = watched(state, folder, "--on-bad-batch", "quarantine", "--dead-letters", letters)
+    assert [line["files"] for line in lines] == [["0.csv"], ["1.csv"], ["2.csv"]]
+    reasons = [json.loads(file.read_text()) for file in letters.glob("*/reason.json")]
+    assert {reason["file"] for reason in reasons} == {"0.csv", "1.csv"}
+    assert any("exists already" in reason["reason"] for reason in reasons)
+    assert {file.read_bytes() for file in letters.glob("*/*.csv")} == {
+        (folder / name).read_bytes() for name in ("0.csv", "1.csv")
+    }
+    assert watched(state, folder) == [], "what was decided stays"
+    put(folder, "1.csv", "insert,1,60601,Ulm,IL,1,1")
+    assert len(watched(state, folder, "--on-bad-batch", "skip")) == 1
+    assert run_json("status", state)["batches"] == 5
+    assert run_json("status", state)["tables"]["people"]["rows"] == 5
+    assert "--dead-letters DIR" in refused(state, folder, "--on-bad-batch", "quarantine")
+    assert "is for --on-bad-batch quarantine" in refused(state, folder, "--dead-letters", letters)
+    assert "--on-bad-batch is not for --snapshot" in refused(state, folder, "--snapshot", "--on-bad-batch", "skip")
+    assert "--sequence-by is not for --snapshot" in refused(state, folder, "--snapshot", "--sequence-by", "salary")
+
+
+def test_older_changes_lose(tmp_path: Path, folder: Path, rules: Path) -> None:
+    people = write(tmp_path / "people.csv", PEOPLE)
+    made = tmp_path / "made"
+    assert run("init", made, "--rules", rules, "--data", people, "--sequence-by", "salary").exit_code == 0
+    put(folder, "1.csv", "update,1,10001,old,NY,4999,3", "delete,2,,,,6001,", age=100)
+    put(folder, "2.csv", "insert,2,10001,older,NY,6000,2", "update,3,10001,NYC,NY,7001,5", age=50)
+    lines = watched(made, folder, "--sequence-by", "salary")
+    assert len(lines) == 2
+    assert run_json("status", made)["tables"] == {"people": {"rows": 3, "key": ["id"]}}
+    assert run("verify", made).exit_code == 0
+    assert {row["rule"] for row in run_json("violations", made)["violations"]} == set()
+    assert "ordered by 'salary', not by 'rate'" in refused(made, put(folder, "3.csv").parent, "--sequence-by", "rate")
+    assert "names table 'other'" in refused(made, folder, "--sequence-by", "other=rate")
+    late = run("init", tmp_path / "s", "--rules", rules, "--sequence-by", "other=rate")
+    assert late.exit_code == 2 and "other" in late.stderr

@@ -91,9 +91,20 @@ def test_the_hooks_of_pre_commit(shop: Path) -> None:
     write(shop / "data" / "orders 2.csv", BROKEN)
     both = command(hooks["holdstrue-check"]["entry"], "data/orders.csv", "data/orders 2.csv")
     assert both.returncode == 1 and "city by zip" in both.stdout
+    # the hook that we ship is for all files of a repository, each a table of its own
+    own = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    shipped = own["holdstrue-check"]["entry"] + " --rules rules.yaml"
+    alone = command(shipped, "data/orders.csv", "data/orders 2.csv")
+    assert alone.returncode == 0 and "data/orders 2.csv" in alone.stdout
+    write(shop / "data" / "orders 3.csv", BROKEN + "5,10,Bonn,5\n")
+    assert command(shipped, "data/orders.csv", "data/orders 3.csv", "data/orders 2.csv").returncode == 1
+    write(shop / "more.yaml", (shop / "rules.yaml").read_text())
+    several = command(hooks["holdstrue-rules"]["entry"], "rules.yaml", "more.yaml")
+    assert several.returncode == 0 and "more.yaml" in several.stdout
+    write(shop / "more.yaml", "rules: [zip ->]\n")
+    assert command(hooks["holdstrue-rules"]["entry"], "rules.yaml", "more.yaml").returncode == 2
     write(shop / "rules.yaml", "rules: [zip ->]\n")
     assert command(hooks["holdstrue-rules"]["entry"], "rules.yaml").returncode == 2
-    own = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     assert {name: hook["entry"].split()[1] for name, hook in own.items()} == {
         name: hook["entry"].split()[1] for name, hook in hooks.items()
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,29 @@ def test_no_data_yet(tmp_path: Path) -> None:
     with holdstrue.Monitor.create(tmp_path / "s", "key(id)", key="id"):
         pass
     assert "no data yet" in render(Overview("new", None), "html")
+
+
+def test_rows_of_every_table_memory_and_the_likely_wrong_row() -> None:
+    towns = pa.table({"no": range(5), "zip": ["1"] * 5, "town": ["Bonn"] * 4 + ["Ulm"]})
+    people = pa.table({"id": range(6), "age": [1, 2, 3, 4, 5, 0], "pay": [10, 20, 30, 40, 50, 99]})
+    rules = [
+        {"rule": "not(t.age < s.age and t.pay > s.pay)", "name": "pay"},
+        {"rule": "zip -> town", "table": "towns", "severity": "warn"},
+    ]
+    report = holdstrue.check(
+        {"people": people, "towns": towns}, replace(holdstrue.load_rules(rules), table="people"), key="id"
+    )
+    data = Overview("t", report, worst=overviews.worst_of(report), plan=report.explain().splitlines()).to_dict()
+    assert [(one["table"], one["key"], one["total"]) for one in data["worst"]][:2] == [
+        ("people", "5", 5),
+        ("towns", "4", 4),
+    ]
+    assert {one["table"] for one in data["columns"]} == {"people", "towns"}
+    [pay, _] = data["rules"]
+    # the row that all others contradict, whichever side of the pair it is on
+    assert len(pay["listed"]) == 5 and all(one["names"][one["likely"]] == "5" for one in pay["listed"])
+    assert sum(part["bytes"] for part in data["memory"]) == sum(report._engine.size_bytes().values())
+    assert any(part["what"] == "check of pay" for part in data["memory"])
+    assert data["plan"][:2] == ["table people: reads age, pay", "table towns: reads zip, town"]
+    html = render(Overview("t", report), "html")
+    assert "error: 5 violations, 1 of 1 rule · warn: 4 violations, 1 of 1 rule" in html and ">warn</span>" in html

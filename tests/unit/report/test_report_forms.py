@@ -222,3 +222,29 @@ def test_every_rule_of_a_batch_has_its_share_of_the_lists() -> None:
     text = render(delta, report=monitor.report())
     assert text.count("t   ") >= 5
     assert "… 4 more" in text
+
+
+def test_csv_holds_no_formulas() -> None:
+    """What spreadsheets would run starts with an apostrophe; numbers stay numbers, and texts are had again."""
+    import csv
+    import io
+
+    import holdstrue
+    from holdstrue.report.forms import render
+
+    names = ["=1+1", "+cmd", "-x", "@x", "\tx", "\rx", "'=1", "''=1", "-5", "+4.5e3", "'tis", "plain", "", "-", "＝1"]
+    report = holdstrue.check([{"n": name, "x": 1} for name in names], ["not(t.x > 0)"], key="n")
+
+    def cells(form: str) -> list[str]:
+        return [row[1] for row in csv.reader(io.StringIO(render(report, form), newline=""))][1:]
+
+    def had_again(cell: str) -> str:
+        number = cell.lstrip("+-").replace(".", "").replace("e", "").isdecimal()
+        rest = cell.lstrip("'")
+        return cell[1:] if cell != rest and rest[:1] and rest[0] in "=+-@\t\r＝" and not number else cell
+
+    assert cells("raw-csv") == names
+    shown = cells("csv")
+    assert not any(cell[:1] and cell[0] in "=@\t\r＝" for cell in shown)
+    assert [cell for cell in shown if cell[:1] in ("+", "-")] == ["-5", "+4.5e3"]
+    assert [had_again(cell) for cell in shown] == names

@@ -9,7 +9,7 @@ import pytest
 
 from database import Postgres
 from holdstrue.report.sql import to_sql
-from sql_cases import OTHER, SCHEMA, TABLE, expected
+from sql_cases import OTHER, SCHEMA, TABLE, expected, measured
 
 DDL = """
 create table data (id bigint, a int, b bigint, c text collate "de-x-icu", d float8, e text collate "de-x-icu", g date,
@@ -53,3 +53,12 @@ def test_postgresql_answers_what_check_finds(server: Postgres, nulls: Literal["u
 def test_rows_without_a_key_are_told_apart(server: Postgres) -> None:
     [query] = to_sql("key(c)", "postgresql", table="public.data")
     assert server.sql(f"{query.count};").strip() == "1"
+
+
+def test_rules_about_whole_tables(server: Postgres) -> None:
+    rules, truth = measured()
+    queries = to_sql(rules, "postgresql", key="id", schemas={"data": SCHEMA, "other": OTHER.schema})
+    each = (f"SELECT {i} AS rule, violations FROM (\n{query.count}\n) AS c" for i, query in enumerate(queries))
+    lines = server.sql("\nUNION ALL\n".join(each) + "\nORDER BY 1;").splitlines()
+    found = [int(line.replace("|", " ").split()[-1]) for line in lines]
+    assert dict(zip(truth, found, strict=True)) == truth

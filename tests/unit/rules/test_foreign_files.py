@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, check, load_rules
 from holdstrue.rules import dump_rules
+from holdstrue.rules.bodies import Inclusion
 from holdstrue.rules.imports import TOOLS, import_rules
 from unit.cli.runs import run, write
 
@@ -222,8 +223,8 @@ MISSES = [
     ("models: [{name: m, columns: [{name: c, tests: [{unique: {config: 3}}]}]}]", "config is 3"),
     ("models: [{name: m, tests: [unique]}]", "names no column"),
     ("sources: [{name: s, tables: [{name: m, tests: [fancy]}]}]", "m: fancy"),
-    ('{"expectations": [{"type": "expect_column_values_to_match_regex", "kwargs": {"column": "a", "regex": "x"}}]}',
-     "regular expressions"),
+    ('{"expectations": [{"type": "expect_column_values_to_match_regex", "kwargs": {"column": "a", "regex": "(?i)"}}]}',
+     "is not read"),
     ('{"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"column": "a", "mostly": 2}}]}',
      "mostly is 2"),
     ('{"expectations": [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "a"}}]}', "no bound"),
@@ -358,3 +359,36 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("import-rules", file, "--from", "gx").exit_code == 2
     assert run("import-rules", tmp_path / "none.yml").exit_code == 2
     assert set(TOOLS) == {"dbt", "gx", "soda", "pandera"}
+
+
+def test_a_source_beside_a_model_of_the_same_name() -> None:
+    text = """
+    models:
+      - name: orders
+        columns:
+          - name: customer
+            tests:
+              - relationships: {to: "ref('customers')", field: id}
+              - relationships: {to: "source('raw', 'customers')", field: id}
+              - relationships: {to: "source('raw', 'shops')", field: id}
+              - relationships: {to: "ref('people', v=2)", field: id}
+              - relationships: {to: "ref('crm', 'people')", field: id}
+              - relationships: {to: "source('raw')", field: id}
+    sources:
+      - name: raw
+        tables: [{name: customers, columns: [{name: id, tests: [unique]}]}, {name: shops}]
+    """
+    found = import_rules(text, "dbt")
+    bodies = [rule.body for rule in found.rules]
+    assert [body.ref_table for body in bodies if isinstance(body, Inclusion)] == [
+        "customers",
+        "raw.customers",
+        "shops",
+        "people_v2",
+        "people",
+    ]
+    assert [rule.own_table for rule in found.rules][5:] == ["raw.customers"]
+    assert [one.reason for one in found.unmapped] == ["to is \"source('raw')\", and neither ref(...) nor source(...)"]
+    assert "customers: is the name of several tables" in found.notes[0]
+    again = load_rules(dump_rules(found.ruleset()))
+    assert [rule.body for rule in again] == bodies

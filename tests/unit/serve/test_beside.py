@@ -33,10 +33,10 @@ def test_a_slow_question_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.Mon
     began, go_on = threading.Event(), threading.Event()
     answer = questions.try_rule
 
-    def slow(opened: OpenVersion, text: str) -> Any:
+    def slow(opened: OpenVersion, text: str, table: str | None) -> Any:
         began.set()
         assert go_on.wait(PATIENCE)
-        return answer(opened, text)
+        return answer(opened, text, table)
 
     monkeypatch.setattr(questions, "try_rule", slow)
     with serving(make(tmp_path / "s")) as live, ThreadPoolExecutor(1) as pool:
@@ -58,10 +58,10 @@ def test_a_fault_inside_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     bad, good = make(tmp_path / "bad"), make(tmp_path / "good")
     opening = watched.OpenVersion
 
-    def faulty(place: str, at: Any = None) -> OpenVersion:
+    def faulty(place: str, at: Any = None, accepted: Any = None) -> OpenVersion:
         if place.endswith("bad"):
             raise RuntimeError("a fault of ours")
-        return opening(place, at)
+        return opening(place, at, accepted)
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("another fault")

@@ -128,10 +128,12 @@ def test_damage_has_its_screen_and_can_be_mended(tmp_path: Path, beside: Path) -
 
 
 def test_other_kinds_of_state_say_what_shows_them(tmp_path: Path, beside: Path) -> None:
-    with Journal.create(tmp_path / "found", "discovery") as journal:
-        journal.commit(journal.write_checkpoint({}, journal.line("first"), {}))
-    with serving(tmp_path / "found", beside) as live:
-        assert "holdstrue discover --state" in screen(live, "found", "other kind")
+    for kind in ("inclusions", "discovery"):
+        with Journal.create(tmp_path / kind, kind) as journal:
+            journal.commit(journal.write_checkpoint({}, journal.line("first"), {}))
+    with serving(tmp_path / "inclusions", tmp_path / "discovery", beside) as live:
+        assert "holdstrue.spark.Inclusions" in screen(live, "inclusions", "other kind")
+        assert "discovery is missing" in screen(live, "discovery", "damaged")
 
 
 def test_many_violations_are_counted_and_listed_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,7 +241,116 @@ def test_a_log_whose_files_are_gone(tmp_path: Path) -> None:
         lake.append(rows((4, "b", "z", 9)))
         lake.delete(4)
         lake._table().vacuum(0, dry_run=False, enforce_retention_duration=False)
+        # what came and went in between is not needed
+        assert [delta.duplicate for delta in follow(monitor, lake.source)] == [False]
+        lake.delete(1)
+        lake._table().vacuum(0, dry_run=False, enforce_retention_duration=False)
         with pytest.raises(DataError, match="cannot be read") as caught:
             list(follow(monitor, lake.source))
         assert "--snapshot" in str(caught.value.hint)
-        assert monitor.batches == 1
+        assert monitor.batches == 2
+
+
+@pytest.fixture(params=[True, False], ids=["with a feed", "without"])
+def delta(request: pytest.FixtureRequest, tmp_path: Path) -> Delta:
+    """A table of Delta Lake in which something happened."""
+    lake = Delta(str(tmp_path / "t"), feed=request.param)
+    lake.append(rows((4, "b", "z", 9)))
+    return lake
+
+
+@pytest.mark.parametrize("one_batch", [True, False])
+def test_a_restored_table_is_followed(delta: Delta, one_batch: bool) -> None:
+    with holdstrue.Monitor(RULES, "id", data=delta.source) as monitor:
+        delta.update(2, "other")
+        list(follow(monitor, delta.source, one_batch=one_batch))
+        delta.delete(1)
+        delta._table().restore(0)
+        delta.append(rows((7, "c", "w", 1)))
+        deltas = list(follow(monitor, delta.source, one_batch=one_batch))
+        assert len(deltas) == (1 if one_batch else 3)
+        same(monitor, delta)
+
+
+@pytest.mark.parametrize("one_batch", [True, False])
+def test_a_feed_that_is_switched_off_and_on(tmp_path: Path, one_batch: bool) -> None:
+    lake = Delta(str(tmp_path / "t"), feed=True)
+    with holdstrue.Monitor(RULES, "id", data=lake.source) as monitor:
+        for switch in ("false", "true"):
+            lake.append(rows((10 if switch == "false" else 20, "b", "z", 9)))
+            lake._table().alter.set_table_properties({"delta.enableChangeDataFeed": switch})
+            lake.update(2, f"other {switch}")
+            lake.delete(1 if switch == "false" else 10)
+            notes = [note for delta in follow(monitor, lake.source, one_batch=one_batch) for note in delta.notes]
+            assert any("rows of the files that came and went are compared" in note for note in notes)
+        assert [delta.duplicate for delta in follow(monitor, lake.source)] == [True]
+        lake.update(3, "told by the feed again")
+        [last] = follow(monitor, lake.source)
+        assert last.notes == ()
+        same(monitor, lake)
+
+
+def test_rows_that_come_and_go_and_come_are_there(delta: Delta) -> None:
+    with holdstrue.Monitor(RULES, "id", data=delta.source) as monitor:
+        for _ in range(2):
+            delta.append(rows((50, "a", "x", 1)))
+            delta.delete(50)
+        delta.append(rows((50, "a", "x", 1)))
+        list(follow(monitor, delta.source))
+        same(monitor, delta)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_table_that_is_put_back_from_a_backup(delta: Delta, tmp_path: Path, by_hand: bool) -> None:
+    import shutil
+
+    backup = tmp_path / "backup"
+    shutil.copytree(delta.source, backup)
+    with holdstrue.Monitor.create(tmp_path / "state", RULES, "id", data=delta.source) as monitor:
+        delta.append(rows((5, "b", "z", 9)))
+        list(follow(monitor, delta.source))
+        if by_hand:
+            monitor.apply(rows((100, "q", "x", 1)), "by hand")
+        for more in ((6,), (7, 8)):
+            shutil.rmtree(delta.source)
+            shutil.copytree(backup, delta.source)
+            for key in more:  # the numbers of before, and beyond them
+                delta.append(rows((key, "b", "z", 9)))
+            with pytest.raises(DataError, match="is not the one that was applied") as caught:
+                list(follow(monitor, delta.source))
+            assert f"holdstrue apply {tmp_path / 'state'} {delta.source} --snapshot" in str(caught.value.hint)
+        changed = monitor.apply(delta.source, snapshot=True).changed
+        assert changed is not None and changed["delete"] == 1 + by_hand
+        delta.append(rows((9, "b", "z", 9)))
+        assert [step.duplicate for step in follow(monitor, delta.source)] == [False]
+        same(monitor, delta)
+        shutil.rmtree(delta.source)
+        shutil.copytree(backup, delta.source)
+        with pytest.raises(DataError, match="does not follow from 4"):
+            list(follow(monitor, delta.source))
+
+
+def test_ids_of_before_name_numbers_alone(delta: Delta) -> None:
+    number, table = int(follow_newest(delta)), delta._table()
+    with holdstrue.Monitor(RULES, "id") as monitor:
+        monitor.apply(delta.source, f"delta:{table.metadata().id}:{number}", feed="append")
+        delta.delete(4)
+        assert [step.duplicate for step in follow(monitor, delta.source)] == [False]
+        same(monitor, delta)
+
+
+def test_a_state_that_does_not_hold_the_version(delta: Delta, tmp_path: Path) -> None:
+    """What to do is said in a way that is allowed: conflicts of a log are not bent."""
+    from unit.cli.runs import run
+
+    with holdstrue.Monitor.create(tmp_path / "state", RULES, "id", data=delta.source) as monitor:
+        monitor.apply(rows((60, "a", "x", 1)), "by hand")
+    delta.append(rows((60, "b", "other", 2)))
+    for command in (("apply", tmp_path / "state", delta.source, "--follow"),
+                    ("watch", tmp_path / "state", delta.source, "--once")):  # fmt: skip
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "insert of id=60, which exists already" in result.stderr
+        assert "conflict" not in result.stderr
+        assert f"holdstrue apply {tmp_path / 'state'} {delta.source} --snapshot" in result.stderr
+        assert result.stderr.count("--snapshot") == 1

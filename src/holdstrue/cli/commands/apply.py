@@ -162,14 +162,14 @@ def apply(
                     known, rows = facts.rules, StateLookup.of(state)
             except ChangeError as error:
                 said = with_option(error)
-                if "exists already" in said.message and said.hint is not None:
+                if "exists already" in said.message and said.hint is not None and said is not error:
                     said = ChangeError(said.message, hint=f"{said.hint}; --snapshot if these are all rows of the table")
                 raise said from error
             notes.add(*delta.notes)
         tell_notes(notes)
         delta = replace(delta, notes=tuple(notes))
         out.write(parts(delta, format, limit=limit, color=out.color, report=rows))
-    if format in ("jsonl", "csv") and delta.truncated:
+    if format in ("jsonl", "csv", "raw-csv") and delta.truncated:
         steps = delta.counts.values()
         left_out(len(delta.added) + len(delta.removed), sum(step.added + step.removed for step in steps))
     send_alert(alerts.made(told, state, known), delta)
@@ -229,14 +229,14 @@ def _batch(
 ) -> dict[str, Any]:
     """The changes of each table that the state has."""
     from holdstrue.cli.ruleset import require_tables
-    from holdstrue.shards.facts import kept_names, types_for_batch
+    from holdstrue.shards.facts import types_for_batch
     from holdstrue.sources.feeds import diff_tables
 
     require_tables(tables, known.keys)
     own: Any = changes
     if against is not None:
         _, declared = types_for_batch(known.rules, known.main, known.keys, known.schemas, types)
-        needed = kept_names(known.rules, known.main, known.keys, known.main)
+        needed = known.kept_names(known.main)
         read = {**read, "types": declared[known.main], "needed": needed}
         own = diff_tables(against, changes, known.keys[known.main], schema=known.schemas.get(known.main), **read)
     if changes and known.main in tables:

@@ -15,12 +15,14 @@ from holdstrue.cli.options import (
     Index,
     OutputFile,
     RuleOptions,
+    SequenceBy,
     State,
     Tables,
     TypedFileOptions,
     column_names,
     keep_seconds,
     named_paths,
+    sequences_of,
 )
 from holdstrue.cli.output import Output, Working, tell_notes
 from holdstrue.errors import ChangeError, HoldstrueError
@@ -49,6 +51,7 @@ def init(
         typer.Option(metavar="NAME=COLS", help="The key of a further table; else the columns that refer to it."),
     ] = None,
     index: Index = "blocks",
+    sequence_by: SequenceBy = None,
     keep: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Keep versions so long (7d), to be read with --at; see vacuum."),
@@ -90,12 +93,16 @@ def init(
             keys = {**({main: own} if own else {}), **keys}
             _require_keys(ruleset, main, known, keys)
             rows = {**({main: data} if data else {}), **tables}
+            by = sequences_of(sequence_by, main)
+            require_tables(by, known)
             try:
                 if cluster is None:
-                    with Monitor.create(state, ruleset, keys, data=rows or None, index=index, read=read) as monitor:
+                    with Monitor.create(
+                        state, ruleset, keys, data=rows or None, index=index, read=read, sequence_by=by
+                    ) as monitor:
                         notes = monitor.notes
                 else:
-                    notes = cluster.create(state, ruleset, keys, rows, index, read)
+                    notes = cluster.create(state, ruleset, keys, rows, index, read, by)
             except ChangeError as error:
                 raise _unique(error) from error
             if seconds:

@@ -107,14 +107,12 @@ def _of_data(
     reading: TypedFileOptions,
 ) -> Overview:
     from holdstrue.monitor.check import check
-    from holdstrue.plan.compile import main_table
-    from holdstrue.report.overview import WORST, Overview
+    from holdstrue.report.overview import Overview, worst_of
 
     ruleset = given.ruleset(data, reading)
     found = check(data, ruleset, key=key, tables=tables, limit=limit, **reading.options())
-    with found.reading() as views:
-        worst = tuple(views.offenders(main_table(ruleset, tuple(tables)), WORST))
-    return Overview(title or ", ".join(map(shown, data)), found, (), worst, found.explain().splitlines(), limit=limit)
+    title = title or ", ".join(map(shown, data))
+    return Overview(title, found, (), worst_of(found), found.explain().splitlines(), limit=limit)
 
 
 def _of_state(state: str, title: str | None, limit: int, at: str | None) -> Overview:

@@ -70,7 +70,10 @@ class SqlOptions:
 
 @guarded
 def rules(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A rule file; - for standard input.")],
+    file: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="A rule file; - for standard input. Several as text only, one by one."),
+    ],
     columns: Annotated[
         str | None,
         typer.Option(metavar="COLS", help="The table's columns in order, for JSON rules that speak of them by number."),
@@ -85,11 +88,6 @@ def rules(
     Rules that repeat others or follow from them are pointed out; the exit code is 0 all the same. With --format sql
     each rule becomes a query that lists its violations and one that counts them.
     """
-    from holdstrue.cli.ruleset import rules_in
-    from holdstrue.report.forms import parts
-    from holdstrue.report.ruleset_text import RulesReview
-    from holdstrue.rules.types import with_types
-
     if format != "sql" and sql.given is not None:
         raise HoldstrueError(f"{sql.given} is about SQL", hint="add --format sql")
     if sql.data is None and reading.options() != TypedFileOptions().options():
@@ -97,14 +95,37 @@ def rules(
             "--encoding, --delimiter, --null-value and --input-format are about DATA",
             hint="add --format sql --data DATA, or leave them out",
         )
+    if len(file) > 1 and format != "text":
+        raise HoldstrueError(
+            f"--format {format} is for one rule file, and there are {len(file)}", hint="give one, or leave out --format"
+        )
     with Output(output, format) as out:
-        ruleset = with_types(rules_in(file, lambda: column_names(columns, "--columns") or None), reading.types())
-        review = RulesReview.of(ruleset)
-        if format == "sql":
-            review = replace(review, export=sql.export(reading))
-            _tell_unwritten(ruleset, review.export)
-        out.write(parts(review, format, color=out.color))
+        for number, one in enumerate(file):
+            if len(file) > 1:
+                out.write([f"{'' if number == 0 else chr(10)}{one}\n"])
+            _reviewed(one, columns, format, sql, reading, out)
     return CLEAN
+
+
+def _reviewed(
+    file: str,
+    columns: str | None,
+    format: str,  # noqa: A002
+    sql: SqlOptions,
+    reading: TypedFileOptions,
+    out: Output,
+) -> None:
+    from holdstrue.cli.ruleset import rules_in
+    from holdstrue.report.forms import parts
+    from holdstrue.report.ruleset_text import RulesReview
+    from holdstrue.rules.types import with_types
+
+    ruleset = with_types(rules_in(file, lambda: column_names(columns, "--columns") or None), reading.types())
+    review = RulesReview.of(ruleset)
+    if format == "sql":
+        review = replace(review, export=sql.export(reading))
+        _tell_unwritten(ruleset, review.export)
+    out.write(parts(review, format, color=out.color))
 
 
 def _tell_unwritten(rules: RuleSet, export: Export) -> None:

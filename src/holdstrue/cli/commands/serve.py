@@ -16,6 +16,14 @@ def serve(
         list[str],
         typer.Argument(metavar="STATE", help="States: directories, or URLs such as s3://BUCKET/FOLDER."),
     ],
+    accepted: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accepted",
+            metavar="[NAME=]FILE",
+            help="What `holdstrue accept` wrote: such violations are counted apart. With several states, of which one.",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Where to listen. Others than this machine need the token.")
     ] = "127.0.0.1",
@@ -38,7 +46,9 @@ def serve(
     """
     from holdstrue.serve.server import LiveServer
 
-    server = LiveServer(states, host=host, port=port, token=token, every=duration(every), tell=tell)
+    server = LiveServer(
+        states, accepted=accepted or (), host=host, port=port, token=token, every=duration(every), tell=tell
+    )
     for name, state in server.states.items():
         typer.echo(f"{state.given} at {server.url}states/{name}")
     typer.echo(f"open {server.address} (Ctrl-C ends)")

@@ -54,7 +54,7 @@ def violations(
             answer = replace(answer, moment=moment)
         tell_moment(moment, format)
         out.write(parts(answer, format, limit=limit, color=out.color))
-    if format in ("jsonl", "csv") and worst is None:
+    if format in ("jsonl", "csv", "raw-csv") and worst is None:
         known = monitor.counts().items()
         total = sum(c.groups if groups else c.open for name, c in known if rule in (None, name))
         if isinstance(answer, OpenViolations):

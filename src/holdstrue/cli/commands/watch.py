@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,9 +17,11 @@ from holdstrue.cli.options import (
     FileOptions,
     OnConflict,
     OpColumn,
+    SequenceBy,
     State,
     Units,
     duration,
+    sequences_of,
     units_of,
 )
 from holdstrue.cli.output import Output
@@ -72,6 +75,22 @@ def watch(
             help="On Spark, where it is kept what was taken; needed for a STATE at a URL, else streams/ in STATE.",
         ),
     ] = None,
+    sequence_by: SequenceBy = None,
+    on_bad_batch: Annotated[
+        Literal["stop", "skip", "quarantine"],
+        typer.Option(
+            "--on-bad-batch",
+            help="A batch that does not fit: end with exit code 2, pass over it, or also keep it in --dead-letters.",
+        ),
+    ] = "stop",
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letters",
+            metavar="DIR",
+            help="Where quarantined batches are kept with the reason: the file itself, on Spark a parquet table.",
+        ),
+    ] = None,
     format: AsLine = "text",  # noqa: A002
     alerts: AlertOptions = AlertOptions(),
     place: SparkOptions = SparkOptions(),
@@ -83,7 +102,7 @@ def watch(
     alone, so write a file under such a name and rename it when it is complete (in one process a file is also left
     until its size and time rest). SIGINT (Ctrl-C) and SIGTERM end it after the running batch with exit code 0; the
     next start goes on from there. A file that does not fit ends it with exit code 2 and nothing of the file applied:
-    mend or remove it and start again.
+    mend or remove it and start again, or say what is to become of such files with --on-bad-batch.
     """
     from holdstrue.cli.ruleset import require_tables
     from holdstrue.shards.facts import Facts
@@ -94,17 +113,31 @@ def watch(
     cluster = place.cluster()
     known = facts_of(state, "monitor", Facts.of)
     require_tables([] if table is None else [table], known.keys)
+    own = table or known.main
+    ordered = sequences_of(sequence_by, own)
+    if ordered.keys() - {own}:
+        raise HoldstrueError(
+            f"--sequence-by names table {next(iter(ordered.keys() - {own}))!r}, and the changes are of {own!r}",
+            hint="give --table NAME, or the column alone",
+        )
+    if (dead_letters is not None) and on_bad_batch != "quarantine":
+        raise HoldstrueError(
+            "--dead-letters is for --on-bad-batch quarantine", hint="give both, or leave --dead-letters out"
+        )
     if cluster is None:
+        from holdstrue.cli.bad_files import BadFiles
         from holdstrue.cli.process_watch import watch_here, watched
 
         if checkpoint is not None:
             raise HoldstrueError("--checkpoint is about Spark", hint="in one process the state says what was taken")
         given = {"feed": feed, "op_column": op_column, "on_conflict": on_conflict, **units_of(unit)}
+        given |= {"sequence_by": ordered} if ordered else {}
+        bad = BadFiles.of(on_bad_batch, dead_letters)
         read = reading.options()
-        found = watched(source, since=since, by=by, snapshot=snapshot, read=read, feed=given)
+        find = partial(watched, source, since=since, by=by, snapshot=snapshot, read=read, feed=given, bad=bad)
         out = Output(None, format)
         alert = None if told is None else alerts.made(told, state, known.rules)
-        watch_here(state, found, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
+        watch_here(state, find, table=table, once=once, every=wait, out=out, form=format, stop=Stop(), alert=alert)
         return CLEAN
     if by is not None or snapshot:
         option = "--snapshot" if snapshot else "--by"
@@ -143,6 +176,9 @@ def watch(
                 trigger={"availableNow": True} if once else None,
                 limit=0 if told is None else EXAMPLES * len(known.rules),
                 on_conflict=on_conflict,
+                sequence_by=ordered.get(own),
+                on_bad_batch=on_bad_batch,
+                dead_letters=dead_letters,
                 **origin.options(feed, op_column),
             )
             follow(query, stop)

@@ -25,7 +25,9 @@ const holdstrue = (() => {
     return node;
   };
   const section = (id, title) => make("section", { id, "aria-label": title }, make("h2", { text: title }));
-  const heads = (names) => make("thead", {}, make("tr", {}, ...names.map((text) => make("th", { text }))));
+  // a name may come with its class
+  const heads = (names) => make("thead", {}, make("tr", {}, ...names.map((name) =>
+    Array.isArray(name) ? make("th", { text: name[0], class: name[1] }) : make("th", { text: name }))));
   const value = (text, tag = "span", kind = "value") =>
     text === null ? make(tag, { class: `${kind} null`, text: "NULL" }) : make(tag, { class: kind, text });
   const plural = (count, word) => `${many.format(count)} ${word}${count === 1 ? "" : /(s|x|ch|sh)$/.test(word) ? "es" : "s"}`;
@@ -90,7 +92,11 @@ const holdstrue = (() => {
   const pairRows = (entry, names, keyed) => entry.rows.map((row, at) => {
     const kind = entry.rows.length === 2 ? (at ? "second" : "first") : "";
     const line = make("tr", { class: kind });
-    if (entry.rows.length === 2) line.append(make("td", { class: "role", text: "ts"[at] }));
+    if (entry.rows.length === 2) {
+      const role = make("td", { class: "role", text: "ts"[at] });
+      if (entry.likely === at) role.append(make("span", { class: "likely-word", text: " likely wrong" }));
+      line.append(role);
+    }
     if (!keyed) line.append(value(entry.names[at], "td", "cell"));
     for (const name of names) {
       const text = row[name] === undefined ? "" : row[name];
@@ -140,12 +146,14 @@ const holdstrue = (() => {
   const paged = (name, entries, into, draw) => {
     let at = 0;
     const button = make("button", { type: "button" });
+    const cut = make("p", { class: "faint printed" });
     const next = (count) => {
       for (const end = Math.min(entries.length, at + count); at < end; at++) draw(entries[at]);
       button.textContent = `show ${many.format(Math.min(MORE, entries.length - at))} more`;
-      if (at >= entries.length) button.remove();
+      cut.textContent = `${many.format(entries.length - at)} more are in the page and not printed`;
+      if (at >= entries.length) { button.remove(); cut.remove(); }
     };
-    into.append(button);
+    into.append(button, cut);
     button.addEventListener("click", () => {
       next(MORE);
       shownOf.set(name, at);
@@ -167,12 +175,15 @@ const holdstrue = (() => {
     else node.append(make("p", { class: "faint", text: `${plural(rule.open, "violation")}, ${plural(rule.rows, "row")} of ${rule.table}` +
       (rule.groups ? `, ${plural(rule.groups, "group")}` : "") +
       (rule.accepted ? `, ${many.format(rule.accepted)} accepted and not listed` : "") }));
+    if (rule.listed.some((entry) => entry.likely === 0 || entry.likely === 1)) {
+      node.append(make("p", { class: "faint", text: "likely wrong: the row of a pair that breaks this rule with many more rows than the other does" }));
+    }
     (rule.list === "groups" ? grouped : listed)(rule, node);
     const left = rule.of_list === null ? 0 : rule.of_list - rule.listed.length;
     if (left > 0) node.append(make("p", { class: "faint", text: `${many.format(left)} more are counted and not listed here` }));
     return { rule, row, node };
   });
-  const counted = (title, id, names, rows, parts) => {
+  const counted = (title, id, names, rows, parts, about) => {
     if (!rows.length) return;
     const most = Math.max(...rows.map((row) => row[1]));
     const body = make("tbody", {}, ...rows.map(([name, count, words]) => {
@@ -182,7 +193,8 @@ const holdstrue = (() => {
         make("td", { class: "bars" }, bar), make("td", { class: "faint", text: words }));
     }));
     const node = section(id, title);
-    node.append(make("div", { class: "wide" }, make("table", {}, heads(names), body)));
+    if (about) node.append(make("p", { class: "faint", text: about }));
+    node.append(make("div", { class: "wide" }, make("table", { class: "counted" }, heads(names), body)));
     parts.append(node);
   };
   const table = (title, id, names, rows, parts, about) => {
@@ -191,20 +203,26 @@ const holdstrue = (() => {
     if (rows.length) {
       node.append(make("div", { class: "wide" }, make("table", {}, heads(names), make("tbody", {},
         ...rows.map((row) => make("tr", {}, ...row.map((text) =>
-          typeof text === "number" ? make("td", { class: "number", text: many.format(text) }) : value(text, "td", "cell"))))))));
+          typeof text === "number" ? make("td", { class: "number", text: many.format(text) })
+            : Array.isArray(text) ? make("td", {}, make("div", { class: "value plain", text: text[0] }), make("div", { class: "faint", text: text[1] }))
+              : value(text, "td", "cell"))))))));
     }
     parts.append(node);
   };
   const upTo = (shown, all) => shown < all ? `the first ${many.format(shown)} of ${many.format(all)}` : "";
   const discovered = (found, parts) => {
-    table("Nearly true: likely errors", "near", ["rule", "in words", "exceptions", "by"],
-      found.near.map((miss) => [miss.rule, miss.words, miss.violations, miss.by.join(", ")]), parts,
+    table("Nearly true: likely errors", "near", ["rule", ["exceptions", "number"], "by"],
+      found.near.map((miss) => [[miss.rule, miss.words], miss.violations, miss.by.join(", ")]), parts,
       [upTo(found.near.length, found.of_near), ...found.unlooked].filter(Boolean).join("; ") || (found.of_near ? "" : "none"));
-    table("Discovered rules", "discovered", ["score", "kind", "rule", "in words"],
-      found.rules.map((rule) => [rule.score, rule.kind, rule.rule, rule.words]), parts,
+    table("Discovered rules", "discovered", [["score", "number"], "kind", "rule"],
+      found.rules.map((rule) => [rule.score, rule.kind, [rule.rule, rule.words]]), parts,
       [upTo(found.rules.length, found.of_rules), found.complete ? "" : "the search was stopped before its end"].filter(Boolean).join("; "));
-    if (found.turnover.length > 1) {
-      table("Rules that died and were born", "turnover", ["batch", "died", "born", "rules"],
+    if (found.ended.length) {
+      table("Rules that died", "ended", ["batch", "rule", "why", "by"],
+        found.ended.map((one) => [one.batch, one.rule, one.why, one.by.join(", ")]), parts, "the last ones, newest first");
+    }
+    if (found.turnover.length) {
+      table("Rules that died and were born, by batch", "turnover", ["batch", ["died", "number"], ["born", "number"], ["rules", "number"]],
         found.turnover.map((line) => [line.batch, line.died, line.born, line.rules]), parts);
     }
   };
@@ -213,21 +231,27 @@ const holdstrue = (() => {
   const draw = (data) => {
     const parts = document.getElementById("parts");
     parts.replaceChildren();
+    const several = Object.keys(data.tables).length > 1;
     if (data.history) chart(data.history, parts);
     drawnRules = ruleParts(data, parts);
-    counted("Where in the columns", "columns", ["column", "rows", "", "by rule"],
-      data.columns.map((one) => [one.table ? `${one.table}.${one.column}` : one.column, one.rows, byRule(one.by_rule)]), parts);
-    counted("Worst rows", "worst", ["row", "violations", "", "by rule"],
-      data.worst.map((one) => [one.key, one.total, byRule(one.by_rule)]), parts);
+    counted("Where in the columns", "columns", ["column", ["rows", "number"], ["", "bars"], "by rule"],
+      data.columns.map((one) => [several ? `${one.table}.${one.column}` : one.column, one.rows, byRule(one.by_rule)]), parts);
+    counted("Worst rows", "worst", ["row", ["violations", "number"], ["", "bars"], "by rule"],
+      data.worst.map((one) => [several ? `${one.table} ${one.key}` : one.key, one.total, byRule(one.by_rule)]), parts);
     if (data.accepted.length) {
-      table("Accepted", "accepted", ["rule", "violations", "until", "reason"], data.accepted.map((entry) =>
+      table("Accepted", "accepted", ["rule", ["violations", "number"], "until", "reason"], data.accepted.map((entry) =>
         [entry.rule, entry.violations, entry.until || "", entry.reason + (entry.changed ? " (the rule says something else now: they count again)"
           : entry.expired ? " (expired: they count again)" : "")]), parts);
     }
     if (data.discovered) discovered(data.discovered, parts);
     if (data.plan.length) {
-      parts.append(make("section", { id: "plan" }, make("details", {}, make("summary", { text: "Plan: how the rules are checked" }),
-        make("pre", { text: data.plan.join("\n") }))));
+      const all = data.memory.reduce((sum, part) => sum + part.bytes, 0);
+      const node = make("details", {}, make("summary", { text: "Plan: how the rules are checked, and what it costs" }),
+        make("pre", { text: data.plan.join("\n") }));
+      counted("Memory", "memory", ["held for", ["KiB", "number"], ["", "bars"], "share"],
+        data.memory.filter((part) => part.bytes).map((part) =>
+          [part.what, Math.ceil(part.bytes / 1024), `${(100 * part.bytes / all).toPrecision(2)} %`]), node, `${many.format(Math.ceil(all / 1024))} KiB in all; a batch reads and changes these, not the table`);
+      parts.append(make("section", { id: "plan" }, node));
     }
     tools(data);
     document.documentElement.dataset.ready = data.version === undefined ? "yes" : String(data.version);
@@ -237,25 +261,55 @@ const holdstrue = (() => {
   const box = make("input", { type: "search", placeholder: "find a rule ( / )", "aria-label": "find a rule" });
   const kinds = make("select", { "aria-label": "status" },
     ...["all", "violated", "accepted", "tolerated", "ok"].map((text) => make("option", { text })));
+  const grades = make("select", { "aria-label": "severity" },
+    ...["any severity", "error", "warn"].map((text, at) => make("option", { text, value: at ? text : "" })));
   const filter = () => {
     const words = box.value.toLowerCase(), kind = kinds.value;
     for (const { rule, row, node } of drawnRules) {
-      const fits = (kind === "all" || rule.status === kind) && `${rule.name} ${rule.text}`.toLowerCase().includes(words);
+      const fits = (kind === "all" || rule.status === kind) && (!grades.value || rule.severity === grades.value) && `${rule.name} ${rule.text}`.toLowerCase().includes(words);
       row.classList.toggle("hidden", !fits);
       if (node) node.classList.toggle("hidden", !fits);
     }
   };
   const tools = (data) => {
-    if (data.rules.length > 3) document.getElementById("tools").replaceChildren(box, kinds);
+    if (data.rules.length > 3) document.getElementById("tools").replaceChildren(box, kinds,
+      ...(new Set(data.rules.map((rule) => rule.severity)).size > 1 ? [grades] : []));
     filter();
   };
   box.addEventListener("input", filter);
   kinds.addEventListener("change", filter);
+  grades.addEventListener("change", filter);
+  // --- keys ----------------------------------------------------------------------------------
+  const KEYS = [["/", "find a rule"], ["j", "next part"], ["k", "part before"], ["?", "these keys"], ["Esc", "leave"]];
+  const help = make("dialog", { id: "keys", "aria-label": "keys" }, make("h2", { text: "Keys" }),
+    make("dl", { class: "values" }, ...KEYS.flatMap(([key, words]) => [make("dt", { text: key }), make("dd", { text: words })])),
+    make("form", { method: "dialog" }, make("button", { text: "close" })));
+  document.body.append(help);
+  const step = (way) => {
+    const all = [...document.querySelectorAll("section")].filter((node) => node.getClientRects().length && !node.closest("details:not([open])"));
+    const at = all.findIndex((node) => node === document.activeElement || node.contains(document.activeElement));
+    const node = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + way))];
+    if (!node) return;
+    node.tabIndex = -1;
+    node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: "start" });
+  };
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
     if (event.key === "/" && !typing && box.isConnected) { event.preventDefault(); box.focus(); }
+    if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && !help.open) {
+      if (event.key === "j" || event.key === "k") { event.preventDefault(); step(event.key === "j" ? 1 : -1); }
+      if (event.key === "?") { event.preventDefault(); help.showModal(); }
+    }
     if (event.key === "Escape" && document.activeElement === box) { box.value = ""; filter(); box.blur(); }
   });
+  // what is folded on the screen is unfolded on paper
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("main details:not([open])")];
+    for (const node of folded) node.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const node of folded) node.open = false; });
   return { draw, make, heads, value, plural, many, section, tables, counted, byRule };
 })();
 {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdstrue.errors import HoldstrueError, brief
+from holdstrue.rules.shapes import Engine, translated
 
 _PLAIN = re.compile(r"[^'\\\x00-\x1f\x7f]*")
 
@@ -48,6 +49,16 @@ class SqlDialect:
     """Bytes of a name, of which the database would silently drop the rest."""
     names_by_case: bool = True
     """Whether names that differ only in case are two names."""
+    engine: Engine = "re2"
+    """Of its regular expressions."""
+    search: str = "regexp_matches({}, {})"
+    """Whether a regular expression occurs in a text."""
+    length: str = "length"
+    """The function that counts the characters of a text."""
+
+    def matches(self, cell: str, shape: str) -> str:
+        """That a text has a shape."""
+        return self.search.format(cell, self.text(translated(shape, self.engine)))
 
     def identifier(self, name: str) -> str:
         """A name of a column or table in quotes."""
@@ -113,11 +124,13 @@ DIALECTS: Mapping[str, SqlDialect] = {
     "postgresql": SqlDialect(
         "postgresql", "PostgreSQL", '"', _postgresql_text, "decode('{}', 'hex')", "DOUBLE PRECISION", "BIGINT",
         _CLOCKS | {"zoned[us]": "TIMESTAMPTZ"}, "ctid", order=' COLLATE "C"', longest_name=63,
+        engine="postgresql", search="{} ~ {}", length="char_length",
     ),
     "spark": SqlDialect(
         "spark", "Spark SQL", "`", _spark_text, "X'{}'", "DOUBLE", "BIGINT",
         {"bool": "BOOLEAN", "date": "DATE", "timestamp[us]": "TIMESTAMP_NTZ", "zoned[us]": "TIMESTAMP"},
         None, decimal_digits=38, names_by_case=False,
+        engine="java", search="{} RLIKE {}", length="char_length",
     ),
 }  # fmt: skip
 """Every dialect by its name."""

@@ -13,7 +13,9 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.plan.bind import bind
 from holdstrue.plan.compile import checks_of, main_table
 from holdstrue.report.sql.dialect import NoSuchSqlError, SqlDialect, dialect_of
+from holdstrue.report.sql.measures import measured_query
 from holdstrue.report.sql.queries import Writing
+from holdstrue.rules.bodies import Measured
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Rule, RuleSet
 from holdstrue.rules.text import condition_text
@@ -68,8 +70,11 @@ class Export:
 
     def _query(self, number: int, rule: Rule, table: str, rules: RuleSet, writing: Writing) -> RuleQuery:
         try:
-            checks = checks_of(number, rule, table, nulls_equal=rules.nulls == "equal")
-            listing = writing.listing(checks, rule.columns)
+            if isinstance(rule.body, Measured):
+                listing = measured_query(writing, rule, rule.body, table)
+            else:
+                checks = checks_of(number, rule, table, nulls_equal=rules.nulls == "equal")
+                listing = writing.listing(checks, rule.columns)
         except NoSuchSqlError as error:
             return RuleQuery(rule, None, None, (), error.message)
         # a constant may hold line ends, so that lines are left as they are

@@ -12,7 +12,7 @@ from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.report.sql.comparisons import is_mixed, mixed, symbol, widened, with_constant
 from holdstrue.report.sql.dialect import NoSuchSqlError, SqlDialect
-from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Not
+from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Length, Matches, Not
 
 
 @dataclass
@@ -81,6 +81,10 @@ class Writing:
                 return self.compared((table, row, column), op, (table, row, other))
             case IsNull(column, negated):
                 return f"{self.cell(row, column)} IS {'NOT ' if negated else ''}NULL"
+            case Matches(column, shape):
+                return self.dialect.matches(self.cell(row, column), shape)
+            case Length(column, op, size):
+                return f"{self.dialect.length}({self.cell(row, column)}) {symbol(op)} {size}"
             case Not(operand):
                 return f"NOT ({self.condition(operand, table, row)})"
             case All(operands):
@@ -124,8 +128,6 @@ class Writing:
 
     def listing(self, checks: Sequence[Check], columns: Sequence[str]) -> str:
         """The query that lists what breaks any of the checks of a rule, with its key and these columns."""
-        if not checks:
-            raise NoSuchSqlError("rules about whole tables are not written as SQL yet")
         table = checks[0].table
         wanted = tuple(dict.fromkeys((*self.keys.get(table, ()), *columns)))
         self.distinct(wanted)

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 from holdstrue.errors import HoldstrueError, RuleError, brief
 from holdstrue.operators import Op
-from holdstrue.rules.bodies import DC, Body, NotNull
+from holdstrue.rules.bodies import DC, Body, Demand, NotNull
 from holdstrue.rules.condition import parse_condition
 from holdstrue.rules.model import Rule, RuleSet, Severity, Tolerance
 from holdstrue.rules.parser import parse_rule
+from holdstrue.rules.shapes import ShapeError, translated
 from holdstrue.rules.terms import (
     All,
     Column,
@@ -21,6 +22,7 @@ from holdstrue.rules.terms import (
     Condition,
     Constant,
     IsNull,
+    Matches,
     Not,
     Predicate,
 )
@@ -56,6 +58,8 @@ class Collected:
     unmapped: list[Unmapped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What maps, but not to the letter."""
+    qualified: frozenset[str] = frozenset()
+    """Names that tables of several schemas have, so that those are named with their schema."""
 
     def miss(self, place: str, what: str, reason: str) -> None:
         """Say that a test does not map."""
@@ -224,23 +228,33 @@ def demanded(condition: Condition) -> list[Body]:
             return [body for operand in operands for body in demanded(operand)]
         case IsNull(column, negated=True):
             return [NotNull((column,))]
-        case AnyOf(operands):
-            return [DC(tuple(_opposite(operand) for operand in operands))]
-    return [DC((_opposite(condition),))]
+    parts = [_opposite(part) for part in (condition.operands if isinstance(condition, AnyOf) else (condition,))]
+    known = tuple(part for part in parts if part is not None)
+    return [DC(known) if len(known) == len(parts) else Demand(condition)]
 
 
-def _opposite(condition: Condition) -> Predicate:
+def _opposite(condition: Condition) -> Predicate | None:
     match condition:
         case Not(Comparison() as inner):
             return _predicate(inner, inner.op)
         case Comparison():
             return _predicate(condition, condition.op.negated)
-    raise UnmappedError("comparisons nested so deep are no rule here")
+    return None
 
 
 def _predicate(condition: Comparison, op: Op) -> Predicate:
     right = condition.right
     return Predicate(Column("t", condition.column), op, Column("t", right) if isinstance(right, str) else right)
+
+
+def demanded_shape(column: str, expression: Any) -> Matches:
+    """That a regular expression occurs in a column, where engines agree on what it means."""
+    shape = need(expression, str, "the regular expression")
+    try:
+        translated(shape, "re2")
+    except ShapeError as error:
+        raise UnmappedError(f"in {brief(shape)} {error.message}: {error.hint}") from None
+    return Matches(column, shape)
 
 
 def share_of(mostly: Any) -> Tolerance | None:

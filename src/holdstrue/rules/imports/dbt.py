@@ -23,7 +23,8 @@ from holdstrue.rules.imports.collected import (
 )
 from holdstrue.rules.model import Tolerance
 
-_REF = re.compile(r"\s*(?:\{\{)?\s*(?:ref|source)\s*\(([^()]*)\)\s*(?:\}\})?\s*")
+_REF = re.compile(r"\s*(?:\{\{)?\s*(ref|source)\s*\(([^()]*)\)\s*(?:\}\})?\s*")
+_VERSION = re.compile(r"(?:v|version)\s*=\s*['\"]?(\w+)['\"]?")
 _OVER = re.compile(r"\s*>\s*([0-9]+)\s*")
 _SILENT = frozenset(("tags", "meta", "alias", "schema", "database", "store_failures", "store_failures_as", "limit",
                      "group", "docs", "sql_header"))  # fmt: skip
@@ -48,11 +49,58 @@ def _accepted(test: ForeignTest, column: str | None, given: Mapping[str, Any]) -
 
 def _relationships(test: ForeignTest, column: str | None, given: Mapping[str, Any]) -> None:
     to = need(given.get("to"), str, "to")
-    found = _REF.fullmatch(to)
-    parts = [] if found is None else [part.strip().strip("'\"") for part in found[1].split(",")]
-    if not parts or not all(parts):
+    named = _referred(to)
+    if named is None:
         raise UnmappedError(f"to is {brief(to)}, and neither ref(...) nor source(...)")
-    test.add(Inclusion(test.table, (_own(column),), parts[-1], (need(given.get("field"), str, "field"),)))
+    field = need(given.get("field"), str, "field")
+    test.add(Inclusion(test.table, (_own(column),), _table_name(*named, test.into), (field,)))
+
+
+def _referred(text: str) -> tuple[str | None, str] | None:
+    """The source (None for a model) and the table that a reference names.
+
+    >>> _referred("ref('customers')"), _referred("{{ source('raw', 'orders') }}"), _referred("ref('c', v=2)")
+    ((None, 'customers'), ('raw', 'orders'), (None, 'c_v2'))
+    """
+    found = _REF.fullmatch(text)
+    parts = [] if found is None else [part.strip() for part in found[2].split(",")]
+    versions = [match[1] for part in parts if (match := _VERSION.fullmatch(part))]
+    names = [part.strip("'\"") for part in parts if "=" not in part]
+    if found is None or not names or not all(names) or len(names) + len(versions) < len(parts):
+        return None
+    if found[1] == "source":
+        return (names[0], names[1]) if len(names) == 2 and not versions else None
+    # the relation of a version is called so, unless its alias says otherwise
+    return None, names[-1] + "".join(f"_v{version}" for version in versions)
+
+
+def _table_name(source: str | None, table: str, into: Collected) -> str:
+    """What a table is called: with its source where a model or another source has one of the same name."""
+    return f"{source}.{table}" if source is not None and table in into.qualified else table
+
+
+def _names(content: Any) -> Iterator[tuple[str | None, str]]:
+    """All tables that a file speaks of or refers to, with their sources."""
+    if isinstance(content, str):
+        named = _referred(content)
+        if named is not None:
+            yield named
+    elif isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _names(part)
+
+
+def _shared(content: Mapping[str, Any]) -> frozenset[str]:
+    """Names that a model and a source have, or two sources."""
+    found = set(_names(dict(content)))
+    for section in ("models", "seeds", "snapshots", "sources"):
+        nodes = content.get(section)
+        for node in (one for one in nodes if isinstance(one, dict)) if isinstance(nodes, list) else ():
+            tables = node.get("tables") if section == "sources" else [node]
+            source = str(node.get("name")) if section == "sources" else None
+            found |= {(source, str(one["name"])) for one in tables or () if isinstance(one, dict) and "name" in one}
+    names = [table for _, table in found]
+    return frozenset(name for name in names if names.count(name) > 1)
 
 
 def _combination(test: ForeignTest, _: str | None, given: Mapping[str, Any]) -> None:
@@ -116,13 +164,16 @@ _BY_ROWS = ("not_null", "accepted_values", "relationships", "dbt_utils.accepted_
 
 def read_dbt(content: Mapping[str, Any], into: Collected) -> None:
     """Add the rules of every table that a file speaks of."""
+    into.qualified = _shared(content)
+    for name in sorted(into.qualified):
+        into.note(name, "is the name of several tables, so that those of sources are called SOURCE.TABLE")
     for section in ("models", "seeds", "snapshots"):
         for node in _list(content, section, into, section):
-            _read_table(node, section, into)
+            _read_table(node, section, into, None)
     for source in _list(content, "sources", into, "sources"):
         name = source.get("name", "?")
         for table in _list(source, "tables", into, f"sources.{name}"):
-            _read_table(table, f"sources.{name}", into)
+            _read_table(table, f"sources.{name}", into, str(name))
     if "unit_tests" in content:
         into.miss("unit_tests", "unit tests", "they test models, not data")
 
@@ -137,11 +188,12 @@ def _list(node: Mapping[str, Any], name: str, into: Collected, place: str) -> It
             into.miss(place, name, f"{brief(item)} was not understood")
 
 
-def _read_table(node: Mapping[str, Any], section: str, into: Collected) -> None:
+def _read_table(node: Mapping[str, Any], section: str, into: Collected, source: str | None) -> None:
     table = node.get("name")
     if not isinstance(table, str) or not table.strip():
         into.miss(section, "a table", f"its name is {brief(table)}")
         return
+    table = _table_name(source, table, into)
     for test in _tests(node):
         _read_test(test, table, None, into)
     for column in _list(node, "columns", into, table):

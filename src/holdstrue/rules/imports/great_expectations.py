@@ -7,7 +7,7 @@ from typing import Any
 
 from holdstrue.errors import brief
 from holdstrue.operators import Op
-from holdstrue.rules.bodies import DC, Key, NotNull
+from holdstrue.rules.bodies import DC, Demand, Key, NotNull
 from holdstrue.rules.imports.collected import (
     Collected,
     ForeignTest,
@@ -15,6 +15,7 @@ from holdstrue.rules.imports.collected import (
     between,
     condition_of,
     declared_of,
+    demanded_shape,
     names_of,
     need,
     none_of,
@@ -24,7 +25,7 @@ from holdstrue.rules.imports.collected import (
     unread,
 )
 from holdstrue.rules.model import Severity
-from holdstrue.rules.terms import Column, Predicate
+from holdstrue.rules.terms import All, Column, Length, Not, Predicate
 
 Add = Callable[[ForeignTest, Mapping[str, Any]], None]
 
@@ -76,6 +77,29 @@ def _pair(op: Op) -> Add:
     return add
 
 
+def _shape(test: ForeignTest, given: Mapping[str, Any]) -> None:
+    test.add(Demand(demanded_shape(_column(given), given.get("regex"))))
+
+
+def _no_shape(test: ForeignTest, given: Mapping[str, Any]) -> None:
+    test.add(Demand(Not(demanded_shape(_column(given), given.get("regex")))))
+
+
+def _length(test: ForeignTest, given: Mapping[str, Any]) -> None:
+    value = given.get("value")
+    low, high = given.get("min_value", value), given.get("max_value", value)
+    strict = [need(given.get(name) or False, bool, name) for name in ("strict_min", "strict_max")]
+    bounds = zip((low, high), ((Op.GE, Op.GT), (Op.LE, Op.LT)), strict, strict=True)
+    parts = [
+        Length(_column(given), ops[tight], need(size, int, "a length"))
+        for size, ops, tight in bounds
+        if size is not None
+    ]
+    if not parts:
+        raise UnmappedError("it bounds no length")
+    test.add(Demand(parts[0] if len(parts) == 1 else All(tuple(parts))))
+
+
 def _type(test: ForeignTest, given: Mapping[str, Any]) -> None:
     column, declared = _column(given), declared_of(given.get("type_"))
     if test.tolerance is not None or test.where is not None:
@@ -101,6 +125,10 @@ EXPECTATIONS: Mapping[str, tuple[Add, tuple[str, ...]]] = {
     "expect_column_pair_values_a_to_be_greater_than_b": (_pair(Op.LE), ("column_A", "column_B", "or_equal")),
     "expect_column_pair_values_to_be_equal": (_pair(Op.NE), ("column_A", "column_B")),
     "expect_column_values_to_be_of_type": (_type, ("type_",)),
+    "expect_column_values_to_match_regex": (_shape, ("regex",)),
+    "expect_column_values_to_not_match_regex": (_no_shape, ("regex",)),
+    "expect_column_value_lengths_to_equal": (_length, ("value",)),
+    "expect_column_value_lengths_to_be_between": (_length, ("min_value", "max_value", "strict_min", "strict_max")),
     "expect_table_row_count_to_be_between": (_row_count, ("min_value", "max_value", "strict_min", "strict_max")),
     "expect_table_row_count_to_equal": (_row_count, ("value",)),
 }
@@ -108,7 +136,6 @@ EXPECTATIONS: Mapping[str, tuple[Add, tuple[str, ...]]] = {
 
 NOT_YET: Mapping[str, str] = {
     "expect_column_to_exist": "a column that a rule names must be there anyway",
-    "expect_column_values_to_match_regex": "rules have no regular expressions",
 }
 """Expectations that are often met and do not map, with the reason."""
 

@@ -60,7 +60,8 @@
     else connect();
   });
   connect();
-  if (!name || !document.getElementById("data")) return;
+  // a discovery has no violations to ask for
+  if (!name || !document.getElementById("data") || !document.getElementById("rules")) return;
 
   // --- asking ------------------------------------------------------------------------------
   const { make, heads, value, plural, many, tables, byRule } = holdstrue;
@@ -104,19 +105,20 @@
   const table = (names, rows) => make("div", { class: "wide" }, make("table", {}, heads(names),
     make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) =>
       cell instanceof Node ? cell : make("td", { text: cell })))))));
-  const listed = (entries, into) => {
+  const listed = (entries, into, of) => {
     const rules = new Map();
     for (const entry of entries) rules.set(entry.rule, [...(rules.get(entry.rule) || []), entry]);
     for (const [rule, own] of rules) {
       into.append(make("h3", { text: rule }));
       if (own.every((entry) => entry.rows && !entry.rows.length)) into.append(faint("broken by the table as a whole"));
+      if (own.some((entry) => entry.accepted)) into.append(faint(`of these are accepted: ${many.format(own.filter((entry) => entry.accepted).length)}`));
       // a key of one column stands in its column, others in one of their own; either leads to its row
       const keyed = !own.some((entry) => Array.isArray(entry.t));
       for (const { own: some, draw } of tables(own, keyed, into)) {
         for (const entry of some) draw(entry).forEach((line, at) => {
           const cell = line.querySelector("td.cell");
           const button = make("button", { type: "button", class: "key", text: cell.textContent, title: "show this row" });
-          button.addEventListener("click", () => showRow(keyText(at ? entry.s : entry.t, entry.names[at]), tableOf(entry.rule)));
+          button.addEventListener("click", () => showRow(keyText(at ? entry.s : entry.t, entry.names[at]), of || tableOf(entry.rule)));
           cell.replaceChildren(button);
         });
       }
@@ -237,23 +239,26 @@
   // trying
   const tried = panel("try-row", "Try a row, without applying it",
     choice("op", "what", [["upsert", "insert or update"], ["insert", "insert"], ["update", "update"], ["delete", "delete"]]),
+    ...tableChoice(),
     field("row", "the row as JSON", "textarea", { long: true, rows: "3", hint: "{\"id\": 7, \"zip\": \"10001\"}" }));
-  answering(tried, async ({ op, row }) => {
+  answering(tried, async ({ op, row, table: of }) => {
     let parsed;
     try { parsed = JSON.parse(row); } catch (error) { throw { message: `the row is no JSON: ${error.message}` }; }
-    const found = await ask("/try/row", {}, { op, row: parsed });
+    const found = await ask("/try/row", {}, of ? { op, row: parsed, table: of } : { op, row: parsed });
     const steps = Object.entries(found.counts).filter(([, step]) => step.added || step.removed);
     return [faint(steps.length ? "this would happen:" : "nothing would change"),
       ...(steps.length ? [table(["rule", "new", "resolved", "open then"], steps.map(([rule, step]) => [rule,
         `+${many.format(step.added)}`, `−${many.format(step.removed)}`, many.format(step.open)]))] : []),
       ...bare("New", "plus", found.added), ...bare("Resolved", "minus", found.removed), ...found.notes.map(faint)];
   });
-  const ruled = panel("try-rule", "Try a rule on these rows", field("rule", "rule", "input", { long: true, hint: "zip -> city" }));
-  answering(ruled, async ({ rule }) => {
-    const found = await ask("/try/rule", {}, { rule });
+  const ruled = panel("try-rule", "Try a rule on these rows",
+    ...(kept.length > 1 ? [choice("table", "table", [["", "the one it names"], ...kept.map((text) => [text, text])])] : []), field("rule", "rule", "input", { long: true, hint: "zip -> city" }));
+  answering(ruled, async ({ rule, table: of }) => {
+    const found = await ask("/try/rule", {}, of ? { rule, table: of } : { rule });
     const out = make("div");
-    listed(found.violations, out);
-    return [faint(`${plural(found.open, "violation")}, ${plural(found.rows, "row")} of ${many.format(found.of)}`), out,
+    if (found.measured) return [make("p", { class: found.open ? "bad" : "good", text: found.measured })];
+    listed(found.violations, out, found.table);
+    return [faint(`${plural(found.open, "violation")}, ${plural(found.rows, "row")} of the ${many.format(found.of)} of ${found.table}`), out,
       ...(found.truncated ? [faint("more are counted and not listed here")] : [])];
   });
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdstrue.errors import DataError
-from holdstrue.sources.databases.relation import SqlRelation
+from holdstrue.sources.databases.relation import SqlRelation, quoted
 
 
 class SqlTable(ABC):
@@ -36,6 +36,10 @@ class SqlTable(ABC):
         """Let go of the connection, and so of a file that others write to; the next question makes another."""
         if "connection" in self.__dict__:
             self.__dict__.pop("connection").close()
+
+    def from_on(self, column: str, since: str) -> str:
+        """The condition for values of a column from one on, which is written as SQL writes it."""
+        return f" WHERE {quoted(column)} >= {since}"
 
     @abstractmethod
     def tables(self) -> list[str]:

@@ -28,6 +28,9 @@ from holdstrue.sources.whole_numbers import EXACT_BELOW
 ROWS = 1 << 16
 """Rows that are made into Arrow at once. Chosen, not tuned."""
 
+BUSY = 5.0
+"""Seconds to wait for somebody else's lock, as long as sqlite3 waits by itself."""
+
 _WORDS = {int: "integer", float: "real", str: "text", bytes: "blob"}
 _MOMENTS = (pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"))
 
@@ -49,7 +52,7 @@ class SqliteTable(DatabaseFile):
     def connection(self) -> sqlite3.Connection:
         """Opened to be read; used by one thread at a time, whichever it is."""
         address = f"file:{quote(str(self.path.absolute()))}?mode=ro"
-        connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+        connection = sqlite3.connect(address, uri=True, check_same_thread=False, timeout=BUSY)
         # what is no UTF-8 is found when the column is made
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
@@ -96,8 +99,36 @@ class SqliteTable(DatabaseFile):
 
     def newest(self, column: str) -> str | None:
         """The largest value of a column as SQL writes it; None where there is none."""
-        [(found,)] = self._run(self.relation.select(f"quote(max({quoted(column)}))")).fetchall()
+        [(found,)] = self._run(self.relation.select(f"quote(max({self._compared(column)[0]}))")).fetchall()
         return None if found in (None, "NULL") else str(found)
+
+    def from_on(self, column: str, since: str) -> str:
+        """The condition for values from one on."""
+        compared, numbers = self._compared(column)
+        if numbers and not _NUMBER.fullmatch(since):
+            raise DataError(f"column {column!r} of {self} holds numbers, and {since} is none", hint="give a number")
+        return f" WHERE {compared} >= {f'CAST({since} AS NUMERIC)' if numbers else since}"
+
+    def _compared(self, column: str) -> tuple[str, bool]:
+        """What stands for a column where its values are compared, and whether these are numbers.
+
+        SQLite compares text letter by letter ('9' is more than '10') and takes any text for more than any number. So
+        numbers in text are compared as numbers; other text must be of one kind, and times be written in one way.
+        Complexity: O(rows).
+        """
+        name = quoted(column)
+        asked = self.relation.select(f"{_kind_of(name)} AS kind, quote(min({name}))", " GROUP BY kind")
+        found = [(str(kind), str(value)) for kind, value in self._run(asked) if kind is not None]
+        kinds = {kind for kind, _ in found}
+        if kinds <= {_NUMBERS, _DIGITS}:
+            return (f"CAST({name} AS NUMERIC)" if _DIGITS in kinds else name), bool(kinds)
+        if len(kinds) > 1 or _OFFSET in kinds:
+            shown = " and ".join(f"{value} ({kind})" for kind, value in found)
+            raise DataError(
+                f"column {column!r} of {self} holds {shown}: which of them is larger, SQLite does not tell",
+                hint="go by a column of one kind, or make one: ?query=SELECT *, datetime(...) AS at FROM ..., --by at",
+            )
+        return name, False
 
     def _run(self, query: str) -> sqlite3.Cursor:
         try:
@@ -115,6 +146,30 @@ class SqliteTable(DatabaseFile):
         return DataError(
             f"{self} cannot be read: {first_line(error)}", hint="is it a SQLite file, and does sqlite3 itself run it?"
         )
+
+
+_NUMBERS, _DIGITS, _OFFSET = "a number", "a number in text", "a time with an offset"
+_NUMBER = re.compile(r"'?[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?'?")
+
+
+def _kind_of(name: str) -> str:
+    """SQL for the kind of a cell, in words; cells of one kind are ordered as SQLite compares them.
+
+    Times that begin with YYYY-MM-DD are ordered as text where all of them go on in one way: with a blank or with T, and
+    without a zone, or in UTC with equally many digits (for `Z` is more than a point).
+    """
+    day = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
+    return (
+        f"CASE typeof({name}) WHEN 'null' THEN NULL WHEN 'integer' THEN '{_NUMBERS}' WHEN 'real' THEN '{_NUMBERS}' "
+        f"WHEN 'blob' THEN 'a blob' ELSE CASE "
+        f"WHEN {name} GLOB '{day}' THEN 'a time' "
+        f"WHEN {name} GLOB '{day}[ T]*' AND substr({name}, 12) NOT GLOB '*[^0-9:.]*' "
+        f"THEN CASE substr({name}, 11, 1) WHEN 'T' THEN 'a time with T' ELSE 'a time' END "
+        f"WHEN {name} GLOB '{day}[ T]*Z' THEN 'a time in UTC like ' || substr({name}, 11, 1) || length({name}) "
+        f"WHEN {name} GLOB '{day}[ T]*' THEN '{_OFFSET}' "
+        f"WHEN {name} GLOB '*[0-9]*' AND {name} NOT GLOB '*[^0-9.+-]*' AND {name} NOT GLOB '?*[+-]*' "
+        f"AND {name} NOT GLOB '*.*.*' THEN '{_DIGITS}' ELSE 'text' END END"
+    )
 
 
 def _affinity(declared: str) -> pa.DataType:

@@ -210,7 +210,7 @@ def _opened(
         known = None
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))
-        elif feed == "debezium" or (op_column is None and _is_debezium(first, target)):
+        elif feed == "debezium" or (op_column is None and is_debezium(first, target)):
             from holdstrue.sources.feeds.debezium import debezium_events
 
             known = debezium_events(events, target)
@@ -222,8 +222,9 @@ def _opened(
     untyped = origin.format in WRITTEN or origin.are_records
     forced = target.without(op_column or "").schema if untyped else None
     types = options.types if untyped else {}
-    if origin.outer is not None and origin.outer.selective and options.watched is not None:
-        columns, target = _wanted(origin.outer.schema().names, options.watched, target, op_column)
+    names = origin.selectable() if options.watched is not None else None
+    if names is not None and options.watched is not None and not is_envelope(names):
+        columns, target = _wanted(names, options.watched, target, op_column)
         options = replace(options, columns=columns)
     loaded = load(origin, replace(options, schema=forced, types=types))
     if not untyped and options.types:
@@ -239,7 +240,7 @@ def _opened(
 def _wanted(
     names: Sequence[str], watched: Sequence[str], target: Target, op_column: str | None
 ) -> tuple[tuple[str, ...], Target]:
-    """The columns of a database's table that are read: those that rules name, and those that may say what happened.
+    """The columns of a database's table or of a file far away that are read: those of rules, and what may say changes.
 
     Others are not missed.
     """
@@ -290,7 +291,8 @@ def is_flattened(names: Iterable[str]) -> bool:
     return "__deleted" in marks or ("__op" in marks and len(marks) > 1)
 
 
-def _is_debezium(first: Any, target: Target) -> bool:
+def is_debezium(first: Any, target: Target) -> bool:
+    """Whether an event looks like one of Debezium's."""
     if not isinstance(first, Mapping):
         return False
     if is_flattened(name for name in first if name not in target.names):

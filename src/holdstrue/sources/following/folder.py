@@ -15,7 +15,7 @@ from holdstrue.errors import DataError
 from holdstrue.sources.datafiles import format_by_name
 
 SETTLED = 2.0
-"""Seconds since a file was last changed after which it is taken for complete at first sight. Chosen, not tuned."""
+"""Seconds for which a file rests before it is taken for complete, however often is looked. Chosen, not tuned."""
 _UNFINISHED = (".tmp", "._COPYING_")
 
 
@@ -27,6 +27,16 @@ class ChangeFile:
     size: int
     modified: int
     """Nanoseconds since 1970."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.path.name
+
+    @property
+    def changes(self) -> str:
+        """What a monitor is given."""
+        return str(self.path)
 
     @property
     def batch(self) -> str:
@@ -48,38 +58,60 @@ class ChangeFolder:
     path: Path
     any_name: bool = False
     """Whether files are taken whatever their names end in, because their format is given."""
-    _seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _seen: dict[Path, tuple[ChangeFile, float]] = field(default_factory=dict)
+    """Every file as it was seen last, and since when it was so."""
     _done: set[ChangeFile] = field(default_factory=set)
 
     def complete(self) -> tuple[list[ChangeFile], bool]:
         """The files that are complete and not done with, oldest first, and whether others may still be written.
 
-        A file is complete when its size and time are those of the look before, or were set some time ago.
+        A file is complete when its size and time are those of an earlier look, two seconds ago or more, or when it was
+        last changed so long ago. Who pauses longer than that while writing must rename the file when it is complete.
         """
-        now, ready, more = time.time(), [], False
+        ready, more = [], False
         for path in self.path.iterdir():
             if not self._is_change_file(path):
                 continue
-            try:
-                stat = path.stat()
-            except FileNotFoundError:  # removed meanwhile
+            file = _seen_now(path)
+            if file is None or file in self._done:
                 continue
-            file, how = ChangeFile(path, stat.st_size, stat.st_mtime_ns), (stat.st_size, stat.st_mtime_ns)
-            if file in self._done:
-                continue
-            if self._seen.get(path) == how or now - SETTLED - stat.st_mtime >= 0:
+            last, since = self._seen.get(path, (None, 0.0))
+            if last != file:
+                since = time.monotonic()
+                self._seen[path] = file, since
+            if time.monotonic() - since >= SETTLED or time.time() - file.modified / 1e9 >= SETTLED:
                 ready.append(file)
             else:
                 more = True
-            self._seen[path] = how
         return sorted(ready, key=lambda file: (file.modified, file.path.name)), more
+
+    def is_current(self, file: ChangeFile) -> bool:
+        """Whether it is still as it was seen; if not, it is being written, and the next look sees it anew."""
+        return _seen_now(file.path) == file
 
     def done(self, file: ChangeFile) -> None:
         """It was taken, now or before."""
         self._done.add(file)
 
     def _is_change_file(self, path: Path) -> bool:
-        name = path.name
-        if name.startswith((".", "_")) or name.endswith(_UNFINISHED) or not path.is_file():
-            return False
-        return self.any_name or format_by_name(name) is not None
+        return is_change_name(path.name, self.any_name) and path.is_file()
+
+
+def is_change_name(name: str, any_name: bool) -> bool:
+    """Whether a name is that of a complete file of changes.
+
+    >>> is_change_name("a.csv", False), is_change_name("a.csv.tmp", True), is_change_name("_a.csv", False)
+    (True, False, False)
+    """
+    if name.startswith((".", "_")) or name.endswith(_UNFINISHED):
+        return False
+    return any_name or format_by_name(name) is not None
+
+
+def _seen_now(path: Path) -> ChangeFile | None:
+    """A file as it is; None where it was removed meanwhile."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return ChangeFile(path, stat.st_size, stat.st_mtime_ns)

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from holdstrue.errors import DataError
 from holdstrue.location import shown
-from holdstrue.sources.databases.relation import quoted
 from holdstrue.sources.datafiles import spelling_hint
 from holdstrue.sources.read import TableSource
 
@@ -36,6 +35,9 @@ class PolledTable(Protocol):
 
     def newest(self, column: str) -> str | None:
         """The largest value of a column as SQL writes it; None where there is none."""
+
+    def from_on(self, column: str, since: str) -> str:
+        """The condition for values of a column from one on."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def look(source: str, by: str, columns: Sequence[str], since: str | None) -> Pol
         return None
     if since is not None and not _LITERAL.fullmatch(since):
         raise DataError(f"{since!r} is not a value to begin at", hint="was a batch id made by hand? give --since VALUE")
-    wanted = [name for name in names if name in columns or name == by]
-    where = "" if since is None else f" WHERE {quoted(by)} >= {since}"
+    wanted = [name for name in names if name in columns]
+    where = "" if since is None else polled.from_on(by, since)
     rows = polled.read(wanted, where)
-    return PolledRows(rows if by in columns else rows.drop_columns([by]), f"{name_of(source, by)}{newest}")
+    return PolledRows(rows, f"{name_of(source, by)}{newest}")

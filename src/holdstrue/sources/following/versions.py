@@ -1,8 +1,8 @@
 """Lakehouse tables by their versions: which there are, and what changed between two of them, as a changelog.
 
-Delta Lake is asked for its change data feed, which without one tells of the rows in files that were added and removed;
-of Iceberg the data files (and what is deleted from them) of two snapshots are compared, and only those that differ are
-read. Rows that a rewritten file holds as before are left out of either.
+Delta Lake is asked for its change data feed. Where that cannot tell (it was off for a part of the time), and of Iceberg
+always, the data files (and what is deleted from them) of two versions are compared, and only those that differ are
+read. Rows that a rewritten file holds as before are left out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.sources.feeds.changelog import LOGS, number_rows
 from holdstrue.sources.fit import plain_table
-from holdstrue.sources.lakehouse import NO_SNAPSHOT, LakeTable, guarded
+from holdstrue.sources.lakehouse import NO_SNAPSHOT, LakeTable, guarded, marked
 from holdstrue.sources.read import TableSource
-
-CATCH_UP = "bring the state to the table as it is: holdstrue apply STATE TABLE --snapshot"
 
 MOST_BEHIND = 100_000
 """TableVersions that are looked through for the one that was applied last. Chosen, not tuned."""
@@ -70,8 +68,10 @@ class TableVersions(ABC):
         self.table = table
         self.source = source
         """The rows of the newest one."""
-        self.identity, _, self.newest = table.version().rpartition(":")
-        """What the ids of all its versions begin with, and the version that it has now."""
+        self.identity, _, named = table.version().rpartition(":")
+        """What the ids of all its versions begin with."""
+        self.newest = self.version_of(named)
+        """The version that it has now."""
 
     def __str__(self) -> str:
         return str(self.table)
@@ -79,6 +79,18 @@ class TableVersions(ABC):
     def id_of(self, version: str) -> str:
         """The id of the batch that brings a monitor to a version."""
         return f"{self.identity}:{version}"
+
+    def ids_of(self, version: str) -> tuple[str, ...]:
+        """All ids that such a batch may have, if earlier releases made it."""
+        return (self.id_of(version),)
+
+    def version_of(self, named: str) -> str:
+        """The version that an id names, which follows the identity of the table there."""
+        return named.split(":", maxsplit=1)[0]
+
+    def is_same(self, named: str) -> bool:
+        """Whether the version that an id names is the one that the table has under that name now."""
+        return True
 
     @abstractmethod
     def backwards(self) -> Iterator[str]:
@@ -100,25 +112,85 @@ class TableVersions(ABC):
 
 
 class DeltaVersions(TableVersions):
-    """Of a table of Delta Lake: numbers from 0."""
+    """Of a table of Delta Lake: numbers from 0, in ids with what tells their commits from others."""
 
     def backwards(self) -> Iterator[str]:
         """All versions that are known, the newest first."""
         return (str(number) for number in range(int(self.newest), -1, -1))
 
+    def id_of(self, version: str) -> str:
+        """The id of the batch that brings a monitor to a version."""
+        return f"{self.identity}:{marked(int(version), self.table.commit_digest(int(version)))}"
+
+    def ids_of(self, version: str) -> tuple[str, ...]:
+        """All ids that such a batch may have: at first they named the number alone."""
+        return self.id_of(version), f"{self.identity}:{version}"
+
+    def version_of(self, named: str) -> str:
+        """The number that an id names."""
+        return super().version_of(named).split("-")[0]
+
+    def is_same(self, named: str) -> bool:
+        """Whether the commit of that number is still the same, as far as the id and the table's log tell."""
+        number, _, digest = super().version_of(named).partition("-")
+        now = self.table.commit_digest(int(number)) if digest else None
+        return now is None or now == digest
+
     def changes(self, after: str, upto: str) -> VersionLog:
-        """What happened after one version up to another."""
-        table = self.table.delta()
-        first = 0 if after == NO_SNAPSHOT else int(after) + 1
+        """What happened after one version up to another: by the change feed, or by comparing the two."""
+        doubt = self._doubt(after, upto)
+        if doubt is None:
+            first = 0 if after == NO_SNAPSHOT else int(after) + 1
+            table = self.table.delta()
 
-        def read() -> pa.Table:
-            return plain_table(pa.table(table.load_cdf(starting_version=first, ending_version=int(upto))))
+            def read() -> pa.Table:
+                return plain_table(pa.table(table.load_cdf(starting_version=first, ending_version=int(upto))))
 
-        log = _read(self, read, after)
-        if str(table.metadata().configuration.get("delta.enableChangeDataFeed", "")).lower() == "true":
-            return VersionLog(log, "delta")
-        note = f"{self} keeps no change data feed: rows of the files that came and went are compared"
-        return VersionLog(without_unchanged(log, "delta"), "delta", note)
+            try:
+                return VersionLog(guarded(self.table, read), "delta")
+            except DataError as error:
+                doubt = (
+                    f"the change data feed of {self} does not tell what happened up to version {upto} "
+                    f"({error.message.split(': ', 1)[-1]})"
+                )
+        note = f"{doubt}: rows of the files that came and went are compared"
+        left, came = (
+            _read(self, lambda one=one, other=other: self._rows(one, other), after)
+            for one, other in ((after, upto), (upto, after))
+        )
+        return _compared(left, came, "delta", note)
+
+    def _doubt(self, after: str, upto: str) -> str | None:
+        """Why the change feed cannot be asked; None where it can."""
+        kept = [self._at(version) for version in (after, upto) if version != NO_SNAPSHOT]
+        with_feed = [
+            str(one.metadata().configuration.get("delta.enableChangeDataFeed", "")).lower() == "true" for one in kept
+        ]
+        if not any(with_feed):
+            return f"{self} keeps no change data feed"
+        if not all(with_feed):
+            return f"{self} kept a change data feed for a part of the time up to version {upto}"
+        return None
+
+    def _at(self, version: str) -> Any:
+        """The table as deltalake knows it, at a version."""
+        if version == self.newest:
+            return self.table.delta()
+        return self.table.delta_at(int(version))
+
+    def _rows(self, version: str, other: str) -> pa.Table:
+        """The rows of the files that a version has and another has not."""
+        from pyarrow.dataset import FileSystemDataset
+
+        if version == NO_SNAPSHOT:
+            return self._at(other).to_pyarrow_dataset().schema.empty_table()
+        there = set() if other == NO_SNAPSHOT else set(self._at(other).file_uris())
+        table = self._at(version)
+        data = table.to_pyarrow_dataset()
+        # fragments and files are named relative to the table and in full, in orders of their own
+        gone = {uri.rpartition("/")[2] for uri in set(table.file_uris()) - there}
+        parts = [part for part in data.get_fragments() if part.path.rpartition("/")[2] in gone]
+        return plain_table(FileSystemDataset(parts, data.schema, data.format, data.filesystem).to_table())
 
 
 class IcebergVersions(TableVersions):
@@ -140,10 +212,7 @@ class IcebergVersions(TableVersions):
         old, new = (_read(self, lambda version=version: self._files(version), after) for version in (after, upto))
         left = self._rows([task for name, task in old.items() if name not in new])
         came = self._rows([task for name, task in new.items() if name not in old])
-        kinds = pa.array(["delete"] * left.num_rows + ["insert"] * came.num_rows, pa.string())
-        log = pa.concat_tables([left, came], promote_options="permissive").append_column("_change_type", kinds)
-        log = log.append_column("_change_ordinal", pa.array(np.zeros(log.num_rows, np.int64)))
-        return VersionLog(without_unchanged(log, "iceberg") if left.num_rows else log, "iceberg")
+        return _compared(left, came, "iceberg")
 
     def _files(self, version: str) -> dict[tuple[str, ...], Any]:
         """The parts of a snapshot: a data file with what is deleted from it."""
@@ -161,13 +230,22 @@ class IcebergVersions(TableVersions):
         return guarded(self.table, lambda: plain_table(scan.to_table(tasks)))
 
 
+def _compared(left: pa.Table, came: pa.Table, feed: str, note: str | None = None) -> VersionLog:
+    """The log of rows that went and came between two versions, as a feed has it."""
+    layout = LOGS[feed]
+    both = pa.concat_tables([left, came], promote_options="permissive")
+    kinds = pa.array(["delete"] * left.num_rows + ["insert"] * came.num_rows, pa.string())
+    log = both.append_column(layout.kind_column, kinds)
+    log = log.append_column(layout.order_column, pa.array(np.zeros(log.num_rows, np.int64)))
+    return VersionLog(without_unchanged(log, feed) if left.num_rows else log, feed, note)
+
+
 def _read(versions: TableVersions, read: Any, after: str) -> Any:
     try:
         return guarded(versions.table, read)
     except DataError as error:
         raise DataError(
-            f"what happened to {versions} after version {after} cannot be read: {error.message.split(': ', 1)[-1]}",
-            hint=f"were old versions removed? {CATCH_UP}",
+            f"what happened to {versions} after version {after} cannot be read: {error.message.split(': ', 1)[-1]}"
         ) from error
 
 

@@ -1,0 +1,34 @@
+"""Data as people name it in Spark: a data frame, a table of the catalog, a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from holdstrue.errors import DataError
+
+_QUERY = re.compile(r"\s*(select|with|from|values|table)\b", re.IGNORECASE)
+
+
+def named_frames(data: Any, spark: SparkSession | None = None) -> Any:
+    """Data frames in place of names and queries, alone or by table; data frames stay as they are."""
+    if isinstance(data, Mapping):
+        return {table: named_frames(own, spark) for table, own in data.items()}
+    if not isinstance(data, str):
+        return data
+    spark = spark or SparkSession.getActiveSession()
+    if spark is None:
+        raise DataError(f"no Spark session reads {data!r}", hint="start one first: holdstrue.spark.start()")
+    try:
+        frame = spark.sql(data) if _QUERY.match(data) else spark.table(data)
+        frame.schema  # noqa: B018  # through Connect a name is looked up only when something is asked of it
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise DataError(
+            f"Spark cannot read {data!r}: {said}", hint="give a table of its catalog, a query or a data frame"
+        ) from error
+    return frame

@@ -1,0 +1,74 @@
+"""At home in Spark: tables by name and query, jobs with descriptions, workers that lack something, old versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+
+import holdstrue.spark as hs
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.spark.jobs import cause_of, described, require_version
+from holdstrue.spark.runner import SparkRunner
+from holdstrue.spark.session import require_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_tables_by_name_and_query(spark: SparkSession) -> None:
+    people = [(1, "a", "x"), (2, "a", "y"), (3, "b", "z")]
+    spark.createDataFrame(people, "id long, zip string, city string").createOrReplaceTempView("people_of_test")
+    for data in ("people_of_test", "select * from people_of_test", " WITH p AS (TABLE people_of_test) SELECT * FROM p"):
+        assert hs.check(data, "zip -> city", key="id").total == 1
+    assert hs.check({"data": "people_of_test"}, "zip -> city", key="id").total == 1
+    for data in ("no_such_table", "select nothing from nowhere"):
+        with pytest.raises(DataError, match="Spark cannot read") as told:
+            hs.check(data, "zip -> city")
+        assert "\n" not in told.value.message
+
+
+def test_jobs_say_what_they_are(spark: SparkSession) -> None:
+    connected = type(spark).__module__.startswith("pyspark.sql.connect")
+
+    def shown() -> Any:
+        return spark.getTags() if connected else spark.sparkContext.getLocalProperty("spark.job.description")
+
+    before = shown()
+    with described(spark, "holdstrue: batch 7 into state"), described(spark, "holdstrue: counts, of state"):
+        assert "holdstrue: counts" in str(shown())
+    assert shown() == before
+
+
+def test_workers_that_lack_something(spark: SparkSession) -> None:
+    runner = SparkRunner(spark)
+
+    def lacks(batches: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'numba'", name="numba")
+        yield batches
+
+    with pytest.raises(HoldstrueError, match=r"the Python of Spark's workers has no 'numba'"), runner.about("a test"):
+        list(runner.run([(None, lacks)], [], 1))
+
+
+def test_causes() -> None:
+    other = cause_of("AttributeError: Can't get attribute 'new' on <module 'holdstrue.spark.jobs' from 'x'>")
+    assert other is not None and "another version of holdstrue" in other.message
+    other = cause_of("ModuleNotFoundError: No module named 'holdstrue.spark.jobs'\n")
+    assert other is not None and "another version of holdstrue" in other.message
+    missing = cause_of("ModuleNotFoundError: No module named 'holdstrue'\n")
+    assert missing is not None and missing.message == "the Python of Spark's workers has no 'holdstrue'"
+    own = cause_of("Traceback\nholdstrue.errors.DataError: bad\nhint: mend it\n SQLSTATE: 38000 \n\tat x")
+    assert isinstance(own, DataError) and (own.message, own.hint) == ("bad", "mend it")
+    with pytest.raises(HoldstrueError, match=r"this worker has holdstrue .*, and the driver 0\.0"):
+        require_version("0.0")
+
+
+def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("3.5.1", "4.1.0"):
+        monkeypatch.setattr(pyspark, "__version__", version)
+        with pytest.raises(HoldstrueError, match=f"PySpark {version} is too old: holdstrue needs 4.2 or newer"):
+            require_pyspark()
+    monkeypatch.setattr(pyspark, "__version__", "4.2.0.dev1")
+    require_pyspark()

@@ -1,0 +1,133 @@
+"""Streams that people can run: bad batches set aside, late changes that lose, records of Kafka, several tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import holdstrue
+from holdstrue.errors import HoldstrueError
+from holdstrue.spark import Monitor
+from laws.test_detection import found, nonempty
+from spark.frames import listed
+from spark.test_stream import BATCHES, RULES, Source, deltas, forget_last, into, row, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORDS = pa.schema(
+    {
+        "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"), "timestampType": pa.int32(),
+    }
+)  # fmt: skip
+"""What Spark's source for Kafka gives."""
+
+
+def records(folder: Path, number: int, values: Sequence[Any], *, topic: str = "shop") -> None:
+    """One micro-batch in Kafka's shape; text stands for itself, None for a tombstone."""
+    folder.mkdir(exist_ok=True)
+    rows = [
+        {"value": None if value is None else (value if isinstance(value, str) else json.dumps(value)).encode(),
+         "topic": topic, "partition": 0, "offset": number * 100 + at}
+        for at, value in enumerate(values)
+    ]  # fmt: skip
+    waiting = folder / f".{number}"
+    pq.write_table(pa.Table.from_pylist(rows, RECORDS), waiting)
+    os.utime(waiting, (1_700_000_000 + number, 1_700_000_000 + number))
+    waiting.rename(folder / f"{number}.parquet")
+
+
+def kafka(spark: SparkSession, folder: Path) -> Any:
+    ddl = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+    return spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def event(op: str, lsn: int, **image: Any) -> dict[str, Any]:
+    sides = {"before": image, "after": None} if op == "d" else {"before": None, "after": image}
+    return {"op": op, **sides, "source": {"lsn": lsn}, "ts_ms": lsn}
+
+
+def test_bad_batches_are_set_aside_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The batches after a bad one are applied, its rows and the reason kept, also when it comes again."""
+    source = Source(tmp_path / "source")
+    monitor = Monitor(spark, tmp_path / "state", RULES, key="id", shards=3, tasks=2)
+    source.add(BATCHES[0])
+    bad = [("insert", row(20)), ("insert", row(2))]
+    source.add(bad)
+    source.tables[-1] = source.tables[-2]
+    source.add(BATCHES[1])
+    letters = tmp_path / "letters"
+    called = [into(tmp_path / "called")]
+    options: dict[str, Any] = {"on_bad_batch": "quarantine", "dead_letters": letters}
+    run(monitor, source, called, **options)
+    assert found(listed(monitor.violations())) == nonempty(source.truth(3))
+    told = deltas(tmp_path / "called")
+    assert [delta.get("notes", []) for delta in told] == [
+        [], ["the batch was set aside: row 2 of a partition of the changes: insert of id=2, which exists already; "
+             "nothing was applied"], [],
+    ]  # fmt: skip
+    kept = spark.read.parquet(str(letters)).select("batch", "table", "reason", "row.*").toArrow().to_pylist()
+    assert [(one["id"], one["op"], one["table"]) for one in kept] == [(20, "insert", "data"), (2, "insert", "data")]
+    assert {one["batch"] for one in kept} == {told[1]["batch"]}
+    assert all("exists already" in one["reason"] for one in kept)
+    # the same batch again, as after a crash, when it would fit: what was decided stays
+    monitor.apply(spark.createDataFrame([("delete", *row(2).values())], "op string, id long, zip string, city string, "
+                                        "size long, cost double, code long"))  # fmt: skip
+    for _ in range(2):
+        forget_last(Path(monitor.path) / "streams" / "stream")
+    run(monitor, source, called, **options)
+    assert monitor.rows["data"] == len(source.tables[3]) - 1
+    with pytest.raises(HoldstrueError, match="on_bad_batch is 'skip'"):
+        run(monitor, source, on_bad_batch="skip", dead_letters=letters)
+    with pytest.raises(HoldstrueError, match="on_bad_batch is 'never'"):
+        run(monitor, source, on_bad_batch="never")
+
+
+def test_records_late_changes_and_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows first, then Debezium's events in Kafka's shape that overlap, come late, and one that is no JSON."""
+    monitor = Monitor(spark, tmp_path / "state", ["zip -> city"], key="id", tasks=2)
+    rows = spark.createDataFrame([(1, "a", "x"), (2, "a", "x"), (3, "b", "y")], "id int, zip string, city string")
+    folder = tmp_path / "topic"
+    records(folder, 0, [event("u", 5, id=1, zip="a", city="z"), event("d", 7, id=3, zip="b", city="y"), None])
+    records(folder, 1, ["{no json", event("u", 9, id=2, zip="a", city="bad")])
+    records(folder, 2, [event("u", 4, id=1, zip="a", city="x"), event("c", 6, id=3, zip="b", city="q"),
+                        event("c", 8, id=4, zip="b", city="q")])  # fmt: skip
+    for _ in range(2):
+        monitor.stream(
+            kafka(spark, folder), [into(tmp_path / "called")], feed="kafka", sequence_by="source.lsn", backfill=rows,
+            on_bad_batch="quarantine", dead_letters=tmp_path / "letters", trigger={"availableNow": True},
+        ).awaitTermination()  # fmt: skip
+    told = deltas(tmp_path / "called")
+    assert [len(delta["added"]) for delta in told] == [1, 0, 0]
+    assert "offset 100: the value is no JSON" in told[1]["notes"][0]
+    assert told[2]["notes"] == ["2 changes of data came late: newer ones are there, by source.lsn"]
+    letters = spark.read.parquet(str(tmp_path / "letters")).select("row.value").toArrow().to_pylist()
+    assert letters[0]["value"] == b"{no json"
+    assert found(listed(monitor.violations())) == {"zip -> city": {(1, 2)}}
+
+
+def test_several_streams_into_one_monitor(spark: SparkSession, tmp_path: Path) -> None:
+    rules = holdstrue.load_rules([{"name": "known", "rule": "orders.customer in customers.id"}])
+    monitor = Monitor(spark, tmp_path / "state", rules, key={"orders": "id", "customers": "id"}, tasks=2)
+    records(tmp_path / "orders", 0, [{"id": i, "customer": i % 4} for i in range(8)])
+    records(tmp_path / "customers", 0, [{"op": "insert", "id": i} for i in range(3)])
+    streams = monitor.streams(
+        {name: kafka(spark, tmp_path / name) for name in ("orders", "customers")},
+        feed="kafka",
+        schema={"orders": "id long, customer long", "customers": "id long"},
+        trigger={"availableNow": True},
+    )
+    streams.awaitTermination()
+    assert not streams.isActive and streams.exception() is None
+    assert monitor.rows == {"orders": 8, "customers": 3}
+    assert found(listed(monitor.violations())) == {"known": {(3,), (7,)}}
+    with pytest.raises(HoldstrueError, match="no table 'other'"):
+        monitor.streams({"other": kafka(spark, tmp_path / "orders")})
