@@ -6,7 +6,9 @@ second; of few values they take three times as long.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,19 +105,37 @@ def arrow_of(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, [None, held], null_count=0)
 
 
-def arrow_text(words: Sequence[str]) -> pa.Array:
-    """Texts as an Arrow array.
+_FORMS = {
+    pa.int8(): "b", pa.int16(): "h", pa.int32(): "i", pa.int64(): "q",
+    pa.uint8(): "B", pa.uint16(): "H", pa.uint32(): "I", pa.uint64(): "Q", pa.float32(): "f", pa.float64(): "d",
+}  # fmt: skip
+"""How numbers lie in memory."""
+_OFFSETS = {pa.string(): "i", pa.binary(): "i", pa.large_string(): "q", pa.large_binary(): "q"}
+
+
+def arrow_values(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Python values as an Arrow array of a type that they are known to fit.
 
     Examples
     --------
-    >>> arrow_text(["a", "", "δ"]).to_pylist()
-    ['a', '', 'δ']
+    >>> arrow_values([1, None], pa.int8()).to_pylist(), arrow_values(["a", "", None, "δ"], pa.string()).to_pylist()
+    ([1, None], ['a', '', None, 'δ'])
     """
-    encoded = [word.encode() for word in words]
-    ends = np.zeros(len(encoded) + 1, dtype=np.int32)
-    np.cumsum([len(word) for word in encoded], out=ends[1:])
-    held = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), held, null_count=0)
+    known, nulls = None, 0
+    if None in values:
+        nulls = values.count(None)
+        bits = sum((value is not None) << at for at, value in enumerate(values))
+        known = pa.py_buffer(bits.to_bytes(-(-len(values) // 8), "little"))
+    form, offsets = _FORMS.get(type_), _OFFSETS.get(type_)
+    if form is not None:
+        held = array(form, values if known is None else [0 if value is None else value for value in values])
+        return pa.Array.from_buffers(type_, len(values), [known, pa.py_buffer(held)], null_count=nulls)
+    if offsets is None:
+        return pa.array(values, type_)
+    parts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+    ends = array(offsets, accumulate(map(len, parts), initial=0))
+    buffers = [known, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+    return pa.Array.from_buffers(type_, len(values), buffers, null_count=nulls)
 
 
 def flags(array: pa.Array) -> Mask:

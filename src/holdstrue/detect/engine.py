@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Part
 from holdstrue.progress import each
 from holdstrue.typing import I32, U64, Mask
+
+if TYPE_CHECKING:
+    from holdstrue.detect.one_row import RowProgram
 
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 
@@ -69,6 +72,8 @@ class Table:
     domains: dict[str, tuple[int, Domain]] = field(default_factory=dict)
     key_domains: dict[str, Domain] = field(default_factory=dict)
     pairs: PairSet | None = None
+    program: RowProgram | None = None
+    """What takes in single rows, once there was one."""
 
 
 class Engine:
@@ -95,6 +100,8 @@ class Engine:
                 domains={column: entry for (owner, column), entry in plan.domains.items() if owner == name},
             )
         self.detectors: list[Detector] = []
+        self.generation = 0
+        """Grows whenever arrays of structures may have been replaced by others than single rows need."""
         self._build()
         self.by_rule: list[list[int]] = [[] for _ in plan.rules]
         for at, detector in enumerate(self.detectors):
@@ -172,21 +179,19 @@ class Engine:
 
     def key_digest(self, table: str, values: pa.Table, key: Sequence[str]) -> tuple[U64, U64]:
         """Digests of the rows' keys. Complexity: O(rows)."""
-        domains = self.tables[table].key_domains
-        columns = []
-        for name in key:
-            if name not in domains:
-                domain = domain_of(
-                    [self.tables[table].rows.schema.field(name).type], ordered=False, seed=self.plan.seed
-                )
-                if domain is None:
-                    raise DataError(
-                        f"key column {name!r} holds values that do not compare", hint="choose a plain column"
-                    )
-                domains[name] = domain
-            columns.append(encode(values.column(name), domains[name], name=name))
+        columns = [encode(values.column(name), self.key_domain(table, name), name=name) for name in key]
         hi, lo, _ = key_digest(columns, values.num_rows, self.plan.seed)
         return hi, lo
+
+    def key_domain(self, table: str, name: str) -> Domain:
+        """How a key column is coded to tell rows apart."""
+        domains = self.tables[table].key_domains
+        if name not in domains:
+            domain = domain_of([self.tables[table].rows.schema.field(name).type], ordered=False, seed=self.plan.seed)
+            if domain is None:
+                raise DataError(f"key column {name!r} holds values that do not compare", hint="choose a plain column")
+            domains[name] = domain
+        return domains[name]
 
     def load(self, table: str, values: pa.Table, keys: tuple[U64, U64] | None) -> None:
         """Take in rows that are known to fit, without asking what they change. Complexity: O(n log n)."""
@@ -225,8 +230,9 @@ class Engine:
         """Apply a batch over one or more tables; one outcome a check. Complexity: see the detectors."""
         prepared = self.prepare(incoming) if prepared is None else prepared
         self.clock.read()
+        self.generation += 1
         if self.labels:
-            self._translate_labels()
+            self.translate_labels()
         batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}
         for name, batch in batches.items():
             pairs = self.tables[name].pairs
@@ -266,7 +272,7 @@ class Engine:
         old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
         return Batch(rows, first, incoming, part.old, new, old_twin, part.updates)
 
-    def _translate_labels(self) -> None:
+    def translate_labels(self) -> None:
         """Bring stored codes along when an order-keeping dictionary was labelled anew (rare)."""
         for number, labels in self.labels.items():
             translation = labels.take_translation()
@@ -313,6 +319,7 @@ class Engine:
 
     def restore(self, arrays: Checked, values: Mapping[str, pa.Table]) -> None:
         """Take over the arrays of a snapshot of the same plan, and the tables' values. Complexity: O(slots)."""
+        self.generation += 1
         for t, (name, table) in enumerate(self.tables.items()):
             table.rows.restore(arrays.part(f"t{t}.rows"), values[name])
             self._check_labels(table, arrays.part(f"t{t}.rows"))

@@ -7,7 +7,8 @@ distinct (group, right side); 4 more a row once pairs are listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from holdstrue.index.arrays import Numbering, Snapshot, nested, room, turns, wit
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
-from holdstrue.kernels import bounds, digest
+from holdstrue.kernels import bounds, digest, one_row
 from holdstrue.kernels import groups as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
@@ -30,6 +31,20 @@ MOST_RHS = 24
 
 _NULL_VALUE = np.int64(-0x2545F4914F6CDD1D)
 """Stands for NULL among right-hand values where NULLs compare as equal."""
+
+
+@dataclass(frozen=True)
+class GroupCounters:
+    """The arrays of a key or an FD (see `kernels/groups.py`), the numbers of its kinds, and the kind of each row."""
+
+    numbers: Numbering
+    core: I32
+    pairs: I64
+    extra: I32
+    kinds: I32
+    values: I64
+    kind_by_slot: I32
+    totals: I64
 
 
 class GroupDetector(Detector):
@@ -98,18 +113,63 @@ class GroupDetector(Detector):
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
 
+    def reserve(self, slots: int) -> None:
+        """Make room for one more group and kind, and for rows in so many slots."""
+        self._make_groups(len(self._grouping) + 1)
+        if not self._aliased:
+            self._row_kind = room(self._row_kind, slots, fill=-1, turn=self._turn)
+        if not self._is_key:
+            self._numbers.reserve(1)
+            self._kinds = room(self._kinds, len(self._numbers) + 1, fill=0, turn=self._turn)
+        if self._several:
+            self._values = room(self._values, len(self._numbers) + 1, axis=1, turn=self._turn)
+
+    @property
+    def counters(self) -> GroupCounters:
+        """The arrays, for kernels that count single rows (they are replaced as they grow)."""
+        arrays = (self._core, self._pairs, self._extra, self._kinds, self._values)
+        return GroupCounters(self._numbers, *arrays, self._kind_by_slot(), self._totals)
+
+    @property
+    def grouping(self) -> Grouping:
+        """The groups of its left side."""
+        return self._grouping
+
+    @property
+    def shape(self) -> int:
+        """Which of the shapes of `kernels/one_row.py` it has."""
+        if self._is_key:
+            return one_row.ALIASED if self._aliased else one_row.UNIQUE
+        return one_row.SEVERAL if self._several else one_row.SINGLE
+
+    def apply_row(self, old: int, new: int, found: Sequence[int], limit: int) -> Outcome:
+        """What one row did, which the counters hold already: conflicts that went, came, or did both."""
+        _, lost, won, kept, partial = found
+        self._partial |= bool(partial)
+        self.pairs, self.rows, _ = self._totals.tolist()
+        added, removed = won - kept, lost - kept
+        if not limit or not (added or removed):
+            return Outcome(added, removed, no_pairs(), no_pairs())
+        came, went = (np.array([slot] if slot >= 0 else [], dtype=np.int32) for slot in (new, old))
+        new_twin, old_twin = (went, came) if old >= 0 and new >= 0 else (-np.ones_like(came), -np.ones_like(went))
+        versions = (came, went, new_twin, old_twin)
+        counts = (np.array([count], dtype=np.int64) for count in (won, lost))
+        lists = [
+            self._listed(*versions, count, min(limit, most), after=after)
+            for count, most, after in zip(counts, (added, removed), (True, False), strict=True)
+        ]
+        return Outcome(added, removed, *lists)
+
+    def retract(self, slot: int) -> None:
+        """Forget the last slot, whose row was counted out."""
+        self._lists.retract(slot, int(self._kind_by_slot()[slot]))
+
     def _kind_by_slot(self) -> I32:
         return self._grouping.t_groups if self._aliased else self._row_kind
 
     def _place(self, batch: Batch) -> None:
         """Give the new rows their kinds, and every new group and kind its counters."""
-        groups = len(self._grouping)
-        self._core = room(self._core, groups, fill=0, turn=self._turn)
-        self._pairs = room(self._pairs, groups, fill=0, turn=self._turn)
-        if not self._is_key and groups > self._extra.shape[0]:
-            known = self._extra.shape[0]
-            self._extra = room(self._extra, groups, fill=0, turn=self._turn)
-            self._extra[known:] = self._no_extra(self._extra.shape[0] - known)
+        self._make_groups(len(self._grouping))
         if self._aliased:
             return
         group = self._grouping.t_groups[batch.new]
@@ -119,6 +179,15 @@ class GroupDetector(Detector):
         kinds = np.where(member, group, np.int32(-1)) if self._is_key else self._kind(batch, group, member)
         self._row_kind = room(self._row_kind, batch.rows.size, fill=-1, turn=self._turn)
         batch.put(self._row_kind, kinds, -1)
+
+    def _make_groups(self, groups: int) -> None:
+        """Make room for the counters of so many groups."""
+        self._core = room(self._core, groups, fill=0, turn=self._turn)
+        self._pairs = room(self._pairs, groups, fill=0, turn=self._turn)
+        if not self._is_key and groups > self._extra.shape[0]:
+            known = self._extra.shape[0]
+            self._extra = room(self._extra, groups, fill=0, turn=self._turn)
+            self._extra[known:] = self._no_extra(self._extra.shape[0] - known)
 
     def _kind(self, batch: Batch, group: I32, member: Mask) -> I32:
         """Numbers that stand for (group, right side); rows with no known right-hand value are no members."""
@@ -204,15 +273,20 @@ class GroupDetector(Detector):
 
     def _list(self, batch: Batch, found: I64, limit: int, *, after: bool) -> Pairs:
         """Violating pairs that exist only after (or only before) the batch. Complexity: O(pairs listed)."""
+        return self._listed(batch.new, batch.old, batch.new_twin, batch.old_twin, found, limit, after=after)
+
+    def _listed(
+        self, new: I32, old: I32, new_twin: I32, old_twin: I32, found: I64, limit: int, *, after: bool
+    ) -> Pairs:
         if limit == 0:
             return no_pairs()
-        seeds, twins = (batch.new, batch.new_twin) if after else (batch.old, batch.old_twin)
+        seeds, twins = (new, new_twin) if after else (old, old_twin)
         image, twin = self._rows.alive, self._rows.twin
         twin[seeds] = twins
-        image[batch.new], image[batch.old] = (2, 0) if after else (0, 2)
+        image[new], image[old] = (2, 0) if after else (0, 2)
         out = np.empty((limit, 2), dtype=np.int32)
         size = self._fill(out, seeds, found, twins, after=after)
-        image[batch.new], image[batch.old] = 1, 0
+        image[new], image[old] = 1, 0
         return out[:size]
 
     def _fill(self, out: Pairs, seeds: I32, found: I64, twins: I32, *, after: bool = False, once: bool = False) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,8 +29,15 @@ from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Condition, Op
 from holdstrue.typing import I32, I64, U8, Mask
 
+MOST_WAITING = 128
+"""Rows that wait to enter the index where they come one by one: looking at each of them takes 1 ns a rule, entering
+100 us for all of them together. Chosen, not tuned."""
 COUNT_FROM = 4096
 """From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
+
+
+Met: TypeAlias = tuple[Sequence[tuple[int, I32]], Sequence[tuple[int, I32]]]
+"""Of the old and of the new version of a row: its partners by the role that it plays."""
 
 
 class PairSet:
@@ -55,7 +63,11 @@ class PairSet:
         """By check: whether the two roles ask for different rows or columns."""
         self._type = index_type(index)
         self._pending: list[I32] = []
+        self._tail = np.empty(MOST_WAITING, dtype=np.int32)
+        self._waiting = 0
         self._entered = 0
+        self.generation = 0
+        """Grows whenever the index may hold its rows in other arrays."""
         self._index: PairIndex = self._type(self.shapes, self)
 
     @property
@@ -72,15 +84,59 @@ class PairSet:
         """By slot: the groups of a row as t and as s."""
         return self._groupings[check].t_groups, self._groupings[check].s_groups
 
+    def grouping(self, check: int) -> Grouping:
+        """What groups the rows of a check."""
+        return self._groupings[check]
+
+    @property
+    def held(self) -> PairIndex:
+        """The index without the rows that wait."""
+        return self._index
+
     @property
     def index(self) -> PairIndex:
         """The index, with every row that came in."""
         self.flush()
         return self._index
 
+    @property
+    def waiting(self) -> I32:
+        """Rows that came one by one and are in the index only when it is next read as a whole."""
+        return self._tail[: self._waiting]
+
+    def flush_batches(self) -> None:
+        """Let rows of batches into the index, where some wait."""
+        if self._pending:
+            self.flush()
+
+    def enter_row(self, slot: int) -> None:
+        """Let one new row in, which may wait."""
+        if self._waiting == MOST_WAITING:
+            self.flush()
+        self._tail[self._waiting] = slot
+        self._waiting += 1
+        self._entered = self._rows.size
+
+    def retract(self, slot: int) -> None:
+        """Forget the last row, which lives no longer, so that another can get its slot."""
+        if self._waiting and self._tail[self._waiting - 1] == slot:
+            self._waiting -= 1
+        self._entered = self._rows.size
+
+    def leave_row(self, slot: int) -> None:
+        """Take one row out again, which lives no longer."""
+        if not (self.waiting == slot).any():
+            self._index.remove(np.array([slot], dtype=np.int32))
+            self.generation += 1
+
     def flush(self) -> None:
         """Let waiting rows into the index."""
+        if self._waiting:
+            waiting = self.waiting
+            self._pending.append(waiting[self._rows.alive[waiting] != 0])
+            self._waiting = 0
         if self._pending:
+            self.generation += 1
             slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
             self._pending = []
             self._index.insert(slots)
@@ -97,6 +153,7 @@ class PairSet:
             batch.put(self.roles[number], roles, 0)
         if batch.old.size:
             self.index.remove(batch.old)
+            self.generation += 1
 
     @staticmethod
     def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
@@ -119,7 +176,8 @@ class PairSet:
     def rebuild(self) -> None:
         """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
         self._index = self._type(self.shapes, self)
-        self._pending = [self._rows.living_slots()]
+        self._pending, self._waiting = [self._rows.living_slots()], 0
+        self.generation += 1
 
     def size_bytes(self) -> int:
         """Memory held by the index and the roles."""
@@ -127,6 +185,7 @@ class PairSet:
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
+        self.generation += 1
         roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self.roles)}
         return {**nested("index", self.index.snapshot()), **roles}
 
@@ -136,7 +195,8 @@ class PairSet:
         self.roles = [
             arrays.index(f"roles.{i}", 0, T_ROLE | S_ROLE, size, dtype=np.uint8) for i in range(len(self.roles))
         ]
-        self._entered = size
+        self._entered, self._waiting = size, 0
+        self.generation += 1
         self._index.restore(arrays.part("index"), size)
         if not self._index.keeps_arrays:
             self._pending = [self._rows.living_slots()]
@@ -331,6 +391,67 @@ class PairDetector(Detector):
                 listed.append(np.stack((t[only], s[only]), axis=1))
                 room_left -= only.size
         return total, np.concatenate(listed) if listed else no_pairs()
+
+    def apply_row(self, old: int, new: int, met: Met, limit: int) -> Outcome:
+        """As `apply` for one row, of which all partners were looked for already: those of its old and new version."""
+        outcome: list[tuple[int, Pairs]] = []
+        certain = not self._rest().size and (old < 0 or new < 0)
+        for slot, twin, step, found in ((old, new, -1, met[0]), (new, old, 1, met[1])):
+            if slot < 0 or not any(partners.size for _, partners in found):
+                outcome.append((0, no_pairs()))
+            elif not certain:
+                own = np.array([slot], dtype=np.int32)
+                outcome.append(self._settle(own, np.array([twin], dtype=np.int32), step, limit))
+            else:
+                outcome.append(self._count_row(slot, step, found, limit))
+        self.rows, self.pairs = self._totals.tolist()
+        (removed, removed_list), (added, added_list) = outcome
+        return Outcome(added, removed, added_list, removed_list)
+
+    def _count_row(self, slot: int, step: int, found: Sequence[tuple[int, I32]], limit: int) -> tuple[int, Pairs]:
+        """Count the pairs of one row with partners that are certain."""
+        total, listed = 0, []
+        for role, partners in found:
+            own = np.full(partners.size, slot, dtype=np.int32)
+            kernels.count_all(self._degree, own, partners, step, self._totals)
+            total += partners.size
+            listed.append(np.stack((own, partners) if role == T_ROLE else (partners, own), axis=1))
+        return total, np.concatenate(listed)[:limit]
+
+    def reserve(self, slots: int) -> None:
+        """Make room for rows in so many slots."""
+        self._degree = room(self._degree, slots, fill=0, turn=self._turn)
+        self._set.roles[self._number] = room(self._set.roles[self._number], slots, fill=0)
+
+    @property
+    def number(self) -> int:
+        """Its number among the two-row checks of its table."""
+        return self._number
+
+    @property
+    def roles(self) -> U8:
+        """By slot: the roles a row may play."""
+        return self._set.roles[self._number]
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether the two roles ask for different rows or columns."""
+        return self._set.lopsided[self._number]
+
+    @property
+    def grouping(self) -> Grouping:
+        """The groups of its equality columns."""
+        return self._set.grouping(self._number)
+
+    @property
+    def degree_by_slot(self) -> I64:
+        """By slot how many violating pairs a row is in."""
+        return self._degree
+
+    @property
+    def roles_asked(self) -> tuple[int, ...]:
+        """The roles in which a row's partners are looked for."""
+        return (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)
 
     def _candidates(self, slots: I32, twins: I32) -> Iterator[Candidates]:
         """Candidate pairs of some rows: with the rows that stay, then among themselves."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.detect.detector import Batches, Detector, Outcome, nothing
+from holdstrue.detect.detector import Batches, Detector, Outcome, no_pairs, nothing
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
@@ -42,6 +42,24 @@ class RowDetector(Detector):
         before = self._violates(batch.new_twin)
         added, removed = batch.new[came & ~before], batch.old[went & ~still]
         return Outcome(added.size, removed.size, added[:limit, None], removed[:limit, None])
+
+    def apply_row(self, old: int, new: int, came: bool, limit: int) -> Outcome | None:
+        """As `apply` for one row, whose new version violates the rule or not; None where nothing changed."""
+        went = old >= 0 and bool(self._violates(np.array([old], dtype=np.int32))[0])
+        if came:
+            self._found.append(np.array([new], dtype=np.int32))
+        self.rows += came - went
+        if came == went:
+            return None
+        slots = np.array([[new if came else old]], dtype=np.int32)[:limit]
+        empty = no_pairs(1)
+        return Outcome(int(came), int(went), *((slots, empty) if came else (empty, slots)))
+
+    def retract(self, slot: int) -> None:
+        """Forget the last slot, whose row went."""
+        slots = self._slots()
+        if slots.size and slots[-1] == slot:
+            self._sorted = slots[:-1]
 
     def _slots(self) -> I32:
         if self._found:

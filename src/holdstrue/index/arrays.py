@@ -125,8 +125,17 @@ class Numbering:
         """By number the first word of the key."""
         self.lo = np.empty(_SMALLEST, dtype=np.uint64)
         """By number the second word of the key."""
-        self._used = 0
+        self.count = np.zeros(1, dtype=np.int64)
+        """How many keys there are, where kernels can write it."""
         self._turn = next(turns)
+
+    @property
+    def _used(self) -> int:
+        return int(self.count[0])
+
+    @_used.setter
+    def _used(self, keys: int) -> None:
+        self.count[0] = keys
 
     def __len__(self) -> int:
         return self._used
@@ -178,6 +187,15 @@ class Numbering:
     def keys(self) -> tuple[U64, U64]:
         """The keys in the order of their numbers; views that last until the next key is added."""
         return self.hi[: self._used], self.lo[: self._used]
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more keys."""
+        self._reserve(self._used + more)
+
+    @property
+    def cells(self) -> U64:
+        """The hash table (see `kernels/hashing.py`)."""
+        return self._cells
 
     def _reserve(self, keys: int) -> None:
         self.hi = room(self.hi, keys)

@@ -196,6 +196,16 @@ class BlockIndex:
             return groups[0], found[0], position
         return np.concatenate(groups), np.concatenate(found), np.concatenate((position, position))
 
+    def drive(self, check: int) -> Drive[int]:
+        """The terms that a check is searched by."""
+        return self._drives[check]
+
+    def spine(self, check: int, role: int) -> tuple[Spine, bool]:
+        """Where the partners of rows in `role` are, and whether it holds the rows of both roles."""
+        spines = self._spines[check]
+        both = spines.get(T_ROLE | S_ROLE)
+        return (spines[S_ROLE if role == T_ROLE else T_ROLE], False) if both is None else (both, True)
+
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that probes do not take care of, so that their answers are candidates only."""
         return self._drives[check].rest
@@ -205,7 +215,7 @@ class BlockIndex:
 
         Complexity: O(runs * log n + answers) a row on clean data.
         """
-        spine = self._spine(check, S_ROLE if role == T_ROLE else T_ROLE)
+        spine, _ = self.spine(check, role)
         if not spine.parts:
             return
         group, box, position = self.queries(check, slots, role)

@@ -54,6 +54,17 @@ class Grouping:
         else:
             self.s_groups = self.t_groups
 
+    def reserve(self, rows: int) -> None:
+        """Make room for rows in so many slots, and for the groups of one more."""
+        self._numbers.reserve(2)
+        self.t_groups = room(self.t_groups, rows, fill=-1)
+        self.s_groups = room(self.s_groups, rows, fill=-1) if self.two_sided else self.t_groups
+
+    @property
+    def numbers(self) -> Numbering:
+        """The numbers of the groups."""
+        return self._numbers
+
     def size_bytes(self) -> int:
         """Memory held."""
         sides = self.t_groups.nbytes + (self.s_groups.nbytes if self.two_sided else 0)
@@ -101,6 +112,13 @@ class RowLists:
             kernels.chain_rows(numbers[self._listed : rows], self._listed, self._head, self._next)
             self._listed = rows
         return self._head, self._next
+
+    def retract(self, slot: int, number: int) -> None:
+        """Forget the last slot, which has this number (-1: none)."""
+        if self._listed > slot:
+            self._listed = slot
+            if number >= 0:
+                self._head[number] = self._next[slot]
 
     def read(self, number: int) -> I32:
         """Slots with this number in slot order, removed ones included; `upto` was called before."""

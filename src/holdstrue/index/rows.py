@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.buffers import arrow_of, python_value, python_values
+from holdstrue.data.buffers import arrow_of, arrow_values, python_value, python_values
 from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
@@ -28,6 +28,8 @@ LARGE_PART = 1 << 15
 
 RESERVED = 2.25
 """How much room codes get, the largest arrays: rows are compacted when there are twice as many as live."""
+MOST_WAITING = 1024
+"""Rows that came one by one and wait as Python values: as Arrow each would take 10 us, so many together 1 each."""
 ONE_BY_ONE = 64
 """Up to this many rows are read one by one: naming six pairs took 114 us so, 229 us vectorised."""
 
@@ -74,6 +76,8 @@ class Rows:
         self._starts: list[int] = []
         self._small = 0
         """How many parts there are after the last large one."""
+        self._waiting: list[Sequence[Any]] = []
+        """The last rows, as far as they came one by one and nobody asked for them as Arrow."""
 
     def find(self, hi: U64, lo: U64) -> I32:
         """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
@@ -111,15 +115,56 @@ class Rows:
             numbers = self._numbers.assign(*keys, all_true(slots.size))
             self._current = room(self._current, len(self._numbers), fill=-1)
             self._current[numbers] = slots
+        self._gather()
+        self._add_part(values, first)
+        self.size = end
+        self.living += slots.size
+        return slots
+
+    def _add_part(self, values: pa.Table, first: int) -> None:
         if values.num_rows:
             self._parts.append(values)
             self._starts.append(first)
             self._small = self._small + 1 if values.num_rows < LARGE_PART else 0
             if self._small > MOST_PARTS:
                 self._join_parts()
-        self.size = end
-        self.living += slots.size
-        return slots
+
+    def reserve(self) -> None:
+        """Make room for one more row."""
+        end = self.size + 1
+        self.alive = room(self.alive, end, fill=0)
+        self.twin = room(self.twin, end)
+        self.codes = room(self.codes, end, axis=1, times=RESERVED)
+        self._numbers.reserve(1)
+        self._current = room(self._current, len(self._numbers) + 1, fill=-1)
+
+    @property
+    def by_key(self) -> tuple[Numbering, I32]:
+        """The numbers of keys, and by number the slot of the living row."""
+        return self._numbers, self._current
+
+    def take_over(self, values: Sequence[Any]) -> None:
+        """Keep the values of a row that is in already but for these, in the order of the schema."""
+        self._waiting.append(values)
+        self.size += 1
+        self.living += 1
+        if len(self._waiting) == MOST_WAITING:
+            self._gather()
+
+    def retract(self) -> None:
+        """Forget the last row, which lives no longer, so that the next one gets its slot."""
+        if self._waiting:
+            self._waiting.pop()
+        else:
+            last = self._parts[-1]
+            self._parts[-1] = last.slice(0, last.num_rows - 1)
+        self.size -= 1
+
+    def _gather(self) -> None:
+        """Bring rows that came one by one to Arrow."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._add_part(table_of(waiting, self.schema), self.size - len(waiting))
 
     def remove(self, slots: I32, keys: tuple[U64, U64] | None) -> None:
         """End the life of rows; `keys` are theirs. Complexity: O(rows)."""
@@ -141,6 +186,7 @@ class Rows:
 
     def take(self, slots: NDArray[np.integer], columns: Sequence[str] | None = None) -> pa.Table:
         """Values of row versions, living or not, in the order given. Complexity: O(rows taken)."""
+        self._gather()
         names = list(self.schema.names if columns is None else columns)
         if not slots.size:
             return pa.Table.from_batches([], schema=pa.schema([self.schema.field(name) for name in names]))
@@ -158,7 +204,11 @@ class Rows:
             return python_values(self.take(slots, [column]).column(0))
         at = self.schema.get_field_index(column)
         found = []
+        first = self.size - len(self._waiting)
         for slot in slots.tolist():
+            if slot >= first:
+                found.append(self._waiting[slot - first][at])
+                continue
             part = bisect_right(self._starts, slot) - 1
             found.append(python_value(self._parts[part].column(at)[slot - self._starts[part]]))
         return found
@@ -169,6 +219,7 @@ class Rows:
 
     def values(self) -> pa.Table:
         """All row versions by slot, as one table."""
+        self._gather()
         if not self._parts:
             return pa.Table.from_batches([], schema=self.schema)
         return pa.concat_tables(self._parts)
@@ -204,3 +255,14 @@ class Rows:
         self.size, self.living = size, living
         self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._parts, self._starts, self._small = ([values], [0], 0) if size else ([], [], 0)
+        self._waiting = []
+
+
+def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as Arrow, of values that are known to have the types of their columns.
+
+    >>> table_of([(1, "a"), (2, None)], pa.schema({"id": pa.int64(), "name": pa.string()})).to_pydict()
+    {'id': [1, 2], 'name': ['a', None]}
+    """
+    columns = [arrow_values(values, type_) for values, type_ in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -90,7 +90,7 @@ def _rows_in_conflict(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64
 
 
 @inline
-def _change(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, kind: int, step: int, totals: I64) -> int:
+def change(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, kind: int, step: int, totals: I64) -> int:
     """Count one row of `kind` in (+1) or out (-1) and bring the totals along; returns its conflicts."""
     group = group_of(kinds, kind)
     before = pairs[group]
@@ -187,7 +187,7 @@ def add_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows: I
     """
     added = 0
     for i in range(rows.size):
-        found[i] = _change(core, pairs, extra, kinds, values, rows[i], 1, totals) if rows[i] >= 0 else 0
+        found[i] = change(core, pairs, extra, kinds, values, rows[i], 1, totals) if rows[i] >= 0 else 0
         added += found[i]
     return added
 
@@ -200,9 +200,33 @@ def remove_rows(core: I32, pairs: I64, extra: I32, kinds: I32, values: I64, rows
     """
     removed = 0
     for i in range(rows.size):
-        found[i] = _change(core, pairs, extra, kinds, values, rows[i], -1, totals) if rows[i] >= 0 else 0
+        found[i] = change(core, pairs, extra, kinds, values, rows[i], -1, totals) if rows[i] >= 0 else 0
         removed += found[i]
     return removed
+
+
+@inline
+def kept_of(core: I32, extra: I32, kinds: I32, values: I64, a: int, b: int) -> int:
+    """Conflicts with unchanged rows that a row has before and after it goes from kind `a` to kind `b`."""
+    if a < 0 or b < 0 or group_of(kinds, a) != group_of(kinds, b):
+        return 0
+    group = group_of(kinds, a)
+    if kinds.shape[0] == 0:
+        return core[group, N]
+    if values.shape[0] == 0 or (extra[group, P] == 0 and kinds[a, MASK] == 0 and kinds[b, MASK] == 0):
+        return core[group, N] - kinds[a, COUNT] - (kinds[b, COUNT] if a != b else 0)
+    kept = 0
+    for head in (FULL, PARTIAL):
+        other = extra[group, head]
+        while other >= 0:
+            if (
+                kinds[other, COUNT] > 0
+                and kinds_conflict(kinds, values, a, other)
+                and kinds_conflict(kinds, values, b, other)
+            ):
+                kept += kinds[other, COUNT]
+            other = kinds[other, NEXT]
+    return kept
 
 
 @kernel
@@ -214,29 +238,7 @@ def kept_with_unchanged(core: I32, extra: I32, kinds: I32, values: I64, old: I32
     """
     kept = 0
     for i in range(old.size):
-        a = old[i]
-        b = new[i]
-        if a < 0 or b < 0 or group_of(kinds, a) != group_of(kinds, b):
-            continue
-        group = group_of(kinds, a)
-        if kinds.shape[0] == 0:
-            kept += core[group, N]
-            continue
-        if values.shape[0] == 0 or (extra[group, P] == 0 and kinds[a, MASK] == 0 and kinds[b, MASK] == 0):
-            kept += core[group, N] - kinds[a, COUNT]
-            if a != b:
-                kept -= kinds[b, COUNT]
-            continue
-        for head in (FULL, PARTIAL):
-            other = extra[group, head]
-            while other >= 0:
-                if (
-                    kinds[other, COUNT] > 0
-                    and kinds_conflict(kinds, values, a, other)
-                    and kinds_conflict(kinds, values, b, other)
-                ):
-                    kept += kinds[other, COUNT]
-                other = kinds[other, NEXT]
+        kept += kept_of(core, extra, kinds, values, old[i], new[i])
     return kept
 
 

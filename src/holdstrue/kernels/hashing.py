@@ -20,8 +20,33 @@ _K = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inline
-def _hash(hi: np.uint64, lo: np.uint64) -> np.uint64:
+def hashed(hi: np.uint64, lo: np.uint64) -> np.uint64:
+    """The hash of a key."""
     return mix(lo ^ (hi * _K))
+
+
+@inline
+def place_of(cells: U64, key_hi: U64, key_lo: U64, hi: np.uint64, lo: np.uint64) -> tuple[np.int64, np.int64]:
+    """The number of one key, -1 where it is unknown, and the cell where it is or belongs. O(1) expected."""
+    mask = np.uint64(cells.size - 1)
+    h = hashed(hi, lo)
+    tag = h & _TAG
+    at = (h >> _S32) & mask
+    while cells[at] != 0:
+        if cells[at] & _TAG == tag:
+            number = np.int64(cells[at] >> _S32) - 1
+            if key_lo[number] == lo and key_hi[number] == hi:
+                return number, np.int64(at)
+        at = (at + np.uint64(1)) & mask
+    return np.int64(-1), np.int64(at)
+
+
+@inline
+def add_at(cells: U64, key_hi: U64, key_lo: U64, at: np.int64, number: np.int64, hi: np.uint64, lo: np.uint64) -> None:
+    """Give a key that is unknown its number, in the cell where it belongs."""
+    key_hi[number] = hi
+    key_lo[number] = lo
+    cells[at] = (np.uint64(number + 1) << _S32) | (hashed(hi, lo) & _TAG)
 
 
 @kernel
@@ -60,7 +85,7 @@ def find_or_add(
             continue
         a = hi[i]
         b = lo[i]
-        h = _hash(a, b)
+        h = hashed(a, b)
         tag = h & _TAG
         at = (h >> _S32) & mask
         while True:
@@ -92,7 +117,7 @@ def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, o
             continue
         a = hi[i]
         b = lo[i]
-        h = _hash(a, b)
+        h = hashed(a, b)
         tag = h & _TAG
         at = (h >> _S32) & mask
         while True:
@@ -112,7 +137,7 @@ def rehash(cells: U64, key_hi: U64, key_lo: U64, used: int) -> None:
     """Fill an empty, larger table with the keys already numbered. Complexity: O(used)."""
     mask = np.uint64(cells.size - 1)
     for number in range(used):
-        h = _hash(key_hi[number], key_lo[number])
+        h = hashed(key_hi[number], key_lo[number])
         at = (h >> _S32) & mask
         while cells[at] != 0:
             at = (at + np.uint64(1)) & mask

@@ -184,7 +184,7 @@ def _first_below(values: I64, start: int, end: int, wanted: int) -> int:
 
 
 @inline
-def _interval(op: int, value: int, lowest: int, highest: int) -> tuple[int, int]:
+def interval(op: int, value: int, lowest: int, highest: int) -> tuple[int, int]:
     """The closed interval of codes x with `x op value`; empty ones have their lower end above the upper."""
     if op == LT:
         return (lowest, value - 1) if value > lowest else (1, 0)
@@ -220,8 +220,8 @@ def boxes(
     for i in range(slots.size):
         slot = slots[i]
         out_group[i] = groups[slot] if roles[slot] & role != 0 else -1
-        out[i, 0], out[i, 1] = _interval(a_op, a[slot], lowest, highest) if a_op >= 0 else (lowest, highest)
-        out[i, 2], out[i, 3] = _interval(b_op, b[slot], lowest, highest) if b_op >= 0 else (lowest, highest)
+        out[i, 0], out[i, 1] = interval(a_op, a[slot], lowest, highest) if a_op >= 0 else (lowest, highest)
+        out[i, 2], out[i, 3] = interval(b_op, b[slot], lowest, highest) if b_op >= 0 else (lowest, highest)
 
 
 @inline

@@ -1,4 +1,4 @@
-"""Machine operations that Python has no word for: the high half of a product, and eight bytes as one word.
+"""Machine operations that Python has no word for: high halves of products, eight bytes as a word, places in memory.
 
 Called from kernels only. `product_high(2**63, 6)` is 3, because 6 * 2^63 = 3 * 2^64; `eight_bytes` of the bytes
 1, 0, 0, 0, 0, 0, 0, 2, 9 at 0 is 1 + 2 * 256^7, and at 1 it is 2 * 256^6 + 9 * 256^7.
@@ -38,3 +38,13 @@ def eight_bytes(_: Any, data: Any, at: Any) -> Any:
         return loaded
 
     return types.uint64(types.Array(types.uint8, 1, "C"), types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pointer(_: Any, address: Any) -> Any:
+    """A number as the place in memory that it names: of an array that the caller holds on to."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), generate

@@ -17,7 +17,16 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
-from holdstrue.shards.facts import HISTORY, Facts, history_lines, history_of, history_table, late_notes, new_fields
+from holdstrue.shards.facts import (
+    HISTORY,
+    Facts,
+    history_lines,
+    history_of,
+    history_table,
+    late_notes,
+    new_fields,
+    now_text,
+)
 from holdstrue.shards.homes import Homes, OneTask
 from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import Job, Layout
@@ -160,7 +169,7 @@ class InShards:
         ]
         if changed and request.limit:
             listed.append(self._journal.files.write_tables("delta", self._journal.version + 1, by_table(changed)))
-        lines = history_lines(request.batch, steps)
+        lines = history_lines(request.batch, now_text(), steps)
         facts = replace(facts, batches=facts.batches + 1, last_batch=request.batch)
         lists = {"delta": [file.to_dict() for file in listed], "kept": bool(heard.kept)}
         self._commit(facts, after, lines, lists)

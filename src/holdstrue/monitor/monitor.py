@@ -21,6 +21,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Extent, Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
+from holdstrue.monitor.one_row import records_of
 from holdstrue.monitor.report import Report, known_rule, numbers_of
 from holdstrue.monitor.views import Group, Views
 from holdstrue.progress import LOG
@@ -178,7 +179,9 @@ class Monitor(Closing, Tabular):
         ----------
         changes
             Rows, a file, or a change feed (see `read_changes`); a mapping from table name to such
-            for one batch over several tables.
+            for one batch over several tables. One row may be a dict of its columns (with an `op` beside them, if it is
+            not an insert) or a tuple of their values, not all of them text. Batches of one row are taken in by a way
+            of their own, in some microseconds.
         batch_id
             Names the batch. A batch whose id was applied before changes nothing.
         limit
@@ -207,11 +210,28 @@ class Monitor(Closing, Tabular):
         >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
         {'insert': 1, 'update': 0, 'delete': 1}
         """
+        if not (snapshot or read or types or op_column or sequence_by) and feed == "auto" and self._piece is not None:
+            delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
+            if delta is not None:
+                return delta
         extent: Extent = "whole" if snapshot else "changes"
         if snapshot and batch_id is None:
             changes, batch_id = self._of_version(*with_version(changes, read))
         how = on_conflict, feed, op_column, types, read
         return self._apply(changes, batch_id, limit, *how, extent=extent, sequence_by=sequence_by)
+
+    @staticmethod
+    def _apply_row(
+        piece: OnePiece, changes: Any, batch_id: str | int | None, limit: int | None, on_conflict: OnConflict
+    ) -> Delta | None:
+        """The batch, where it is one row that plainly fits; None where it must be read first."""
+        if not _may_be_row(changes):
+            return None
+        with piece:
+            delta = piece.apply_row(changes, batch_id, 2**62 if limit is None else limit, on_conflict)
+            if delta is not None and LOG.isEnabledFor(logging.INFO):
+                _log(delta)
+        return delta
 
     def _of_version(self, rows: Any, version: str | None) -> tuple[Any, str | None]:
         """The rows of a snapshot, and the id that says which version of a lakehouse table they are.
@@ -267,7 +287,8 @@ class Monitor(Closing, Tabular):
     ) -> Delta:
         """What `apply` would say of a batch; nothing is changed, here or in the state.
 
-        Complexity: that of opening the state (of loading the rows, without one), and of `apply`.
+        Complexity: that of one new row in `apply`, where rules are about rows and pairs of one table; of all else that
+        of opening the state (of loading the rows, without one), and of `apply`.
 
         Examples
         --------
@@ -275,6 +296,11 @@ class Monitor(Closing, Tabular):
         >>> monitor.preview(pa.table({"id": [2], "zip": ["1"], "city": ["Ulm"]})), monitor.rows
         (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
         """
+        if not (read or types or op_column) and feed == "auto" and _may_be_row(changes):
+            with self._here() as piece:
+                delta = piece.preview_row(changes, 2**62 if limit is None else limit, on_conflict)
+            if delta is not None:
+                return delta
         trial = type(self).__new__(type(self))
         with self._here() as piece:
             trial._piece = piece.copied()
@@ -309,10 +335,13 @@ class Monitor(Closing, Tabular):
             if batch_id is not None and kept.seen(batch):
                 still = {rule: Step(0, 0, count) for rule, count in kept.open().items()}
                 return Delta(batch, (), (), still, duplicate=True)
+            changes = records_of(changes, tuple(facts.keys), facts.schemas.get(facts.main))
             several = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
             parts = changes if several else {facts.main: changes}
             for name in parts:
                 facts.known_table(name)
+            if several:
+                parts = {name: records_of(part, (), facts.schemas.get(name)) for name, part in parts.items()}
             own = next(iter(parts)) if len(parts) == 1 else facts.main
             facts = facts.sequenced(sequence_by, own)
             if facts.sequence and on_conflict == "ignore":
@@ -325,8 +354,7 @@ class Monitor(Closing, Tabular):
             request = Request(batch, parts, declared, listed, on_conflict, feed, op_column, read, one_task, extent)
             delta = kept.apply(facts if rules is facts.rules else replace(facts, rules=rules), request)
             if LOG.isEnabledFor(logging.INFO):
-                steps = delta.counts.values()
-                LOG.info("batch %s: +%d, -%d", batch, sum(s.added for s in steps), sum(s.removed for s in steps))
+                _log(delta)
             return replace(delta, notes=tuple(request.notes)) if request.notes else delta
 
     # --- reading -------------------------------------------------------------------------------
@@ -504,3 +532,16 @@ class Monitor(Closing, Tabular):
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())
             return f"Monitor({len(kept.facts.rules)} rules, {rows}, {total:,} violations)"
+
+
+def _may_be_row(changes: Any) -> bool:
+    """Whether changes look like one row at first sight."""
+    kind = type(changes)
+    if kind is pa.Table or kind is pa.RecordBatch:
+        return bool(changes.num_rows == 1)
+    return kind is dict or kind is tuple or (kind is list and len(changes) == 1)
+
+
+def _log(delta: Delta) -> None:
+    steps = delta.counts.values()
+    LOG.info("batch %s: +%d, -%d", delta.batch, sum(s.added for s in steps), sum(s.removed for s in steps))

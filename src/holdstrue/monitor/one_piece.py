@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes, changed_rows
+from holdstrue.data.cells import Values
+from holdstrue.data.changes import DELETE, INSERT, UPSERT, Changes, changed_rows
 from holdstrue.data.notes import Notes
 from holdstrue.detect.clock import Clock
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step
-from holdstrue.detect.engine import Incoming
+from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.one_row import RowChange, RowProgram
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
+from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.sequence import is_gone
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, LAST_PATIENCE, Checkpointer
 from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
+from holdstrue.monitor.one_row import UNREADABLE, RowReader, RuleSteps
 from holdstrue.monitor.reading import Guard
 from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
@@ -31,11 +35,13 @@ from holdstrue.rules.types import Declared
 from holdstrue.shards.facts import (
     HISTORY,
     Facts,
+    batch_name,
     history_lines,
     history_of,
     history_table,
     late_notes,
     new_fields,
+    now_text,
     plain_field,
     typed,
 )
@@ -78,8 +84,13 @@ class OnePiece:
         self.stopped = False
         """A batch stopped half-way, so that nothing here can be relied on."""
         self._closed = False
-        self._lines: list[Batched] = []
+        self._lines: list[tuple[str, str, Mapping[str, Step]]] = []
+        """Of each batch its id, when it came and what it did, where there is no journal."""
         self._ids: set[str] = set()
+        self._readers: dict[str, RowReader] = {}
+        self._steps: RuleSteps | None = None
+        self._read_for: tuple[Engine, Facts] | None = None
+        """What single rows are read for, as far as that was found out."""
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
 
     @staticmethod
@@ -138,7 +149,7 @@ class OnePiece:
         """Keep everything in a new directory from now on. Complexity: O(table)."""
         journal = Journal.create(path, "monitor", HISTORY)
         try:
-            self._checkpoint(journal, self._lines)
+            self._checkpoint(journal, self._told())
         except BaseException:
             journal.close()
             raise
@@ -246,13 +257,116 @@ class OnePiece:
         measured = views.measured(steps)
         self.batches += 1
         self._last_batch = request.batch
-        self._keep(shard, incoming, history_lines(request.batch, steps))
+        self._keep(shard, lambda: incoming, request.batch, steps)
         self.stopped = False
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
             self.journal.trouble.clear()
         changed = None if request.extent == "changes" else changed_rows(known.values())
         return Delta(request.batch, added, removed, steps, changed=changed, measured=measured)
+
+    def apply_row(self, changes: Any, batch_id: str | int | None, limit: int, on_conflict: OnConflict) -> Delta | None:
+        """Apply a batch of one row that plainly fits its table; None for all else, and nothing is changed.
+
+        Complexity: O(rules), and what finding the row's partners costs.
+        """
+        shard = self.shard
+        if shard is None or self._closed or (self.journal is not None and self.journal.read_only):
+            return None
+        written = self._written(shard, changes, on_conflict)
+        if written is None:
+            return None
+        batch = batch_name(batch_id, self.batches)
+        if batch_id is not None and self.seen(batch):
+            return None
+        table, program, values, op = written
+        self.guard.change()
+        self.stopped = True  # by whatever may stop this half-way
+        change = program.apply(values, op, min(limit, 2**31 - 1))
+        if change is None:
+            self.stopped = False
+            return None
+        delta = self._told_of(shard, table, change, batch, limit)
+        self.batches += 1
+        self._last_batch = batch
+        self._keep(shard, lambda: {table: program.as_batch(values, change)}, batch, delta.counts)
+        self.stopped = False
+        if self.journal is not None and self.journal.trouble:
+            delta = replace(delta, notes=(*delta.notes, *self.journal.trouble))
+            self.journal.trouble.clear()
+        return delta
+
+    def preview_row(self, changes: Any, limit: int, on_conflict: OnConflict) -> Delta | None:
+        """What a batch of one new row would do; None for all else. Nothing is changed.
+
+        The row comes in and goes again, and its slot is free as if it had never been. Complexity: as `apply_row`.
+        """
+        shard = self.shard
+        written = None if shard is None else self._written(shard, changes, on_conflict)
+        if shard is None or written is None:
+            return None
+        table, program, values, op = written
+        if op not in (INSERT, UPSERT) or not program.retracts or program.holds(values):
+            return None
+        self.guard.change()
+        self.stopped = True
+        change = program.apply(values, INSERT, min(limit, 2**31 - 1))
+        if change is None:
+            raise RuntimeError("a key is there that was not found")
+        delta = self._told_of(shard, table, change, batch_name(None, self.batches), limit)
+        self._rule_steps(shard).after(program.retract(values, change).outcomes)
+        self.stopped = False
+        return delta
+
+    def _written(
+        self, shard: Shard, changes: Any, on_conflict: OnConflict
+    ) -> tuple[str, RowProgram, Values, int] | None:
+        """One row that plainly fits: its table and who takes it in, its values, which are coded, and the operation."""
+        table, changes = self._one_table(changes)
+        reader = self._reader(shard, table)
+        if reader is None or on_conflict not in ("error", "upsert", "ignore"):
+            return None
+        try:
+            given = reader.read(changes)
+            if given is None:
+                return None
+            values = reader.program.write(given.values, read=given.read)
+        except UNREADABLE:
+            return None
+        return table, reader.program, values, UPSERT if on_conflict == "upsert" and given.op != DELETE else given.op
+
+    def _told_of(self, shard: Shard, table: str, change: RowChange, batch: str, limit: int) -> Delta:
+        """What a row did, for people."""
+        steps = self._rule_steps(shard)
+        counts = steps.after(change.outcomes)
+        added, removed = steps.named(change.outcomes, limit) if change.outcomes else ((), ())
+        notes = tuple(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] == table)
+        return Delta(batch, added, removed, counts, notes=notes, measured=steps.measured(counts))
+
+    def _one_table(self, changes: Any) -> tuple[str, Any]:
+        """Of changes by table those of the one there is; of others the main table."""
+        if type(changes) is dict and len(changes) == 1:
+            [name] = changes
+            if name in self.facts.keys:
+                return name, changes[name]
+        return self.facts.main, changes
+
+    def _reader(self, shard: Shard, table: str) -> RowReader | None:
+        """What reads single rows of a table; None where they must be read as tables are."""
+        facts, engine = self.facts, shard.engine
+        if self._read_for is None or self._read_for[0] is not engine or self._read_for[1] is not facts:
+            self._read_for, self._readers, self._steps = (engine, facts), {}, None
+        if table not in self._readers:
+            if facts.rules.types or facts.sequence or table not in facts.schemas:
+                return None
+            program = RowProgram(engine, table, facts.keys[table])
+            self._readers[table] = RowReader(program, facts.schemas[table], facts.keys[table])
+        return self._readers[table]
+
+    def _rule_steps(self, shard: Shard) -> RuleSteps:
+        if self._steps is None:
+            self._steps = RuleSteps(shard.engine, Views(shard.engine, shard.keys, self.guard))
+        return self._steps
 
     def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
         if isinstance(part, Changes):
@@ -322,7 +436,9 @@ class OnePiece:
 
     # --- keeping -------------------------------------------------------------------------------
 
-    def _keep(self, shard: Shard, incoming: Mapping[str, Incoming], lines: list[Batched]) -> None:
+    def _keep(
+        self, shard: Shard, given: Callable[[], Mapping[str, Incoming]], batch: str, steps: Mapping[str, Step]
+    ) -> None:
         """Make the batch durable: one run, or a checkpoint when it is due, and one commit."""
         journal = self.journal
         rows = sum(shard.living().values())
@@ -333,9 +449,10 @@ class OnePiece:
         if journal is not None and journal.runs.renumbering and journal.runs.due(0, rows, patience=LAST_PATIENCE):
             self._stale = True
         if journal is None:
-            self._lines.extend(lines)
-            self._ids.update(line.batch for line in lines)
+            self._lines.append((batch, now_text(), steps))
+            self._ids.add(batch)
             return
+        incoming, lines = given(), history_lines(batch, now_text(), steps)
         small = rows < BESIDE_FROM and journal.runs.due(size_of(incoming), rows)
         if self._stale or small:
             self._checkpoint(journal, lines)
@@ -362,8 +479,14 @@ class OnePiece:
 
     def now(self) -> Facts:
         """The facts with what every batch changes, as it is now."""
-        now = replace(self.facts, batches=self.batches, last_batch=self._last_batch)
-        return replace(now, rows=self.rows(), counts=self.counts(), measures=self.measures())
+        return replace(
+            self.facts,
+            batches=self.batches,
+            last_batch=self._last_batch,
+            rows=self.rows(),
+            counts=self.counts(),
+            measures=self.measures(),
+        )
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -394,7 +517,11 @@ class OnePiece:
 
     def history(self) -> list[Batched]:
         """What each batch did to each rule, oldest first."""
-        return list(self._lines) if self.journal is None else history_of(self.journal.history())
+        return self._told() if self.journal is None else history_of(self.journal.history())
+
+    def _told(self) -> list[Batched]:
+        """The history that is in memory alone."""
+        return [line for known in self._lines for line in history_lines(*known)]
 
     def explain(self) -> str:
         """Which checks, indexes and orders of predicates serve the rules, and why."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import arrow_of, arrow_text
+from holdstrue.data.buffers import arrow_values
 from holdstrue.data.seed import Seed
 from holdstrue.detect.delta import Batched, RuleCounts, Step
 from holdstrue.detect.sequence import gone_of, gone_schema
@@ -355,18 +354,19 @@ def measure_checks(plan: Plan) -> dict[str, MeasureCheck]:
     return {plan.rules.rules[check.rule].name: check for check in plan.checks if isinstance(check, MeasureCheck)}
 
 
-def history_lines(batch: str, steps: Mapping[str, Step]) -> list[Batched]:
-    """What a batch did to each rule, just now."""
-    time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+def now_text() -> str:
+    """The time of a line of history that is written now."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+def history_lines(batch: str, time: str, steps: Mapping[str, Step]) -> list[Batched]:
+    """What a batch did to each rule, and when."""
     return [Batched(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()]
 
 
 def history_table(lines: Sequence[Batched]) -> pa.Table:
     """Lines of history as a table."""
-    columns = [
-        arrow_text(values) if pa.types.is_string(type_) else arrow_of(np.array(values, dtype=np.int64))
-        for values, type_ in (([column(line) for line in lines], type_) for column, type_ in _COLUMNS)
-    ]
+    columns = [arrow_values([column(line) for line in lines], type_) for column, type_ in _COLUMNS]
     return pa.Table.from_arrays(columns, schema=HISTORY.schema)
 
 

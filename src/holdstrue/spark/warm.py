@@ -103,6 +103,8 @@ def warm() -> None:
     for changes in (_rows(LOADED, ADDED), _rows(LOADED + ADDED, 20), updated, deleted):
         monitor.apply(changes, limit=LISTED)
     monitor.apply({"other": deleted.slice(30)}, limit=LISTED)
+    monitor.apply(_rows(LOADED + ADDED + 20, 1), limit=LISTED)
+    Monitor(RULES[1:2], "id", data=first.slice(0, 5)).preview(first.slice(5, 1), limit=LISTED)
     for rule in monitor.rules:
         list(monitor.violations(rule.name, limit=LISTED))
     for name in RULES[:5]:

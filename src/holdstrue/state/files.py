@@ -329,10 +329,17 @@ class StateFiles(RunReader):
 
 def streams(tables: Sequence[pa.Table]) -> bytes:
     """Tables as IPC streams one after the other."""
+    if all(table.num_rows and all(column.num_chunks == 1 for column in table.columns) for table in tables):
+        # the same bytes in half the time, which counts for a row
+        messages = ((table.schema.serialize(), table.to_batches()[0].serialize(), _END) for table in tables)
+        return b"".join(part for table in messages for part in table)
     data = pa.BufferOutputStream()
     _write_streams(data, tables, _PLAIN)
     return bytes(data.getvalue().to_pybytes())
 
+
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""How an IPC stream ends."""
 
 _PLAIN = pa.ipc.IpcWriteOptions()
 """Made once: without it pyarrow asks the environment, several times a table."""

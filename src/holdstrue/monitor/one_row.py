@@ -1,0 +1,209 @@
+"""One row given to a monitor, as a dict, a tuple or Arrow: read without being made a table, and told as a delta."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from holdstrue.data.cells import UnfitError, Values
+from holdstrue.data.changes import DELETE, INSERT
+from holdstrue.detect.delta import Step, Violation, shares
+from holdstrue.detect.detector import Outcome
+from holdstrue.detect.engine import Engine
+from holdstrue.detect.measure import MeasureDetector
+from holdstrue.detect.one_row import RowProgram
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.monitor.views import Views
+from holdstrue.sources.feeds.batches import OP_COLUMNS, WORDS
+from holdstrue.sources.validity import validated
+
+_NOT_VALUES = (Mapping, list, tuple, os.PathLike, pa.Table, pa.RecordBatch)
+
+
+@dataclass(frozen=True)
+class GivenRow:
+    """One row and what is to be done with it."""
+
+    values: Values
+    op: int
+    read: bool
+    """Whether the values come out of columns of the table's types."""
+
+
+def records_of(changes: Any, tables: Sequence[str], seen: pa.Schema | None) -> Any:
+    """Changes as those who read tables know them: one row given as a dict or a tuple is a list of one record.
+
+    A mapping is a row unless all of its names are tables or some value is rows itself; a tuple is one where some value
+    is neither text nor a record.
+
+    >>> schema = pa.schema({"id": pa.int64(), "zip": pa.string()})
+    >>> records_of((7, "10001"), ["data"], schema), records_of({"id": 7}, ["data"], schema)
+    ([{'id': 7, 'zip': '10001'}], [{'id': 7}])
+    """
+    if is_row(changes, tables):
+        return [changes]
+    if isinstance(changes, tuple) and is_values(changes):
+        if seen is None or len(changes) != len(seen):
+            known = "nothing is known of the table yet" if seen is None else f"the table has {len(seen)} columns"
+            raise HoldstrueError(
+                f"a row of {len(changes)} values was given, and {known}", hint="give the row as a dict of its columns"
+            )
+        return [dict(zip(seen.names, changes, strict=True))]
+    return changes
+
+
+def is_row(changes: Any, tables: Sequence[str]) -> bool:
+    """Whether a mapping is one row rather than changes by table."""
+    if not isinstance(changes, Mapping) or hasattr(changes, "__arrow_c_stream__") or not changes:
+        return False
+    if all(name in tables for name in changes):
+        return False
+    return not any(isinstance(value, _NOT_VALUES) or hasattr(value, "__arrow_c_stream__") for value in changes.values())
+
+
+def is_values(changes: tuple[Any, ...]) -> bool:
+    """Whether a tuple holds the values of a row rather than files or records."""
+    if any(isinstance(value, _NOT_VALUES) or hasattr(value, "__arrow_c_stream__") for value in changes):
+        return False
+    return any(value is not None and not isinstance(value, str) for value in changes)
+
+
+class RowReader:
+    """Reads single rows of one table, as far as they are plainly what its columns hold."""
+
+    def __init__(self, program: RowProgram, seen: pa.Schema, key: Sequence[str]) -> None:
+        self.program = program
+        kept = program.schema.names
+        self._seen, self._key = seen, tuple(key)
+        self._names = frozenset(seen.names)
+        self._kept = tuple(kept)
+        self._places = tuple(seen.get_field_index(name) for name in kept)
+        self._op_columns = tuple(name for name in OP_COLUMNS if name not in self._names)
+        self._whole = len(kept) == len(seen)
+        self._usable = program.usable and not any(pa.types.is_null(type_) for type_ in seen.types)
+
+    def read(self, changes: Any) -> GivenRow | None:
+        """The row, where it is one and plainly fits; it may turn out not to when it is written."""
+        if not self._usable:
+            return None
+        kind = type(changes)
+        if kind is list or (kind is tuple and len(changes) == 1 and isinstance(changes[0], dict)):
+            if len(changes) != 1:
+                return None
+            changes = changes[0]
+            kind = type(changes)
+        if kind is dict:
+            return self._record(changes)
+        if kind is tuple:
+            if len(changes) != len(self._seen) or not is_values(changes):
+                return None
+            return GivenRow([changes[place] for place in self._places], INSERT, read=False)
+        if kind is pa.Table or kind is pa.RecordBatch:
+            return self._arrow(changes) if changes.num_rows == 1 else None
+        return None
+
+    def _record(self, record: dict[str, Any]) -> GivenRow | None:
+        names, op = record.keys(), INSERT
+        if names != self._names:
+            found = next((name for name in self._op_columns if name in names), None)
+            word = None if found is None else record[found]
+            if not isinstance(word, str) or word not in WORDS:
+                return None
+            op = WORDS[word]
+            own = names - {found}
+            if op == DELETE and own <= self._names:
+                return self._deleted(record)
+            if own != self._names:
+                return None
+        return GivenRow([record[name] for name in self._kept], op, read=False)
+
+    def _deleted(self, record: Mapping[str, Any]) -> GivenRow | None:
+        if any(name not in record for name in self._key):
+            return None
+        return GivenRow([record[name] if name in self._key else None for name in self._kept], DELETE, read=False)
+
+    def _arrow(self, rows: pa.Table | pa.RecordBatch) -> GivenRow | None:
+        schema = rows.schema
+        if schema.equals(self._seen):
+            places, op, held = self._places, INSERT, rows
+        else:
+            names = schema.names
+            found = next((name for name in self._op_columns if name in names), None)
+            if found is None or len(set(names)) < len(names) or not set(names) - {found} <= self._names:
+                return None
+            type_ = schema.field(found).type
+            wanted = self._key if len(names) <= len(self._names) else self._kept
+            if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+                return None
+            if any(name not in names or schema.field(name).type != self._seen.field(name).type for name in wanted):
+                return None
+            word = validated(pa.table([rows.column(found)], names=[found]), "the table").column(0)[0].as_py()
+            op = WORDS.get(word, -1) if word is not None else -1
+            if op < 0 or (op != DELETE and wanted is self._key):
+                return None
+            if op == DELETE:
+                held = pa.table([rows.column(name) for name in self._key], names=list(self._key))
+                validated(held, "the table")
+                key = {name: held.column(name)[0].as_py() for name in self._key}
+                return GivenRow([key.get(name) for name in self._kept], DELETE, read=True)
+            places, held = tuple(names.index(name) for name in self._kept), rows
+        columns = [held.column(place) for place in places]
+        if self._whole and held is rows:
+            rows.validate(full=True)
+        else:
+            for column in columns:
+                column.validate(full=True)
+        return GivenRow([column[0].as_py() for column in columns], op, read=True)
+
+
+class RuleSteps:
+    """How every rule stands, brought along row by row, so that a row costs what it changed."""
+
+    def __init__(self, engine: Engine, views: Views) -> None:
+        self._engine, self._views = engine, views
+        self._names = [rule.name for rule in engine.plan.rules]
+        self._timed = {d.check.rule for d in engine.detectors if isinstance(d, MeasureDetector)}
+        self._still: dict[str, Step] = {}
+        self._generation = -1
+
+    def after(self, outcomes: Mapping[int, Outcome]) -> dict[str, Step]:
+        """What a row did to each rule. Complexity: O(rules that it touched), beside a copy."""
+        engine = self._engine
+        if self._generation != engine.generation:
+            self._generation = engine.generation
+            self._still = {name: Step(0, 0, self._open(number)) for number, name in enumerate(self._names)}
+        steps = self._still.copy()
+        for number in {engine.detectors[at].check.rule for at in outcomes} | self._timed:
+            own = [outcomes[at] for at in engine.by_rule[number] if at in outcomes]
+            name, still = self._names[number], self._open(number)
+            steps[name] = Step(sum(o.added for o in own), sum(o.removed for o in own), still)
+            self._still[name] = Step(0, 0, still)
+        return steps
+
+    def _open(self, number: int) -> int:
+        return sum(self._engine.detectors[at].open for at in self._engine.by_rule[number])
+
+    def named(self, outcomes: Mapping[int, Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
+        """Added and removed violations, each up to the limit, as `Views.changed` has them."""
+        both: list[tuple[Violation, ...]] = []
+        checks = sorted(outcomes)
+        for lists in ([outcomes[at].added_list for at in checks], [outcomes[at].removed_list for at in checks]):
+            found: list[Violation] = []
+            most = shares([slots.shape[0] for slots in lists], limit)
+            for at, slots, own in zip(checks, lists, most, strict=True):
+                if own:
+                    found.extend(self._views.name(self._engine.detectors[at], slots[:own])[1])
+            both.append(tuple(found))
+        return both[0], both[1]
+
+    def measured(self, steps: Mapping[str, Step]) -> dict[str, str]:
+        """What is measured of whole tables, where a row changed it."""
+        return self._views.measured(steps) if self._timed else {}
+
+
+UNREADABLE = (UnfitError, DataError, pa.ArrowException, OverflowError, ValueError, KeyError)
+"""What is raised of a row that is left to those who read tables, and say what is wrong with it."""
