@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType
+from pyspark.sql.types import DecimalType
 
 from holdstrue.data.exact import whole, words_of
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Aggregate, Part
 from holdstrue.spark.catalyst.conditions import Conditions
-from holdstrue.spark.catalyst.elements import Element, Shape, long, spread
-from holdstrue.spark.catalyst.lanes import Inexpressible, Lanes, Values, family
+from holdstrue.spark.catalyst.elements import Element, Shape, spread
+from holdstrue.spark.catalyst.lanes import Inexpressible, Lanes, Sql, Values, family
+from holdstrue.spark.runner import quoted
 
-_PAIRS = "decimal(38,0)"
 _MOST_SUMMED = 28
 """Digits of decimals whose sums Spark holds for ten thousand million rows."""
 
@@ -57,7 +57,7 @@ class Tables:
         self.values = {name: Values(frame.schema) for name, frame in self.frames.items()}
         self.conditions = {n: Conditions(self.values[n], self.plan.schemas[n]) for n in self.frames}
 
-    def holds(self, check: Check, condition: Any) -> Column:
+    def holds(self, check: Check, condition: Any) -> Sql:
         """Whether a condition of a check is known to hold."""
         return self.conditions[check.table].holds(condition)
 
@@ -70,24 +70,20 @@ def right_side(tables: Tables, check: GroupCheck, at: int) -> Lanes:
     conditions = [condition for condition in (check.member, asked) if condition is not None]
     if not conditions:
         return lanes
-    wanted = tables.holds(check, conditions[0])
-    for condition in conditions[1:]:
-        wanted = wanted & tables.holds(check, condition)
+    wanted = " and ".join(tables.holds(check, condition) for condition in conditions)
     a, b = lanes
-    return F.when(wanted, a), None if b is None else F.when(wanted, b)
+    return f"if({wanted}, {a}, null)", None if b is None else f"if({wanted}, {b}, null)"
 
 
-def member(tables: Tables, check: GroupCheck) -> Column:
-    """Whether a row is in a group of a check, of an FD with some right-hand value that is known."""
-    found = tables.holds(check, check.member)
+def member(tables: Tables, check: GroupCheck) -> Sql:
+    """Whether a row is in a group of a check, of an FD with some right-hand value that is known; never NULL."""
+    found = [tables.holds(check, check.member)]
     if not check.nulls_equal:
-        found = found & tables.values[check.table].known(check.lhs)
+        found.append(tables.values[check.table].known(check.lhs))
     if check.rhs:
-        known = right_side(tables, check, 0)[0].isNotNull()
-        for at in range(1, len(check.rhs)):
-            known = known | right_side(tables, check, at)[0].isNotNull()
-        found = found & known
-    return found
+        known = (f"{right_side(tables, check, at)[0]} is not null" for at in range(len(check.rhs)))
+        found.append(f"({' or '.join(known)})")
+    return f"({' and '.join(found)})"
 
 
 def left_side(tables: Tables, check: GroupCheck) -> Lanes:
@@ -129,42 +125,37 @@ def _providing(tables: Tables, check: ReferenceCheck) -> Lanes:
 
 def reference_elements(tables: Tables, check: ReferenceCheck, side: int) -> tuple[Element, Element]:
     """The rows that refer to a value, and those that provide it."""
-    known = tables.values[check.table].known(check.referring) & tables.holds(check, check.member)
-    refers = Element(side, check.table, known, _referring(tables, check), [F.lit(True)])
+    known = f"({tables.values[check.table].known(check.referring)} and {tables.holds(check, check.member)})"
+    refers = Element(side, check.table, known, _referring(tables, check), ["true"])
     provided = tables.values[check.ref_table].known(check.ref_columns)
-    provides = Element(side, check.ref_table, provided, _providing(tables, check), [F.lit(False), F.lit(True)])
+    provides = Element(side, check.ref_table, provided, _providing(tables, check), ["false", "true"])
     return refers, provides
 
 
 # --- measures of whole tables ------------------------------------------------------------------------------------
 
 
-def _measured(tables: Tables, measure: Aggregate) -> list[tuple[str, Column, DataType]]:
-    """The columns a measure is made of, each with how it is aggregated."""
+def _measured(tables: Tables, measure: Aggregate) -> list[tuple[str, Sql, str]]:
+    """The columns a measure is made of, each with how it is aggregated and its type."""
     wanted = tables.conditions[measure.table].holds(measure.member)
     if measure.column is None:
-        return [("count", F.when(wanted, long(1)), LongType())]
+        return [("count", f"if({wanted}, 1L, null)", "bigint")]
     values = tables.values[measure.table]
-    kind, value = values.type(measure.column), values.plain(measure.column)
-    own = family(kind)
-    value = F.when(wanted, value)
-    known = ("count", F.when(value.isNotNull(), long(1)), LongType())
+    kind, own = values.type(measure.column), family(values.type(measure.column))
+    value = f"if({wanted}, {values.plain(measure.column)}, null)"
+    known = ("count", f"if({value} is null, null, 1L)", "bigint")
     if measure.function == "count":
         return [known]
-    if own == "float":
-        kind = DoubleType()
-    elif own == "integer":
-        kind = LongType()
+    type_ = {"float": "double", "integer": "bigint"}.get(own, kind.simpleString())
     if measure.is_extreme:
         if own in ("text", "bytes", "bool"):
             raise Inexpressible(measure.text)
-        return [known, ("min" if measure.function == "min" else "max", value, kind)]
+        return [known, ("min" if measure.function == "min" else "max", value, type_)]
     if own == "integer":
         # both halves of 64 bits, whose sums 64 bits hold for 2^31 rows and more
-        low = value.bitwiseAND(long(0xFFFF_FFFF))
-        return [known, ("sum", F.shiftright(value, 32), LongType()), ("sum", low, LongType())]
+        return [known, ("sum", f"shiftright({value}, 32)", "bigint"), ("sum", f"({value} & {0xFFFF_FFFF}L)", "bigint")]
     if isinstance(kind, DecimalType) and kind.precision <= _MOST_SUMMED:
-        return [known, ("sum", value, kind)]
+        return [known, ("sum", value, type_)]
     raise Inexpressible(measure.text)
 
 
@@ -192,20 +183,20 @@ class Detection:
     most: int
     """How many violating groups of a check are told."""
     elements: list[Element] = field(default_factory=list)
-    asked: dict[str, Column] = field(default_factory=dict)
-    wanted: list[Column] = field(default_factory=list)
+    asked: dict[str, Sql] = field(default_factory=dict)
+    wanted: list[Sql] = field(default_factory=list)
     """Which groups are looked at at all."""
-    kinds: dict[int, DataType] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
     measures: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     @staticmethod
     def of(tables: Tables, checks: Mapping[int, Check], keys: Mapping[str, Sequence[str]], most: int) -> Detection:
         """The aggregation for checks by their numbers; `keys` are columns of tables that should tell rows apart."""
         made = Detection(tables, most)
-        rows = {name: made._element(name, F.lit(True), (long(0), None)) for name in tables.frames}
+        rows = {name: made._element(name, "true", ("0L", None)) for name in tables.frames}
         for name, element in rows.items():
-            made._total(f"table {name}", element, element.flag(F.lit(True)))
-            made.wanted.append(F.col("side") == element.side)
+            made._total(f"table {name}", element, element.flag("true"))
+            made.wanted.append(f"side = {element.side}")
         sides: dict[Any, list[tuple[int, GroupCheck]]] = {}
         for number, check in checks.items():
             match check:
@@ -222,67 +213,62 @@ class Detection:
             made._groups(own)
         for name, columns in keys.items():
             lanes = tables.values[name].tuple_lanes(columns, nulls_equal=True)
-            element = made._element(name, F.lit(True), lanes, [F.lit(True)])
+            element = made._element(name, "true", lanes, ["true"])
             made._key(f"key {name}", element, 0)
         return made
 
-    def _element(self, table: str, given: Column, group: Lanes, flags: Iterable[Column] = ()) -> Element:
+    def _element(self, table: str, given: Sql, group: Lanes, flags: Iterable[Sql] = ()) -> Element:
         element = Element(len(self.elements), table, given, group, list(flags))
         self.elements.append(element)
         return element
 
     def _total(self, name: str, element: Element, at: int) -> None:
-        self.asked[name] = F.sum(F.when(F.col("side") == element.side, F.col(f"f{at}")))
+        self.asked[name] = f"sum(if(side = {element.side}, f{at}, null))"
 
-    def _violated(self, name: str, violates: Column, rows: Column) -> None:
+    def _violated(self, name: str, violates: Sql, rows: Sql) -> None:
         self.wanted.append(violates)
-        self.asked[f"groups {name}"] = F.sum(F.when(violates, long(1)))
-        group = F.struct(F.col("hi"), F.col("lo"), rows.alias("n"))
-        self.asked[f"chosen {name}"] = F.max_by(group, F.when(violates, F.col("hi")), self.most)
+        self.asked[f"groups {name}"] = f"sum(if({violates}, 1L, null))"
+        group = f"named_struct('hi', hi, 'lo', lo, 'n', {rows})"
+        self.asked[f"chosen {name}"] = f"max_by({group}, if({violates}, hi, null), {self.most})"
 
     def _key(self, name: str, element: Element, at: int) -> None:
-        n = F.col(f"f{at}")
-        violates = (F.col("side") == element.side) & (n > 1)
-        self._violated(name, violates, n)
-        self.asked[f"rows {name}"] = F.sum(F.when(violates, n))
-        each = n.cast("decimal(19,0)") * (n - 1).cast("decimal(19,0)")
-        self.asked[f"pairs {name}"] = F.sum(F.when(violates, each)).cast(_PAIRS)
+        violates = f"(side = {element.side} and f{at} > 1)"
+        self._violated(name, violates, f"f{at}")
+        self.asked[f"rows {name}"] = f"sum(if({violates}, f{at}, null))"
+        each = f"cast(f{at} as decimal(19,0)) * cast(f{at} - 1 as decimal(19,0))"
+        self.asked[f"pairs {name}"] = f"cast(sum(if({violates}, {each}, null)) as decimal(38,0))"
 
     def _reference(self, number: int, check: ReferenceCheck) -> None:
         refers, provides = reference_elements(self.tables, check, len(self.elements))
         self.elements.append(refers)
         self.elements.append(provides)
         provides.side = refers.side
-        n = F.col("f0")
-        violates = (F.col("side") == refers.side) & (n > 0) & (F.col("f1") == 0)
-        self._violated(str(number), violates, n)
-        self.asked[f"rows {number}"] = F.sum(F.when(violates, n))
+        violates = f"(side = {refers.side} and f0 > 0 and f1 = 0)"
+        self._violated(str(number), violates, "f0")
+        self.asked[f"rows {number}"] = f"sum(if({violates}, f0, null))"
 
     def _groups(self, checks: Sequence[tuple[int, GroupCheck]]) -> None:
         """One side for all checks with the same left side."""
         tables, first = self.tables, checks[0][1]
-        given = F.lit(False)
-        for _, check in checks:
-            given = given | member(tables, check)
-        element = self._element(first.table, given, left_side(tables, first))
+        given = " or ".join(dict.fromkeys(member(tables, check) for _, check in checks))
+        element = self._element(first.table, f"({given})", left_side(tables, first))
         for number, check in checks:
             count = element.flag(member(tables, check))
             if not check.rhs:
                 self._key(str(number), element, count)
                 continue
             places = [element.value(right_side(tables, check, at)) for at in range(len(check.rhs))]
-            violates = F.lit(False)
-            for at in places:
-                for lane in "ab" if element.values[at][1] is not None else "a":
-                    violates = violates | (F.col(f"least {lane}{at}") != F.col(f"most {lane}{at}"))
-            violates = (F.col("side") == element.side) & F.coalesce(violates, F.lit(False))
-            self._violated(str(number), violates, F.col(f"f{count}"))
+            unlike = " or ".join(
+                f"coalesce(least_{lane}{at} != most_{lane}{at}, false)"
+                for at in places
+                for lane in ("ab" if element.values[at][1] is not None else "a")
+            )
+            violates = f"(side = {element.side} and ({unlike}))"
+            self._violated(str(number), violates, f"f{count}")
             if len(places) > 1:
-                known = [element.flag(right_side(tables, check, at)[0].isNotNull()) for at in range(len(places))]
-                unlike = F.lit(False)
-                for at in known:
-                    unlike = unlike | (F.col(f"f{at}") != F.col(f"f{count}"))
-                self.asked[f"partial {number}"] = F.sum(F.when(violates & unlike, long(1)))
+                known = [element.flag(f"({right_side(tables, check, at)[0]} is not null)") for at in range(len(places))]
+                partly = " or ".join(f"f{at} != f{count}" for at in known)
+                self.asked[f"partial {number}"] = f"sum(if({violates} and ({partly}), 1L, null))"
 
     def _measure(self, number: int, check: MeasureCheck, rows: Mapping[str, Element]) -> None:
         for at, measure in enumerate(check.measures):
@@ -293,29 +279,26 @@ class Detection:
                 rows[measure.table].measured[own] = value
                 name = f"{how} {own}"
                 names.append(name)
-                merge = {"count": F.sum, "sum": F.sum, "min": F.min, "max": F.max}[how]
-                self.asked[name] = merge(F.col(f"m{own}"))
+                self.asked[name] = f"{'sum' if how == 'count' else how}(m{own})"
 
     def grouped(self) -> DataFrame:
         """Every group with its counts and extremes."""
         shape = Shape.of(self.elements, self.kinds)
         rows = spread(self.tables.frames, self.elements, shape)
-        kept = [F.count(f"f{at}").alias(f"f{at}") for at in range(shape.flags)]
+        kept = [f"count(f{at}) as f{at}" for at in range(shape.flags)]
         for at, lanes in enumerate(shape.values):
-            for lane in lanes:
-                kept += [F.min(f"{lane}{at}").alias(f"least {lane}{at}"), F.max(f"{lane}{at}").alias(f"most {lane}{at}")]
+            kept += [
+                f"{how}({x}{at}) as {name}_{x}{at}" for x in lanes for how, name in (("min", "least"), ("max", "most"))
+            ]
         for names in self.measures.values():
-            for how, own in (name.split() for name in names):
-                kept.append({"count": F.count, "sum": F.sum, "min": F.min, "max": F.max}[how](f"m{own}").alias(f"m{own}"))
-        groups = rows.groupBy(*shape.group).agg(*kept)
-        return groups if shape.wide else groups.withColumn("lo", long(0))
+            kept += [f"{how}(m{own}) as m{own}" for how, own in (name.split() for name in names)]
+        groups = rows.groupBy(*shape.group).agg(*map(F.expr, kept))
+        return groups if shape.wide else groups.selectExpr("*", "0L as lo")
 
     def totals(self) -> DataFrame:
         """One row: the answers to all questions."""
-        looked = self.wanted[0]
-        for more in self.wanted[1:]:
-            looked = looked | more
-        return self.grouped().where(looked).agg(*(question.alias(name) for name, question in self.asked.items()))
+        asked = [f"{question} as {quoted(name)}" for name, question in self.asked.items()]
+        return self.grouped().where(" or ".join(self.wanted)).selectExpr(*asked)
 
     def run(self) -> Detected:
         """The one job."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType
+from pyspark.sql import DataFrame
 
-from holdstrue.spark.catalyst.lanes import Lanes
+from holdstrue.spark.catalyst.lanes import Lanes, Sql
+
 
 @dataclass
 class Element:
@@ -22,17 +21,17 @@ class Element:
 
     side: int
     table: str
-    given: Column
+    given: Sql
     """Whether the row gives anything; never NULL."""
     group: Lanes
-    flags: list[Column] = field(default_factory=list)
+    flags: list[Sql] = field(default_factory=list)
     """Conditions that are counted by group; never NULL."""
     values: list[Lanes] = field(default_factory=list)
     """Values whose smallest and largest are kept by group."""
-    measured: dict[int, Column] = field(default_factory=dict)
+    measured: dict[int, Sql] = field(default_factory=dict)
     """By number the columns that measures of the table are made of."""
 
-    def flag(self, condition: Column) -> int:
+    def flag(self, condition: Sql) -> int:
         """Count a condition; returns its place."""
         self.flags.append(condition)
         return len(self.flags) - 1
@@ -43,11 +42,6 @@ class Element:
         return len(self.values) - 1
 
 
-def long(number: int | None) -> Column:
-    """A constant of 64 bits."""
-    return F.lit(number).cast("long")
-
-
 @dataclass(frozen=True)
 class Shape:
     """The columns that elements have in common."""
@@ -55,17 +49,20 @@ class Shape:
     flags: int
     values: tuple[str, ...]
     """By place the lanes that values have: `a` or `ab`."""
-    measured: Mapping[int, DataType]
+    measured: Mapping[int, str]
     wide: bool
     """Whether groups have two lanes."""
 
     @staticmethod
-    def of(elements: Sequence[Element], measured: Mapping[int, DataType]) -> Shape:
+    def of(elements: Sequence[Element], measured: Mapping[int, str]) -> Shape:
         """As wide as the widest."""
         places = range(max((len(e.values) for e in elements), default=0))
         return Shape(
             max((len(e.flags) for e in elements), default=0),
-            tuple("ab" if any(e.values[at][1] is not None for e in elements if at < len(e.values)) else "a" for at in places),
+            tuple(
+                "ab" if any(e.values[at][1] is not None for e in elements if at < len(e.values)) else "a"
+                for at in places
+            ),
             measured,
             any(e.group[1] is not None for e in elements),
         )
@@ -75,24 +72,31 @@ class Shape:
         """The columns that tell groups apart."""
         return ("side", "hi", "lo") if self.wide else ("side", "hi")
 
-    def fields(self, element: Element) -> list[Column]:
-        """An element as columns."""
+    def fields(self, element: Element) -> list[tuple[str, Sql]]:
+        """An element as columns by name."""
         hi, lo = element.group
-        found = [F.lit(element.side).alias("side"), hi.alias("hi")]
+        found = [("side", str(element.side)), ("hi", hi)]
         if self.wide:
-            found.append((long(0) if lo is None else lo).alias("lo"))
+            found.append(("lo", lo or "0L"))
         for at in range(self.flags):
-            flag = F.when(element.flags[at], F.lit(1)) if at < len(element.flags) else F.lit(None).cast("int")
-            found.append(flag.alias(f"f{at}"))
+            flag = f"if({element.flags[at]}, 1, null)" if at < len(element.flags) else "cast(null as int)"
+            found.append((f"f{at}", flag))
         for at, lanes in enumerate(self.values):
-            a, b = element.values[at] if at < len(element.values) else (long(None), None)
-            found.append(a.alias(f"a{at}"))
+            a, b = element.values[at] if at < len(element.values) else (None, None)
+            found.append((f"a{at}", a or "cast(null as bigint)"))
             if lanes == "ab":
-                found.append((long(None) if b is None else b).alias(f"b{at}"))
+                found.append((f"b{at}", b or "cast(null as bigint)"))
         for number, kind in self.measured.items():
-            own = element.measured.get(number, F.lit(None))
-            found.append(own.cast(kind).alias(f"m{number}"))
+            found.append((f"m{number}", f"cast({element.measured.get(number, 'null')} as {kind})"))
         return found
+
+    def written(self, elements: Sequence[Element]) -> Sql:
+        """What a row gives to several sides, as rows of which some are NULL."""
+        structs = []
+        for element in elements:
+            pairs = ", ".join(f"'{name}', {value}" for name, value in self.fields(element))
+            structs.append(f"if({element.given}, named_struct({pairs}), null)")
+        return f"inline(array({', '.join(structs)}))"
 
 
 def spread(frames: Mapping[str, DataFrame], elements: Sequence[Element], shape: Shape) -> DataFrame:
@@ -100,12 +104,11 @@ def spread(frames: Mapping[str, DataFrame], elements: Sequence[Element], shape: 
     found: DataFrame | None = None
     for table in dict.fromkeys(element.table for element in elements):
         own = [element for element in elements if element.table == table]
-        frame = frames[table]
         if len(own) == 1:
-            rows = frame.where(own[0].given).select(*shape.fields(own[0]))
+            columns = [f"{value} as {name}" for name, value in shape.fields(own[0])]
+            rows = frames[table].where(own[0].given).selectExpr(*columns)
         else:
-            written = [F.when(element.given, F.struct(*shape.fields(element))) for element in own]
-            rows = frame.select(F.inline(F.array(*written))).where(F.col("side").isNotNull())
+            rows = frames[table].selectExpr(shape.written(own)).where("side is not null")
         found = rows if found is None else found.unionAll(rows)
     if found is None:
         raise ValueError("no elements")

@@ -2,7 +2,8 @@
 
 A value of at most 64 bits is one lane and exact: the number itself, or `xxhash64` of it, which is a bijection of
 64-bit words. Text, bytes and wide decimals are two lanes, digests under two secrets of this process; so are tuples,
-unless they are at most two values of one lane each.
+unless they are at most two values of one lane each. All of it is SQL text, which Spark parses once: columns built one
+by one would cost a call to Java each.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import secrets
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -32,10 +31,13 @@ from pyspark.sql.types import (
 )
 
 from holdstrue.rules.types import MOST_DIGITS
-from holdstrue.spark.runner import column
+from holdstrue.spark.runner import quoted
 
-Lanes: TypeAlias = tuple[Column, Column | None]
-"""One or two columns of 64-bit integers, NULL where the value is."""
+Sql: TypeAlias = str
+"""An expression of Spark SQL."""
+
+Lanes: TypeAlias = tuple[Sql, Sql | None]
+"""One or two expressions of 64-bit integers, NULL where the value is."""
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType)
@@ -76,23 +78,23 @@ def family(data_type: DataType) -> str:
     return found
 
 
-def compared(columns: Sequence[Column], types: Sequence[DataType]) -> list[Column]:
+def compared(columns: Sequence[Sql], types: Sequence[DataType]) -> list[Sql]:
     """Columns of one family as columns of one type, so that Spark converts nothing on its own."""
     own, *others = {*map(family, types)}
     if others:
         raise Inexpressible(f"{types[0]} with {types[1]}")
     if own == "integer":
-        return [c.cast("long") for c in columns]
+        return [f"cast({c} as bigint)" for c in columns]
     if own == "float":
         # the sum of -0.0 and 0.0 is 0.0
-        return [c.cast("double") + F.lit(0.0) for c in columns]
+        return [f"(cast({c} as double) + 0.0D)" for c in columns]
     if own == "decimal" and len({*types}) > 1:
         decimals = [t for t in types if isinstance(t, DecimalType)]
         scale = max(t.scale for t in decimals)
         digits = max(t.precision - t.scale for t in decimals) + scale
         if digits > MOST_DIGITS:
             raise Inexpressible(f"{types[0]} with {types[1]}")
-        return [c.cast(DecimalType(digits, scale)) for c in columns]
+        return [f"cast({c} as decimal({digits},{scale}))" for c in columns]
     return list(columns)
 
 
@@ -106,9 +108,9 @@ class Values:
         """The type of a column."""
         return self._types[name]
 
-    def plain(self, name: str, beside: Sequence[DataType] = ()) -> Column:
+    def plain(self, name: str, beside: Sequence[DataType] = ()) -> Sql:
         """A column as Spark compares it; `beside` are types of others that it is compared with."""
-        return compared([column(name)] * (1 + len(beside)), [self._types[name], *beside])[0]
+        return compared([quoted(name)] * (1 + len(beside)), [self._types[name], *beside])[0]
 
     def is_one(self, name: str, beside: Sequence[DataType] = ()) -> bool:
         """Whether one lane holds every value of a column."""
@@ -121,25 +123,25 @@ class Values:
         """A column as one or two lanes."""
         value = self.plain(name, beside)
         if not self.is_one(name, beside):
-            return _digested([value])
+            return _digested([value], f"{quoted(name)} is not null")
         match family(self._types[name]):
             case "integer":
                 return value, None
             case "bool":
-                return value.cast("long"), None
+                return f"cast({value} as bigint)", None
             case "date":
-                return F.unix_date(value).cast("long"), None
+                return f"cast(unix_date({value}) as bigint)", None
             case "zoned":
-                return F.unix_micros(value), None
-        return F.when(value.isNotNull(), F.xxhash64(value)), None
+                return f"unix_micros({value})", None
+        return f"if({quoted(name)} is null, null, xxhash64({value}))", None
 
     def with_nulls(self, name: str) -> Lanes:
         """As `lanes`, with NULL as a value that equals itself."""
         a, b = self.lanes(name)
-        gone = column(name).isNull()
+        gone = f"{quoted(name)} is null"
         if b is None:
-            return F.coalesce(a, F.lit(0).cast("long")), gone.cast("long")
-        return F.when(gone, F.lit(0).cast("long")).otherwise(a), F.when(gone, F.lit(1).cast("long")).otherwise(b)
+            return f"coalesce({a}, 0L)", f"if({gone}, 1L, 0L)"
+        return f"coalesce({a}, 0L)", f"coalesce({b}, 1L)"
 
     def tuple_lanes(
         self, names: Sequence[str], *, nulls_equal: bool = False, beside: Sequence[DataType] | None = None
@@ -147,27 +149,20 @@ class Values:
         """Several columns as one or two lanes; NULL where one of them is, unless NULLs are equal."""
         others = [[t] for t in beside] if beside is not None else [[] for _ in names]
         if nulls_equal:
-            flagged = [c for name in names for c in (column(name).isNull(), self.plain(name))]
-            return _digested(flagged)
+            return _digested([c for name in names for c in (f"{quoted(name)} is null", self.plain(name))])
         if len(names) == 1:
             return self.lanes(names[0], others[0])
         if len(names) == 2 and all(self.is_one(n, o) for n, o in zip(names, others, strict=True)):
             (a, _), (b, _) = (self.lanes(n, o) for n, o in zip(names, others, strict=True))
-            known = a.isNotNull() & b.isNotNull()
-            return F.when(known, a), F.when(known, b)
+            return a, b
         return _digested([self.plain(n, o) for n, o in zip(names, others, strict=True)], self.known(names))
 
-    def known(self, names: Sequence[str]) -> Column:
-        """Whether all of some columns have values."""
-        found = F.lit(True)
-        for name in dict.fromkeys(names):
-            found = found & column(name).isNotNull()
-        return found
+    def known(self, names: Sequence[str]) -> Sql:
+        """Whether all of some columns have values; never NULL."""
+        return "(" + " and ".join(f"{quoted(name)} is not null" for name in dict.fromkeys(names)) + ")"
 
 
-def _digested(values: Sequence[Column], known: Column | None = None) -> Lanes:
-    """Both digests of some values; NULL where `known` does not hold, or the only value is NULL."""
-    a, b = (F.xxhash64(F.lit(salt), *values) for salt in _SALTS)
-    if known is None and len(values) == 1:
-        known = values[0].isNotNull()
-    return (a, b) if known is None else (F.when(known, a), F.when(known, b))
+def _digested(values: Sequence[Sql], known: Sql | None = None) -> Lanes:
+    """Both digests of some values; NULL where `known` does not hold."""
+    a, b = (f"xxhash64({salt}L, {', '.join(values)})" for salt in _SALTS)
+    return (a, b) if known is None else (f"if({known}, {a}, null)", f"if({known}, {b}, null)")

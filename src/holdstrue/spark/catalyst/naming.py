@@ -25,9 +25,9 @@ from holdstrue.plan.compile import Plan
 from holdstrue.rules.model import Rule
 from holdstrue.sources.fit import is_text
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, member, reference_elements
-from holdstrue.spark.catalyst.elements import Element, Shape, long
+from holdstrue.spark.catalyst.elements import Element, Shape
 from holdstrue.spark.catalyst.pairing import pair_elements
-from holdstrue.spark.runner import column
+from holdstrue.spark.runner import quoted
 
 MOST_NAMED = 100_000
 """Rows of a group, and groups of a check, that Spark's aggregations hold at once: the most that they take."""
@@ -92,9 +92,11 @@ class Naming:
             match check:
                 case RowCheck():
                     given = self.tables.holds(check, check.broken)
-                    found.append(Element(number, check.table, given, (long(0), None)))
+                    found.append(Element(number, check.table, given, ("0L", None)))
                 case GroupCheck(rhs=()):
-                    found.append(Element(number, check.table, member(self.tables, check), left_side(self.tables, check)))
+                    found.append(
+                        Element(number, check.table, member(self.tables, check), left_side(self.tables, check))
+                    )
                 case GroupCheck():
                     found += pair_elements(self.tables, {number: check}, {})
                 case ReferenceCheck():
@@ -114,23 +116,24 @@ class Naming:
         elements = self._elements()
         shape = Shape.of(elements, {})
         source = self.tables.frames[self.table].withColumn(ROW, F.monotonically_increasing_id())
-        row = F.struct(column(ROW), *(column(name) for name in self.columns)).alias("row")
-        written = [F.when(element.given, F.struct(*shape.fields(element))) for element in elements]
-        rows = source.select(row, F.inline(F.array(*written))).where(F.col("side").isNotNull())
+        row = f"struct({', '.join(map(quoted, (ROW, *self.columns)))}) as row"
+        rows = source.selectExpr(row, shape.written(elements)).where("side is not null")
         groups = rows.sparkSession.createDataFrame(list(self.chosen), _CHOSEN)
         if not shape.wide:
             groups = groups.drop("lo")
         joined = rows.join(F.broadcast(groups), list(shape.group))
-        like = F.coalesce(F.col("a0") == F.col("least"), F.lit(False)) if shape.values else F.lit(False)
+        like = "coalesce(a0 = least, false)" if shape.values else "false"
         most = max(share for *_, share in self.chosen)
-        kept = F.max_by(F.col("row"), F.col("row").getField(ROW), most)
-        sorts = joined.groupBy(*shape.group, like.alias("like")).agg(kept.alias("rows"), F.first("share").alias("share"))
-        return sorts.select("side", F.slice("rows", F.lit(1), F.col("share")).alias("rows"))
+        kept = F.expr(f"max_by(row, row.{quoted(ROW)}, {most}) as rows")
+        sorts = joined.groupBy(*shape.group, F.expr(f"{like} as like_least")).agg(kept, F.expr("first(share) as share"))
+        return sorts.selectExpr("side", "slice(rows, 1, share) as rows")
 
     def rows(self) -> dict[int, pa.Table]:
         """By check the rows, each once. One job."""
         found = self.frame().toArrow().combine_chunks()
-        schema = pa.schema([pa.field(ROW, pa.int64()), *(self.tables.plan.schemas[self.table].field(n) for n in self.columns)])
+        schema = pa.schema(
+            [pa.field(ROW, pa.int64()), *(self.tables.plan.schemas[self.table].field(n) for n in self.columns)]
+        )
         tables: dict[int, pa.Table] = {}
         for side in dict.fromkeys(found.column("side").to_pylist()):
             own = found.filter(pc.equal(found.column("side"), side)).column("rows").combine_chunks().flatten()

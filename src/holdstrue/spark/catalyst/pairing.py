@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.plan.checks import GroupCheck, RowCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, member, right_side
-from holdstrue.spark.catalyst.elements import Element, Shape, long, spread
+from holdstrue.spark.catalyst.elements import Element, Shape, spread
 from holdstrue.spark.catalyst.lanes import Lanes
 
 GROUPS = StructType(
@@ -35,13 +35,11 @@ def kind_of(tables: Tables, check: GroupCheck) -> Lanes:
         return right_side(tables, check, 0)
     lanes = [lane for at in range(len(check.rhs)) for lane in right_side(tables, check, at) if lane is not None]
     # what is not known is a value here: `Detection` tells where that matters
-    flagged = [column for lane in lanes for column in (lane.isNull(), lane)]
-    return F.xxhash64(F.lit(1), *flagged), F.xxhash64(F.lit(2), *flagged)
+    flagged = ", ".join(f"{lane} is null, {lane}" for lane in lanes)
+    return f"xxhash64(1, {flagged})", f"xxhash64(2, {flagged})"
 
 
-def pair_elements(
-    tables: Tables, checks: Mapping[int, GroupCheck], alone: Mapping[int, RowCheck]
-) -> list[Element]:
+def pair_elements(tables: Tables, checks: Mapping[int, GroupCheck], alone: Mapping[int, RowCheck]) -> list[Element]:
     """One element a check; `alone` are checks of single rows of the same rules."""
     found = []
     for number, check in checks.items():
@@ -69,7 +67,7 @@ class Pairing:
     def _spread(self) -> tuple[DataFrame, Shape]:
         elements = pair_elements(self.tables, self.checks, self.alone)
         for at, name in enumerate(self.counted):
-            elements.append(Element(_COUNTED - at, name, F.lit(True), (long(0), None)))
+            elements.append(Element(_COUNTED - at, name, "true", ("0L", None)))
         shape = Shape.of(elements, {})
         rows = spread(self.tables.frames, elements, shape)
         if self.groups is not None:
@@ -82,28 +80,22 @@ class Pairing:
         """A row a check."""
         rows, shape = self._spread()
         kinds = [f"{lane}0" for lane in (shape.values[0] if shape.values else "")]
-        counts = [F.count(F.lit(1)).alias("rows"), *([F.count("f0").alias("both")] if shape.flags else [])]
-        by_kind = rows.groupBy(*shape.group, *kinds).agg(*counts)
-        square = F.col("rows") * F.col("rows")
-        summed = [
-            F.sum("rows").alias("n"),
-            F.count(F.lit(1)).alias("kinds"),
-            F.sum(square).alias("squares"),
-            *([F.min("a0").alias("least")] if kinds else []),
-            *([F.sum("both").alias("both")] if shape.flags else []),
+        counts = ["count(1) as rows", *(["count(f0) as both"] if shape.flags else [])]
+        by_kind = rows.groupBy(*shape.group, *kinds).agg(*map(F.expr, counts))
+        summed = ["sum(rows) as n", "count(1) as kinds", "sum(rows * rows) as squares"]
+        summed += ["min(a0) as least"] if kinds else []
+        summed += ["sum(both) as both"] if shape.flags else []
+        groups = by_kind.groupBy(*shape.group).agg(*map(F.expr, summed)).where("kinds > 1 or side < 0")
+        lo, least = "lo" if shape.wide else "0L", "least" if kinds else "cast(null as bigint)"
+        group = f"named_struct('hi', hi, 'lo', {lo}, 'n', n, 'least', {least})"
+        told = [
+            "count(1) as groups",
+            "sum(n) as rows",
+            "sum(cast(n * n - squares as decimal(38,0))) as pairs",
+            f"max_by({group}, hi, {self.most}) as chosen",
+            f"{'sum(both)' if shape.flags else '0L'} as both",
         ]
-        groups = by_kind.groupBy(*shape.group).agg(*summed).where((F.col("kinds") > 1) | (F.col("side") < 0))
-        pairs = (F.col("n") * F.col("n") - F.col("squares")).cast("decimal(38,0)")
-        lo = F.col("lo") if shape.wide else long(0)
-        least = F.col("least") if kinds else long(None)
-        group = F.struct(F.col("hi"), lo.alias("lo"), F.col("n"), least.alias("least"))
-        return groups.groupBy("side").agg(
-            F.count(F.lit(1)).alias("groups"),
-            F.sum("n").alias("rows"),
-            F.sum(pairs).alias("pairs"),
-            F.max_by(group, F.col("hi"), self.most).alias("chosen"),
-            (F.sum("both") if shape.flags else long(0)).alias("both"),
-        )
+        return groups.groupBy("side").agg(*map(F.expr, told))
 
     def run(self) -> tuple[dict[int, Found], dict[str, int]]:
         """By check what was found, and the rows of the tables that were counted."""
@@ -123,5 +115,3 @@ def groups_frame(spark: object, groups: Sequence[tuple[int, int, int]], shape: S
     """Some groups as a data frame."""
     known: DataFrame = spark.createDataFrame(list(groups), GROUPS)  # type: ignore[attr-defined]
     return known if shape.wide else known.select("side", "hi")
-
-
