@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue import DataError
+from holdstrue.errors import DataError
 from holdstrue.sources.lakehouse import lake_table
 from holdstrue.spark.checking import check
 from holdstrue.spark.files import frame_of

@@ -172,10 +172,10 @@ class Native:
                 picked += [(number, hi, lo, least, share + 1) for hi, lo, least in groups]
             else:
                 chosen.setdefault(plan.checks[next(iter(own))].table, []).extend(picked)
-        for table, groups in chosen.items():
-            rows = Naming(self.tables, table, self.keys[table], groups).rows()
+        for table, wanted in chosen.items():
+            rows = Naming(self.tables, table, self.keys[table], wanted).rows()
             self.passes.append(Pass("rows of violations that are listed", (table,), 1))
-            for rule in dict.fromkeys(plan.checks[number].rule for number, *_ in groups):
+            for rule in dict.fromkeys(plan.checks[number].rule for number, *_ in wanted):
                 self._list(rule, {n: t for n, t in rows.items() if plan.checks[n].rule == rule}, shares[rule])
 
     def _list(self, rule: int, rows: Mapping[int, pa.Table], share: int) -> None:
