@@ -27,6 +27,7 @@ from scenarios import (
     scratch,
     single,
     spark,
+    spark_sql,
     suspects,
 )
 from scenarios.setting import Outcome, Setting
@@ -41,6 +42,7 @@ SCENARIOS = {
     "cli": cli.run,
     "profile": profile_batches.run,
     "spark": spark.run,
+    "spark_sql": spark_sql.run,
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
@@ -59,6 +61,7 @@ SIZES = {
     "cli": "1000000,3000000",
     "profile": "1000000",
     "spark": "1000000,5000000",
+    "spark_sql": "1000000,5000000",
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",

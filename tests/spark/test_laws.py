@@ -44,6 +44,7 @@ EVERY_KIND = load_rules(
         {"name": "fd of text", "rule": "e -> c"},
         {"name": "cfd", "rule": "[a, f] -> [c] with (1, _ || _), (0, true || 'é')"},
         {"name": "not null", "rule": "not null(b, e)"},
+        {"name": "demand", "rule": "c matches '^[a-zé]*$' and len(e) < 2 or a in (0, 1)"},
         {"name": "row count", "rule": "count() between 1 and 7"},
         {"name": "exact sum", "rule": "sum(d) < 1"},
         {"name": "sum and extreme", "rule": "sum(a) <= max(b)", "where": "f = true or a = 2"},
@@ -153,8 +154,10 @@ def test_from_scratch(spark: SparkSession, data: st.DataObject) -> None:
     rows = [data.draw(worlds.row(i)) for i in range(data.draw(st.integers(0, 9)))]
     table = pa.Table.from_pylist(rows, schema=worlds.SCHEMA)
     truth = expected(rules, rows, [row["id"] for row in rows])
-    shards, blocks = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 3]))
-    report = check(parts(data, spark, table), rules, key="id", limit=None, shards=shards, blocks=blocks)
+    # without shards and blocks Catalyst checks what it can
+    cut: dict[str, Any] = {"shards": data.draw(st.sampled_from([1, 3])), "blocks": data.draw(st.sampled_from([1, 3]))}
+    cut = data.draw(st.sampled_from([{}, cut]))
+    report = check(parts(data, spark, table), rules, key="id", limit=None, **cut)
     assert found(report.listed()) == nonempty(truth)
     assert_counts({r.rule.name: r.counts for r in report.results}, truth)
     one = holdstrue.check(table, rules, key="id")
@@ -220,24 +223,25 @@ def test_every_kind_of_rule_from_nothing_to_nothing(spark: SparkSession, tmp_pat
     assert [line.batch for line in monitor.history()][:: len(EVERY_KIND)] == [f"#{i + 1}" for i in range(len(batches))]
 
 
-def test_a_check_of_odd_rows(spark: SparkSession) -> None:
+@pytest.mark.parametrize("cut", [{}, {"shards": 3, "blocks": 3}], ids=["catalyst", "kernels"])
+def test_a_check_of_odd_rows(spark: SparkSession, cut: dict[str, Any]) -> None:
     rows = list(odd_rows().values())
     table = pa.Table.from_pylist(rows, schema=worlds.SCHEMA)
     truth = expected(EVERY_KIND, rows, [row["id"] for row in rows])
-    report = check(frame(spark, table, 3), EVERY_KIND, key="id", limit=None, shards=3, blocks=3)
+    report = check(frame(spark, table, 3), EVERY_KIND, key="id", limit=None, **cut)
     assert found(report.listed()) == found(listed(report.violations())) == nonempty(truth)
     assert_counts({r.rule.name: r.counts for r in report.results}, truth)
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_a_check_of_repeated_rows(spark: SparkSession, blocks: int) -> None:
+@pytest.mark.parametrize("cut", [{}, {"shards": 2, "blocks": 1}, {"shards": 2, "blocks": 3}], ids=str)
+def test_a_check_of_repeated_rows(spark: SparkSession, cut: dict[str, Any]) -> None:
     """Nothing says that rows are told apart by a key: equal rows count as often as they occur."""
     rows = [row | {"id": row["id"] % 3} for row in odd_rows().values() for _ in range(2)]
     table = pa.Table.from_pylist(rows, schema=worlds.SCHEMA)
     truth = {name: len(some) for name, some in expected(EVERY_KIND, rows, list(range(len(rows)))).items()}
     for key in ("id", None):
         one = holdstrue.check(table, EVERY_KIND, key=key)
-        report = check(frame(spark, table, 5), EVERY_KIND, key=key, limit=0, shards=2, blocks=blocks)
+        report = check(frame(spark, table, 5), EVERY_KIND, key=key, limit=0, **cut)
         assert {r.rule.name: r.counts.open for r in report.results} == truth
         assert [r.counts for r in report.results] == [r.counts for r in one.results]
 
@@ -247,7 +251,8 @@ def test_a_check_of_hardly_anything(spark: SparkSession, size: int) -> None:
     rows = list(odd_rows().values())[4 : 4 + size]
     table = pa.Table.from_pylist(rows, schema=worlds.SCHEMA)
     truth = expected(EVERY_KIND, rows, [row["id"] for row in rows])
-    report = check(frame(spark, table), EVERY_KIND, key="id", shards=3, blocks=3)
+    cut: dict[str, Any] = {"shards": 3, "blocks": 3} if size else {}
+    report = check(frame(spark, table), EVERY_KIND, key="id", **cut)
     assert report.rows == {"data": size}
     assert found(report.listed()) == found(listed(report.violations())) == nonempty(truth)
     assert report.ok == (not any(truth.values()))

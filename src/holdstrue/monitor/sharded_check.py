@@ -52,6 +52,39 @@ class ShardedFindings:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Tables that can be checked: what is read of each, and how rules meet their types."""
+
+    plan: Plan
+    keys: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, Frame]
+    notes: tuple[str, ...]
+
+    def part(self, runner: Runner, rules: Sequence[int]) -> Prepared:
+        """The same for some of the rules, with what these read."""
+        plan = self.plan
+        chosen = replace(plan.rules, rules=tuple(plan.rules.rules[number] for number in rules))
+        needed = needed_columns(chosen, plan.main)
+        schemas, sources = {}, {}
+        for name, columns in needed.items():
+            own = plan.schemas[name]
+            wanted = [n for n in own.names if n in columns or n in self.keys[name]]
+            schemas[name] = pa.schema([own.field(n) for n in wanted])
+            sources[name] = runner.select(self.sources[name], wanted)
+        return Prepared(compile_rules(chosen, plan.main, schemas, plan.index), self.keys, sources, ())
+
+
+def prepared(
+    runner: Runner, frames: Mapping[str, Frame], rules: RuleSet, main: str, key: Sequence[str], index: IndexKind
+) -> Prepared:
+    """Bind the rules to the tables of a data base; rows of `main` are named by `key`, all others by their numbers."""
+    declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
+    keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
+    plan = compile_rules(rules, main, kept, index)
+    return Prepared(plan, keys, sources, _order_notes(runner, plan, sources, declared))
+
+
 def from_scratch(
     runner: Runner,
     frames: Mapping[str, Frame],
@@ -63,10 +96,20 @@ def from_scratch(
     sizing: Sizing,
 ) -> ShardedFindings:
     """Check the tables of a data base; the rows of `main` are named by `key`, all others by their numbers."""
-    declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
-    keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
-    plan = compile_rules(rules, main, kept, index)
-    notes = _order_notes(runner, plan, sources, declared)
+    return checked(runner, prepared(runner, frames, rules, main, key, index), most, sizing)
+
+
+def unread(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> tuple[Ledger, CheckedFrames]:
+    """A layout of which nothing is known yet, for what is asked of rows later."""
+    layout, width = _layout(runner, given.plan, given.keys, given.sources, sizing, counted=False)
+    job = Job(layout, width, most)
+    return Ledger(layout), CheckedFrames(runner, job, tuple((f, Fresh(job, n)) for n, f in given.sources.items()))
+
+
+def checked(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> ShardedFindings:
+    """Check tables in shards, by one engine each."""
+    plan, keys, sources, notes = given.plan, given.keys, given.sources, given.notes
+    rules, main, kept = plan.rules, plan.main, plan.schemas
     probe = sizing.blocks is None
     layout, width = _layout(runner, plan, keys, sources, sizing, counted=not probe)
     while True:

@@ -12,14 +12,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, TimeType
 
-from holdstrue.detect.delta import RuleResult, Violation
+from holdstrue.detect.clock import wall
+from holdstrue.detect.delta import RuleCounts, RuleResult, Violation
 from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
 from holdstrue.monitor.report import Findings, known_rule
-from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, from_scratch
-from holdstrue.plan.compile import main_table
+from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, checked, prepared, unread
+from holdstrue.monitor.views import status_of
+from holdstrue.plan.checks import MeasureCheck
+from holdstrue.plan.compile import Plan, main_table
 from holdstrue.plan.explain import explain
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import Inclusion, Rule
@@ -31,6 +34,7 @@ from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
@@ -70,7 +74,8 @@ def check(
     types
         What columns hold, beside what the rule file declares: text is parsed so (see `holdstrue.check`).
     shards, blocks, tasks
-        How the work is cut; chosen by the number of rows and cores unless given.
+        How the work of Arrow kernels is cut; chosen by the number of rows and cores unless given. Rules that Catalyst
+        can check are checked by it, unless `shards` or `blocks` is given.
     hot_from
         From so many rows on, where blocks are made, a sample is searched for hot keys.
 
@@ -85,9 +90,62 @@ def check(
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
     most = MOST if limit is None else limit
-    found = from_scratch(runner, frames, ruleset, main, own, most, index, Sizing(shards, blocks, tasks, hot_from))
-    notes = (*found.notes, *(_shared_keys(found.source, main, own) if own else ()))
-    return SparkReport(found.results, found.rows, limit, found.lists, found.ledger, found.source, runner, notes=notes)
+    sizing = Sizing(shards, blocks, tasks, hot_from)
+    given = prepared(runner, frames, ruleset, main, own, index)
+    native = Native.of(given.plan, given.sources, given.keys)
+    if shards is not None or blocks is not None:
+        # how shards are cut was asked for, so that there are to be shards
+        native.rules = []
+    if native.rules:
+        native.run(most, {main: own} if own and main in given.sources else {})
+    left = [number for number in range(len(ruleset)) if number not in native.rules]
+    found = checked(runner, given.part(runner, left) if native.rules else given, most, sizing) if left else None
+    if found is not None and not native.rules:
+        ledger, source = found.ledger, found.source
+    else:
+        ledger, source = unread(runner, given, most, sizing)
+    rows = {**native.rows, **({} if found is None else found.rows)}
+    results = _results(given.plan, native, {} if found is None else {r.rule.name: r for r in found.results}, rows)
+    lists = () if found is None else found.lists
+    broken = [v for number in native.rules for v in _named(native, number, results[number])] if most else []
+    notes = given.notes
+    if own and main in given.sources and native.shares_key is not False:
+        notes = (*notes, *_shared_keys(source, main, own))
+    how = None if found is None or not native.rules else explain_layout(found.ledger)
+    return SparkReport(
+        results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, ledger, source, runner,
+        tuple(broken), native, how, notes=notes,
+    )  # fmt: skip
+
+
+def _results(
+    plan: Plan, native: Native, others: Mapping[str, RuleResult], rows: Mapping[str, int]
+) -> tuple[RuleResult, ...]:
+    """How each rule stands, whoever checked it."""
+    moment = wall()
+    results = []
+    for number, rule in enumerate(plan.rules):
+        if number not in native.rules:
+            results.append(others[rule.name])
+            continue
+        told = None
+        if number in native.parts:
+            [check] = [check for check in plan.checks if check.rule == number]
+            assert isinstance(check, MeasureCheck)
+            parts = native.parts[number]
+            counts, told = RuleCounts(0, 0, 0, int(check.broken(parts, moment))), check.said(parts, moment)
+        else:
+            counts = native.counts[number]
+        status = status_of(rule, counts, rows[rule.own_table or plan.main])
+        results.append(RuleResult(rule, rule.text, counts, status, measured=told))
+    return tuple(results)
+
+
+def _named(native: Native, number: int, result: RuleResult) -> tuple[Violation, ...]:
+    """The violations of a rule that are listed; one about a whole table names no rows."""
+    if result.measured is not None:
+        return (Violation(result.rule.name, None),) * result.counts.open
+    return native.named.get(number, ())
 
 
 def _shared_keys(source: CheckedFrames, table: str, key: Sequence[str]) -> Iterator[str]:
@@ -112,13 +170,19 @@ class SparkReport(Findings):
     ledger: Ledger
     source: CheckedFrames
     runner: SparkRunner
+    named: tuple[Violation, ...]
+    """The violations of rules that Catalyst checked, as far as they are listed."""
+    native: Native
+    rest: str | None
+    """How other rules were checked, where Catalyst checked some."""
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
         return islice(self._found(), self.limit)
 
     def _found(self) -> Iterator[Violation]:
-        return (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
+        yield from self.named
+        yield from (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
 
     def violations(self, rule: str | None = None) -> DataFrame:
         """All violations as a data frame of rule, t and s; the check is run again when it is read."""
@@ -164,5 +228,6 @@ class SparkReport(Findings):
         return [(v, [rows[key] for key in ((v.t, v.s) if v.pair else (v.t,))]) for v in own]
 
     def explain(self) -> str:
-        """Which routes and checks served the rules."""
-        return explain_layout(self.ledger) + "\n" + explain(self.ledger.layout.plan, {})
+        """Which scans, shuffles, routes and checks served the rules."""
+        said = [self.native.explain()] if self.native.rules else [explain_layout(self.ledger)]
+        return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.ledger.layout.plan, {})))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
@@ -31,8 +30,9 @@ from holdstrue.sources.datafiles import DataFile, ReadOptions, one_format
 from holdstrue.sources.declared import require_known
 from holdstrue.sources.delimited import resolved
 from holdstrue.sources.fit import Doubt, doubts
-from holdstrue.sources.lakehouse import NAMES, LakeTable, lake_table
+from holdstrue.sources.lakehouse import lake_table
 from holdstrue.sources.read import exact_kind, is_wide, joint_schema, paths_of, read_table, schema_of
+from holdstrue.spark.lakes import lake_frame
 from holdstrue.spark.runner import SparkRunner, sendable
 from holdstrue.spark.typed import joint_types
 
@@ -60,7 +60,7 @@ def frame_of(
     """
     lake = lake_table(list(source))
     if lake is not None:
-        return _lake(spark, lake)
+        return lake_frame(spark, lake)
     paths = paths_of(list(source))
     format_ = one_format(paths, read.get("format"))
     if format_ == "parquet":
@@ -163,19 +163,6 @@ def _parquet(spark: SparkSession, paths: list[Path]) -> DataFrame:
     except PySparkException as error:
         said = str(error).splitlines()[0]
         raise DataError(f"Spark cannot read {paths[0]}: {said}", hint=_ELSE) from error
-
-
-def _lake(spark: SparkSession, table: LakeTable) -> DataFrame:
-    """A table of Delta Lake or Iceberg, as the source of that name in Spark reads it."""
-    place = table.path if table.metadata is None else table.metadata
-    try:
-        return spark.read.format(table.format).load(f"file:{Path(place).absolute()}")
-    except (PySparkException, Py4JError) as error:  # a source that is not there is an error of Java
-        name = NAMES[table.format]
-        raise DataError(
-            f"{table} is a table of {name}, which this Spark does not read",
-            hint=f"add {name} to Spark (--conf spark.jars.packages=...), or leave out --engine spark",
-        ) from error
 
 
 def literal(path: Path) -> str:

@@ -150,7 +150,12 @@ class SparkRunner:
 
 def column(name: str) -> Any:
     """A column by its very name, whatever is in it."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name of a column in SQL, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def sendable(stage: Stage) -> Any:

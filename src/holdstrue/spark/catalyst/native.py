@@ -1,0 +1,200 @@
+"""Rules that Catalyst checks: which they are, the passes that they take, and what these found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from holdstrue.detect.delta import RuleCounts, Violation
+from holdstrue.monitor.sharded_check import ROW
+from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceCheck, RowCheck
+from holdstrue.plan.compile import Plan
+from holdstrue.plan.measures import Part
+from holdstrue.spark.catalyst.detecting import Detected, Detection, Found, Tables, is_native
+from holdstrue.spark.catalyst.lanes import Inexpressible
+from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
+from holdstrue.spark.catalyst.pairing import Pairing
+
+FEW = 2
+"""Up to so many FDs alone are counted by grouping at once: a first pass would read the table without need."""
+JOINED = 1000
+"""Violating groups of a check that are joined with before its pairs are counted, at most or as many as are listed."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One job: what for, the tables that it reads, each once, and how often rows are shuffled."""
+
+    what: str
+    tables: tuple[str, ...]
+    shuffles: int
+
+    def __str__(self) -> str:
+        scans = f"{len(self.tables)} scan{'s'[: len(self.tables) != 1]}"
+        return f"{self.what}: {scans} ({', '.join(self.tables)}), {self.shuffles} shuffles"
+
+
+@dataclass
+class Native:
+    """The rules of a plan that Catalyst checks, and what there is to say of each."""
+
+    tables: Tables
+    keys: Mapping[str, Sequence[str]]
+    rules: list[int] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
+    counts: dict[int, RuleCounts] = field(default_factory=dict)
+    """By rule."""
+    parts: dict[int, tuple[Part, ...]] = field(default_factory=dict)
+    """By rule about a whole table what is measured."""
+    rows: dict[str, int] = field(default_factory=dict)
+    named: dict[int, tuple[Violation, ...]] = field(default_factory=dict)
+    shares_key: bool | None = None
+    """Whether rows share the key that was asked about; None where that was not looked at."""
+
+    @staticmethod
+    def of(plan: Plan, frames: Mapping[str, DataFrame], keys: Mapping[str, Sequence[str]]) -> Native:
+        """The rules all of whose checks Catalyst can run."""
+        # rows are numbered only where they are named
+        tables = Tables(plan, {name: frame.drop(ROW) for name, frame in frames.items()})
+        able = [is_native(tables, check) for check in plan.checks]
+        own = [
+            number
+            for number in range(len(plan.rules.rules))
+            if all(able[at] for at, check in enumerate(plan.checks) if check.rule == number)
+        ]
+        return Native(tables, keys, own)
+
+    @property
+    def checks(self) -> dict[int, Check]:
+        """By number the checks of its rules."""
+        return {n: check for n, check in enumerate(self.tables.plan.checks) if check.rule in self.rules}
+
+    def run(self, limit: int, key: Mapping[str, Sequence[str]]) -> None:
+        """All passes; rules that turn out to need kernels are no longer among `rules`. `key` is to be unique."""
+        most = min(max(limit, JOINED), MOST_NAMED)
+        checks = self.checks
+        groups = {n: check for n, check in checks.items() if isinstance(check, GroupCheck) and check.rhs}
+        if len(groups) == len(checks) <= FEW and not key and all(len(c.rhs) == 1 for c in groups.values()):
+            found = self._pairs(groups, {}, most, None, [*dict.fromkeys(c.table for c in groups.values())])
+        else:
+            found = self._detected(checks, most, key)
+        self._count(found)
+        self._name(found, limit)
+
+    # --- counting ------------------------------------------------------------------------------------------------
+
+    def _detected(self, checks: Mapping[int, Check], most: int, key: Mapping[str, Sequence[str]]) -> dict[int, Found]:
+        """What both passes found of each check."""
+        used = {table for check in checks.values() for table in _tables_of(check)} | {*key}
+        tables = replace(self.tables, frames={n: f for n, f in self.tables.frames.items() if n in used})
+        try:
+            detection = Detection.of(tables, checks, key, most)
+        except Inexpressible:  # of a key's type; of the checks it is known that Catalyst takes them
+            key = {}
+            detection = Detection.of(tables, checks, {}, most)
+        detected = detection.run()
+        self.passes.append(Pass("which groups violate, rows, keys and references", (*tables.frames,), 2))
+        self.rows = {name: detected.rows(name) for name in tables.frames}
+        if key:
+            self.shares_key = any(detected.found(f"key {name}").groups for name in key)
+        found = {number: detected.found(number) for number in checks}
+        self._measure(checks, detected)
+        for number in [n for n, one in found.items() if one.partial]:
+            self._leave(checks[number].rule)
+        alone = {checks[n].rule: c for n, c in checks.items() if isinstance(c, RowCheck)}
+        open_ = {
+            n: check
+            for n, check in checks.items()
+            if isinstance(check, GroupCheck) and check.rhs and found[n].groups and check.rule in self.rules
+        }
+        if open_:
+            few = all(found[n].groups <= len(found[n].chosen) for n in open_)
+            joined = {n: [group[:2] for group in found[n].chosen] for n in open_} if few else None
+            both = {n: alone[check.rule] for n, check in open_.items() if check.rule in alone}
+            found |= self._pairs(open_, both, most, joined, [])
+        return found
+
+    def _pairs(
+        self,
+        checks: Mapping[int, GroupCheck],
+        alone: Mapping[int, RowCheck],
+        most: int,
+        groups: Mapping[int, Sequence[tuple[int, int]]] | None,
+        counted: Sequence[str],
+    ) -> dict[int, Found]:
+        found, rows = Pairing(self.tables, checks, alone, most, groups, counted).run()
+        of = "all groups" if groups is None else f"{sum(map(len, groups.values()))} groups that violate"
+        tables = tuple(dict.fromkeys(check.table for check in checks.values()))
+        self.passes.append(Pass(f"pairs of FDs, in {of}", tables, 3))
+        self.rows |= rows
+        return {number: found.get(number, Found()) for number in checks}
+
+    def _measure(self, checks: Mapping[int, Check], detected: Detected) -> None:
+        for number, check in checks.items():
+            if isinstance(check, MeasureCheck):
+                self.parts[check.rule] = detected.parts(number)
+
+    def _count(self, found: Mapping[int, Found]) -> None:
+        checks = self.checks
+        for rule in self.rules:
+            own = {n: check for n, check in checks.items() if check.rule == rule}
+            if any(isinstance(check, MeasureCheck) for check in own.values()):
+                continue
+            alone = sum(found[n].rows for n, check in own.items() if check.width == 1)
+            paired = [found[n] for n, check in own.items() if check.width == 2]
+            rows = alone + sum(one.rows - one.both for one in paired)
+            pairs = sum(one.pairs for one in paired)
+            self.counts[rule] = RuleCounts(rows, pairs, sum(one.groups for one in paired), pairs + alone)
+
+    def _leave(self, rule: int) -> None:
+        """Let kernels check a rule after all."""
+        self.rules = [other for other in self.rules if other != rule]
+        self.counts.pop(rule, None)
+
+    # --- naming --------------------------------------------------------------------------------------------------
+
+    def _name(self, found: Mapping[int, Found], limit: int) -> None:
+        """The violations that are listed; rules of which more are asked for than can be chosen are left to kernels."""
+        plan = self.tables.plan
+        shares = shares_of({rule: counts.open for rule, counts in self.counts.items()}, limit) if limit else {}
+        chosen: dict[str, list[tuple[int, int, int, int | None, int]]] = {}
+        for rule, share in shares.items():
+            own = {n: c for n, c in self.checks.items() if c.rule == rule and (found[n].groups or found[n].rows)}
+            picked: list[tuple[int, int, int, int | None, int]] = []
+            for number, check in own.items():
+                groups = [(0, 0, None)] if isinstance(check, RowCheck) else groups_for(check, found[number], share)
+                if groups is None or share >= MOST_NAMED:
+                    self._leave(rule)
+                    break
+                picked += [(number, hi, lo, least, share + 1) for hi, lo, least in groups]
+            else:
+                chosen.setdefault(plan.checks[next(iter(own))].table, []).extend(picked)
+        for table, wanted in chosen.items():
+            rows = Naming(self.tables, table, self.keys[table], wanted).rows()
+            self.passes.append(Pass("rows of violations that are listed", (table,), 1))
+            for rule in dict.fromkeys(plan.checks[number].rule for number, *_ in wanted):
+                self._list(rule, {n: t for n, t in rows.items() if plan.checks[n].rule == rule}, shares[rule])
+
+    def _list(self, rule: int, rows: Mapping[int, pa.Table], share: int) -> None:
+        plan = self.tables.plan
+        [table] = {plan.checks[number].table for number in rows}
+        alone = all(isinstance(plan.checks[number], RowCheck | ReferenceCheck) for number in rows)
+        own = violations_among(plan, plan.rules.rules[rule], self.keys[table], list(rows.values()), alone, share)
+        self.named[rule] = tuple(own)
+
+    def explain(self) -> str:
+        """The passes in words, and which rules they serve."""
+        names = [repr(self.tables.plan.rules.rules[rule].name) for rule in self.rules]
+        return "\n".join([f"Catalyst checks {', '.join(names)}", *(f"  {one}" for one in self.passes)])
+
+
+def _tables_of(check: Check) -> tuple[str, ...]:
+    match check:
+        case ReferenceCheck():
+            return check.table, check.ref_table
+        case MeasureCheck():
+            return tuple(measure.table for measure in check.measures)
+    return (check.table,)

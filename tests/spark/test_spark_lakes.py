@@ -1,0 +1,66 @@
+"""Tables of Delta Lake and Iceberg on Spark: the rows of the version, never those of files that are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import holdstrue
+from holdstrue.errors import DataError
+from holdstrue.sources.lakehouse import lake_table
+from holdstrue.spark.checking import check
+from holdstrue.spark.files import frame_of
+from holdstrue.spark.lakes import lake_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BROKEN = pa.table({"id": [1, 2, 3, 4], "zip": ["a", "a", "b", "b"], "city": ["x", "y", "z", "w"]})
+MENDED = pa.table({"id": [1, 2, 3, 4], "zip": ["a", "a", "b", "b"], "city": ["x", "x", "z", "z"]})
+
+
+def test_a_delta_table_has_the_rows_of_its_version(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    place = tmp_path / "a [b] table"
+    deltalake.write_deltalake(place, BROKEN, partition_by=["zip"])
+    deltalake.write_deltalake(place, MENDED, mode="overwrite")
+    deltalake.write_deltalake(
+        place, pa.table({"id": [5], "zip": ["b"], "city": ["z"], "late": [7]}), mode="append", schema_mode="merge"
+    )
+    report = check(frame_of(spark, [str(place)], None, {}), "zip -> city", key="id")
+    one = holdstrue.check(place, "zip -> city", key="id")
+    assert (report.rows, report.total) == ({"data": 5}, 0) == (one.rows, one.total)
+    late = check(frame_of(spark, [str(place)], None, {}), "not null(late)", key="id")
+    assert late.results[0].counts.rows == 4, "files from before a column was added have no values in it"
+
+
+def test_a_delta_table_that_its_files_do_not_tell_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    place = tmp_path / "table"
+    deltalake.write_deltalake(place, BROKEN)
+    [log] = (place / "_delta_log").glob("*.json")
+    text = log.read_text()
+    vectors = '"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]'
+    features = f'"protocol":{{"minReaderVersion":3,"minWriterVersion":7,{vectors}}}'
+    start = text.index('"protocol":{')
+    log.write_text(text[:start] + features + text[text.index("}", start) + 1 :])
+    table = lake_table([str(place)])
+    assert table is not None
+    with pytest.raises(DataError, match="deletionVectors"):
+        lake_frame(spark, table)
+
+
+def test_an_iceberg_table_has_the_rows_of_its_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    pytest.importorskip("sqlalchemy")
+    catalog = sql.SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/house")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", schema=BROKEN.schema)
+    table.append(BROKEN)
+    table.overwrite(MENDED)
+    place = Path(table.location().removeprefix("file://"))
+    report = check(frame_of(spark, [str(place)], None, {}), "zip -> city", key="id")
+    assert (report.rows, report.total) == ({"data": 4}, 0)
