@@ -87,12 +87,16 @@ def steps(days: Sequence[Day]) -> Iterator[WalkStep]:
         ("discover", "customers.csv", "--key", "id", "--kind", "fd,key", "--type", "zip=text"),
     )
     yield WalkStep(
+        "Which cells are probably wrong, and what should they be? No rule was given for this.",
+        ("suspects", "customers.csv", "--key", "id", "--type", "zip=text"),
+    )
+    yield WalkStep(
         "What refers to what, found from the values alone.",
         ("discover", "--kind", "ind", *(f"{table}={table}.csv" for table in TABLES), "--top", "5"),
     )
     yield WalkStep(
         "All of it on one page, to open in a browser.",
-        ("report", "state", "--title", "The shop", "-o", "report.html"),
+        ("report", "state", "--suspects", "--title", "The shop", "-o", "report.html"),
     )
 
 

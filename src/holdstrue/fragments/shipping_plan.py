@@ -87,7 +87,7 @@ class FragmentPlan:
         elif self.proven and self.bound >= self.cost - 1e-6:
             known = ", the fewest there are"
         else:
-            known = f", at least {self.bound:.1f} in any plan"
+            known = f", at least {self.bound:.1f} in any plan over the ids that were looked at"
         return f"{self.how}: {self.cost:.1f} bytes expected{known}"
 
     @property

@@ -512,7 +512,7 @@ class Monitor(Closing, Tabular):
             rows = self._shard().engine.tables[name].rows
             held = rows.take(rows.living_slots())
             facts = piece.facts
-        return of(held, facts.rules, tuple(facts.keys.get(name, ())), name, discover=discover)
+        return of(held, facts.rules, facts.main, tuple(facts.keys.get(name, ())), name, discover=discover)
 
     def size_bytes(self) -> dict[str, int]:
         """Memory held by each part."""

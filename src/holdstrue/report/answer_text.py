@@ -10,6 +10,7 @@ from holdstrue.monitor.known import AcceptedEntry
 from holdstrue.monitor.report import Findings
 from holdstrue.report.answers import Explanation, Groups, OpenViolations, Status, Worst
 from holdstrue.report.overview import Overview
+from holdstrue.report.suspects_text import suspects_text
 from holdstrue.report.typeset import Cell, Ink, Style, Tone, aligned, heads, key_word, plural, printable, shorten
 from holdstrue.report.violation_text import DENIAL, group_lines, more_line, rule_lines
 from holdstrue.rules.model import DC
@@ -141,6 +142,9 @@ def overview_text(overview: Overview, style: Style) -> Iterator[str]:
         yield from open_text(OpenViolations(overview.report, {}, moment=overview.moment), style)
     if overview.discovered is not None:
         yield from _discovered_lines(overview.discovered, style.ink)
+    for table, found in (overview.suspects or {}).items():
+        yield f"\nsuspects of {printable(table)}\n"
+        yield from suspects_text(found, style)
 
 
 def _discovered_lines(found: Mapping[str, Any], ink: Ink) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdstrue.detect.delta import Batched, Offender, RuleResult, Violation
+from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.report import Report
 from holdstrue.report.answers import offender_dict
@@ -26,6 +27,8 @@ WORST = 25
 """Rows in most violations that a page names."""
 KEYS = 12
 """Rows of each side of a group that are named."""
+SUSPECTED = 200
+"""Suspects that a page names, the surest first."""
 POINTS = 240
 """Points of a line over time; of more batches several are drawn as one. About two to a pixel's width on a phone."""
 
@@ -46,6 +49,8 @@ class Overview:
     limit: int = LISTED
     discovered: Mapping[str, Any] | None = None
     """What a discovery says of the data, if one was asked (see `discovered_dict`)."""
+    suspects: Mapping[str, Suspects] | None = None
+    """By table the cells that are probably wrong, if somebody asked for them."""
     made: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
     @staticmethod
@@ -77,6 +82,7 @@ class Overview:
             "memory": memory_of(self.report),
             "accepted": [] if self.report is None else [entry.to_dict() for entry in self.report.accepted],
             "discovered": self.discovered,
+            "suspects": None if self.suspects is None else suspected(self.suspects),
             "notes": [] if self.report is None else list(self.report.notes),
         }
 
@@ -126,6 +132,28 @@ class Overview:
             return
         for violation, rows, degrees in self.report.weighed(result, self.limit):
             yield {**shown_violation(result.rule, violation, rows), "likely": likely(degrees)}
+
+
+def suspected(found: Mapping[str, Suspects]) -> dict[str, Any]:
+    """The surest suspects of all tables, values as they are shown."""
+    every = [(table, suspect) for table, own in found.items() for suspect in own]
+    every.sort(key=lambda pair: -pair[1].confidence)
+    return {
+        "of": len(every),
+        "cells": [
+            {
+                "table": table,
+                "row": short_key(suspect.key),
+                "column": suspect.column,
+                "value": shorten(word(suspect.value), LONGEST_VALUE),
+                "proposed": None if suspect.proposed is None else shorten(word(suspect.proposed), LONGEST_VALUE),
+                "confidence": round(suspect.confidence, 2),
+                "why": list(suspect.why),
+            }
+            for table, suspect in every[:SUSPECTED]
+        ],
+        "notes": [note for own in found.values() for note in own.notes],
+    }
 
 
 def worst_of(report: Report | None) -> tuple[tuple[str, Offender], ...]:

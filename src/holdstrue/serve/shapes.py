@@ -96,6 +96,7 @@ SHAPES: dict[str, Schema] = {
             "memory": listing(record(what=TEXT, bytes=NUMBER)),
             "accepted": listing({"type": "object"}),
             "discovered": maybe({"type": "object"}),
+            "suspects": maybe({"type": "object"}),
             "notes": listing(TEXT),
         },
     },

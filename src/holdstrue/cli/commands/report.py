@@ -27,6 +27,7 @@ from holdstrue.location import shown
 from holdstrue.state.object_url import is_object_url
 
 if TYPE_CHECKING:
+    from holdstrue.discovery.suspects.answer import Suspects
     from holdstrue.report.overview import Overview
 
 
@@ -48,6 +49,10 @@ def report(
             metavar="STATE", help="A discovery that is kept: its rules, the nearly true ones and what breaks them, too."
         ),
     ] = None,
+    suspects: Annotated[
+        bool,
+        typer.Option("--suspects", help="Cells that are probably wrong, too; all rows are looked at to find them."),
+    ] = False,
     at: AtVersion = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="What the page is called.")] = None,
     limit: Annotated[
@@ -75,12 +80,13 @@ def report(
                 if at is not None:
                     raise HoldstrueError("--at is for states", hint="leave out --rules to report on a state")
                 answer = _of_data(source, given, named_paths(table), column_names(key), title, listed, reading)
+                answer = replace(answer, suspects=_in_data(source, given, key, reading)) if suspects else answer
             else:
                 if len(source) > 1 or table or key is not None or _is_data(source[0]):
                     raise HoldstrueError(
                         "a report on data needs rules", hint="give --rules FILE or --rule TEXT; a state has its own"
                     )
-                answer = _of_state(source[0], title, listed, at)
+                answer = _of_state(source[0], title, listed, at, suspects=suspects)
             if accepted is not None and answer.report is not None:
                 answer = replace(answer, report=accepting(answer.report, accepted))
             if found is not None:
@@ -115,7 +121,17 @@ def _of_data(
     return Overview(title, found, (), worst_of(found), found.explain().splitlines(), limit=limit)
 
 
-def _of_state(state: str, title: str | None, limit: int, at: str | None) -> Overview:
+def _in_data(data: list[str], given: RuleOptions, key: str | None, reading: TypedFileOptions) -> dict[str, Suspects]:
+    """The suspects of the main table."""
+    from holdstrue.discovery.suspects.api import suspects
+    from holdstrue.plan.compile import main_table
+
+    ruleset = given.ruleset(data, reading)
+    chosen = {"key": column_names(key) or None, "types": reading.types(), **reading.options()}
+    return {main_table(ruleset, ()): suspects(data if len(data) > 1 else data[0], ruleset, **chosen)}
+
+
+def _of_state(state: str, title: str | None, limit: int, at: str | None, *, suspects: bool) -> Overview:
     from holdstrue.monitor.monitor import Monitor
     from holdstrue.report.overview import Overview
     from holdstrue.state.files import StateFiles
@@ -123,12 +139,18 @@ def _of_state(state: str, title: str | None, limit: int, at: str | None) -> Over
     with StateFiles(state) as files:
         kind = files.manifest()["kind"]
     if kind == "discovery":
+        if suspects:
+            raise HoldstrueError(
+                "--suspects is for monitors and data", hint=f"holdstrue suspects {shown(state)} lists them"
+            )
         return Overview(title or state, None, limit=limit, discovered=_discovered(state, at))
     monitor = Monitor.open(state, read_only=True, at=at_option(at))
     history = tuple(monitor.history())
+    tables = [name for name, count in monitor.rows.items() if count] if suspects else []
+    found = {name: monitor.suspects(table=name) for name in tables} if suspects else None
     # closing waits until every file was compared with its checksum; what was read stays in memory
     monitor.close()
-    return Overview.of_state(monitor, history, title or state, limit)
+    return replace(Overview.of_state(monitor, history, title or state, limit), suspects=found)
 
 
 def _discovered(state: str, at: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.discovery.suspects.held import BUDGET, suspects_of
 from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import HoldstrueError
-from holdstrue.plan.compile import main_table
+from holdstrue.plan.compile import main_table, needed_columns
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.types import checked_types, types_of_table
 from holdstrue.sources.read import read_table
@@ -71,7 +71,8 @@ def suspects(
     declared = (*(() if ruleset is None else ruleset.types), *checked_types((types or {}).items()))
     main = "data" if ruleset is None else main_table(ruleset, ())
     notes = Notes()
-    table = read_table(data, types=types_of_table(declared, main, main, (main,)), notes=notes, **read)
+    tables = (main,) if ruleset is None else tuple(needed_columns(ruleset, main))
+    table = read_table(data, types=types_of_table(declared, main, main, tables), notes=notes, **read)
     own = (key,) if isinstance(key, str) else tuple(key or (() if ruleset is None else ruleset.key))
     work = Work.lasting(budget, progress)
     found = suspects_of(table, ruleset, own, main=main, discover=discover, columns=columns, work=work)

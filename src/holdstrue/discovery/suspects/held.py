@@ -64,7 +64,8 @@ def _here(rule: Rule) -> bool:
 
 
 def suspects_of_monitor(
-    rows: pa.Table, ruleset: RuleSet, key: tuple[str, ...], table: str, *, discover: bool
+    rows: pa.Table, ruleset: RuleSet, main: str, key: tuple[str, ...], table: str, *, discover: bool
 ) -> Suspects:
-    """The suspects among the rows of a monitor's table."""
-    return suspects_of(rows, ruleset, key, main=table, discover=discover, work=Work.lasting(BUDGET))
+    """The suspects among the rows of one of a monitor's tables; rules that name none speak of `main`."""
+    own = replace(ruleset, rules=tuple(rule for rule in ruleset if (rule.own_table or main) == table))
+    return suspects_of(rows, own, key, main=table, discover=discover, work=Work.lasting(BUDGET))

@@ -238,6 +238,11 @@ const holdstrue = (() => {
       data.columns.map((one) => [several ? `${one.table}.${one.column}` : one.column, one.rows, byRule(one.by_rule)]), parts);
     counted("Worst rows", "worst", ["row", ["violations", "number"], ["", "bars"], "by rule"],
       data.worst.map((one) => [several ? `${one.table} ${one.key}` : one.key, one.total, byRule(one.by_rule)]), parts);
+    if (data.suspects) {
+      table("Suspects: cells that are probably wrong", "suspects", ["row", "column", "value", "should be", ["sure", "number"], "why"],
+        data.suspects.cells.map((one) => [several ? `${one.table} ${one.row}` : one.row, one.column, one.value, one.proposed === null ? "not known" : one.proposed, one.confidence, one.why.join("; ")]), parts,
+        [upTo(data.suspects.cells.length, data.suspects.of), data.suspects.of ? "" : "none", ...data.suspects.notes].filter(Boolean).join("; "));
+    }
     if (data.accepted.length) {
       table("Accepted", "accepted", ["rule", ["violations", "number"], "until", "reason"], data.accepted.map((entry) =>
         [entry.rule, entry.violations, entry.until || "", entry.reason + (entry.changed ? " (the rule says something else now: they count again)"
