@@ -21,7 +21,7 @@ import pytest
 from laws.kept_states import STATES
 
 TESTS = Path(__file__).parents[1]
-TRIED = os.environ.get("HOLDSTRUE_DAMAGE", "30")
+TRIED = os.environ.get("HOLDSTRUE_DAMAGE", "15")
 SECONDS = 20.0
 """Of work that a case may take, where whole ones take a tenth: a loop without end is told from a slow machine."""
 
