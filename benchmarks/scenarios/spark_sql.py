@@ -17,7 +17,7 @@ from measure import median
 from scenarios.setting import Outcome, Setting, Table
 
 TASKS = 2
-TURNS = 3
+TURNS = 2
 COLUMNS = (
     "id",
     "concat('Z', id % 40000) as zip",
@@ -120,6 +120,7 @@ def run(setting: Setting) -> Outcome:
         table = Table(f"{rows:,} rows of Parquet, counts, Catalyst against SQL by hand", head)
         for case in (*CASES, MIXED):
             table.rows.append(measured(outcome, spark, case, frames, rows))
+            print(" | ".join(map(str, table.rows[-1])), flush=True)
         outcome.tables.append(table)
     spark.stop()
     return outcome

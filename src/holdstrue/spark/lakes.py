@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import quote, unquote, urlparse
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -91,8 +91,14 @@ def _local(table: LakeTable, file: str) -> str:
     place = urlparse(file)
     if place.scheme not in ("", "file"):
         raise _refused(table, f"its file {file} is not on this machine")
-    # deltalake gives plain paths, pyiceberg what the metadata says: a path or a file URL
-    return unquote(place.path) if place.scheme else file
+    if place.scheme:  # as metadata of Iceberg may have it
+        return unquote(place.path)
+    # deltalake escapes the directory of the table, and gives what is below as it is
+    folder = str(Path(table.path).absolute())
+    found = file if Path(file).is_file() else f"{folder}/{file.removeprefix(quote(folder) + '/')}"
+    if not Path(found).is_file():
+        raise _refused(table, f"there is no file {found}")
+    return found
 
 
 def _spark_schema(table: LakeTable) -> StructType:
