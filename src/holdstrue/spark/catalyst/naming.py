@@ -124,7 +124,7 @@ class Naming:
         joined = rows.join(F.broadcast(groups), list(shape.group))
         like = "coalesce(a0 = least, false)" if shape.values else "false"
         most = max(share for *_, share in self.chosen)
-        kept = F.expr(f"max_by(row, row.{quoted(ROW)}, {most}) as rows")
+        kept = F.expr(f"min_by(row, row.{quoted(ROW)}, {most}) as rows")
         sorts = joined.groupBy(*shape.group, F.expr(f"{like} as like_least")).agg(kept, F.expr("first(share) as share"))
         return sorts.selectExpr("side", "slice(rows, 1, share) as rows")
 
