@@ -30,7 +30,7 @@ KEYS = {"orders": "id", "lines": "id"}
 def now(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
     """The time as the driver sees it."""
     times = [NOW]
-    for place in ("detect.clock", "monitor.in_shards", "monitor.sharded_check"):
+    for place in ("detect.clock", "monitor.in_shards", "monitor.sharded_check", "spark.checking"):
         monkeypatch.setattr(f"holdstrue.{place}.wall", lambda: int(times[0].timestamp()) * 10**9)
     return times
 
