@@ -85,16 +85,25 @@ def test_what_stopped_half_way_says_so_until_the_state_is_opened_again(folders: 
         held.close()
 
 
-def test_a_monitor_in_memory_that_stopped_half_way_has_no_state_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("place", "batch"),
+    [
+        ("detect.one_row.RowProgram.apply", MORE),
+        ("shards.shard.Shard.apply", pa.concat_tables([MORE, MORE.set_column(0, "id", [[5]])])),
+    ],
+)
+def test_a_monitor_in_memory_that_stopped_half_way_has_no_state_to_open(
+    monkeypatch: pytest.MonkeyPatch, place: str, batch: pa.Table
+) -> None:
     held = Monitor("zip -> city", key="id", data=ROWS)
 
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdstrue.shards.shard.Shard.apply", interrupted)
+        patch.setattr(f"holdstrue.{place}", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            held.apply(MORE)
+            held.apply(batch)
     with pytest.raises(StateError, match="stopped half-way") as told:
         held.counts()
     assert told.value.hint == "make the monitor anew from its data"

@@ -53,6 +53,7 @@ def suspects(
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> towns = pa.table({"zip": ["1", "1", "1", "1", "2"], "town": ["Bonn", "Bonn", "Bonn", "Bomn", "Ulm"]})
     >>> [found] = suspects(towns, "zip -> town")
     >>> found.key, found.column, found.value, found.proposed, found.why
