@@ -27,15 +27,15 @@ MOST_UNEQUAL = 3
 
 
 @dataclass(frozen=True)
-class Side:
+class SweepSide:
     """Rows that play one role: their slots, and the versions in which they must satisfy the terms too."""
 
     slots: I32
     twins: I32 | None = None
 
-    def at(self, places: I64) -> Side:
+    def at(self, places: I64) -> SweepSide:
         """Some of the rows."""
-        return Side(self.slots[places], None if self.twins is None else self.twins[places])
+        return SweepSide(self.slots[places], None if self.twins is None else self.twins[places])
 
     @property
     def images(self) -> tuple[I32, ...]:
@@ -61,11 +61,11 @@ def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tupl
 
     Complexity: that of `count_dominance` a sweep, 2 ** (number of != terms) sweeps.
     """
-    side = Side(slots)
+    side = SweepSide(slots)
     return count_between(shape, rows, check, side, side)
 
 
-def count_between(shape: Shape, rows: PairRows, check: int, t: Side, s: Side) -> tuple[I64, I64]:
+def count_between(shape: Shape, rows: PairRows, check: int, t: SweepSide, s: SweepSide) -> tuple[I64, I64]:
     """Per row of t its violating pairs with the rows of s, and the other way round; nobody is paired with itself.
 
     Both sides have twins or none has, and `t is s` where they are the same rows. Complexity: as `count_partners`.
@@ -109,14 +109,14 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: Side, s: Side) ->
     return as_t - own, as_s - own
 
 
-def _able(rows: PairRows, check: int, side: Side, role: int) -> I64:
+def _able(rows: PairRows, check: int, side: SweepSide, role: int) -> I64:
     able = np.ones(side.slots.size, dtype=np.bool_)
     for slots in side.images:
         able &= (rows.roles[check][slots] & role) != 0
     return np.flatnonzero(able)
 
 
-def _axes(shape: Shape, rows: PairRows, t: Side, s: Side) -> tuple[list[Axis], Mask]:
+def _axes(shape: Shape, rows: PairRows, t: SweepSide, s: SweepSide) -> tuple[list[Axis], Mask]:
     """The order terms of every image, and which t can have a partner at all."""
     axes: list[Axis] = []
     possible = np.ones(t.slots.size, dtype=np.bool_)
@@ -182,7 +182,7 @@ def _grouped(columns: Sequence[tuple[I64, I64]]) -> tuple[I32, I32]:
     return sides[0], sides[1]
 
 
-def _with_itself(shape: Shape, rows: PairRows, check: int, side: Side) -> I64:
+def _with_itself(shape: Shape, rows: PairRows, check: int, side: SweepSide) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
     t_groups, s_groups = rows.groups(check)
     own = np.ones(side.slots.size, dtype=np.bool_)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdstrue.detect.detector import Batch
-from holdstrue.detect.partners import Side, count_between, count_partners
+from holdstrue.detect.partners import SweepSide, count_between, count_partners
 from holdstrue.index.protocol import PairRows, Shape
 from holdstrue.typing import I32, I64
 
@@ -49,7 +49,7 @@ class PairSweep:
 
     def kept(self, slots: I32, twins: I32, stay: I32) -> int:
         """Pairs of updated rows that violate the check in both versions, with each other and with rows that stay."""
-        updated, others = Side(slots, twins), Side(stay, stay)
+        updated, others = SweepSide(slots, twins), SweepSide(stay, stay)
         among, _ = count_between(self.shape, self.rows, self.check, updated, updated)
         as_t, _ = count_between(self.shape, self.rows, self.check, updated, others)
         if self.symmetric:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.wire_columns import Reader, write_masks, write_pairs, write_rows
+from holdstrue.fragments.wire_columns import ColumnReader, write_masks, write_pairs, write_rows
 
 MessageColumns = dict[str, NDArray[Any]]
 
@@ -74,7 +74,7 @@ class SiteMessage:
     def arrays(self) -> MessageColumns:
         """The columns, as they were sent. Complexity: O(bytes)."""
         found: MessageColumns = {}
-        reader = Reader(self.body, self.entries)
+        reader = ColumnReader(self.body, self.entries)
         for name, code in FIELDS[self.kind]:
             match name:
                 case "row":

@@ -9,7 +9,7 @@ form that is smallest, with a byte that says which.
 >>> body = write_rows(rows) + write_pairs(*ids) + write_masks(np.ones((3, 1000), dtype=bool))
 >>> len(body)  # 1000 rows, their ids (four different ones) and what three CFDs say of them
 332
->>> reader = Reader(body, 1000)
+>>> reader = ColumnReader(body, 1000)
 >>> (reader.rows() == rows).all(), (reader.pairs()[0] == ids[0]).all(), reader.masks().shape
 (np.True_, np.True_, (3, 1000))
 """
@@ -70,7 +70,7 @@ def write_masks(masks: Mask) -> bytes:
     return head + np.array(at, dtype=wide).tobytes() + b"".join([*known][1:])
 
 
-class Reader:
+class ColumnReader:
     """Reads a body of so many entries back, part by part in the order in which they were written."""
 
     def __init__(self, body: bytes, entries: int) -> None:

@@ -1,1 +1,1 @@
-"""CodedCells that are probably wrong: several rules, sources and forms vote on them."""
+"""Cells that are probably wrong: several rules, sources and forms vote on them."""

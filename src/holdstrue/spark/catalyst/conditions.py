@@ -15,7 +15,7 @@ from holdstrue.operators import Op
 from holdstrue.plan.constants import Point, constant_for
 from holdstrue.rules.model import All, Any, Comparison, Condition, Constant, IsNull, Length, Matches, Not
 from holdstrue.rules.shapes import translated
-from holdstrue.spark.catalyst.lanes import Inexpressible, Sql, Values, compared, family
+from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Sql, compared, family
 from holdstrue.spark.runner import quoted
 
 _DAY = 86_400_000
@@ -26,7 +26,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 class Conditions:
     """The conditions on rows of one table."""
 
-    def __init__(self, values: Values, schema: pa.Schema) -> None:
+    def __init__(self, values: ColumnValues, schema: pa.Schema) -> None:
         self._values = values
         self._schema = schema
 

@@ -21,8 +21,8 @@ from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceChec
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Aggregate, Part
 from holdstrue.spark.catalyst.conditions import Conditions
-from holdstrue.spark.catalyst.elements import Element, Shape, spread
-from holdstrue.spark.catalyst.lanes import Inexpressible, Lanes, Sql, Values, family
+from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
+from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family
 from holdstrue.spark.runner import quoted
 
 _MOST_SUMMED = 28
@@ -50,11 +50,11 @@ class Tables:
 
     plan: Plan
     frames: Mapping[str, DataFrame]
-    values: dict[str, Values] = field(init=False)
+    values: dict[str, ColumnValues] = field(init=False)
     conditions: dict[str, Conditions] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.values = {name: Values(frame.schema) for name, frame in self.frames.items()}
+        self.values = {name: ColumnValues(frame.schema) for name, frame in self.frames.items()}
         self.conditions = {n: Conditions(self.values[n], self.plan.schemas[n]) for n in self.frames}
 
     def holds(self, check: Check, condition: Any) -> Sql:
@@ -283,7 +283,7 @@ class Detection:
 
     def grouped(self) -> DataFrame:
         """Every group with its counts and extremes."""
-        shape = Shape.of(self.elements, self.kinds)
+        shape = ElementShape.of(self.elements, self.kinds)
         rows = spread(self.tables.frames, self.elements, shape)
         kept = [f"count(f{at}) as f{at}" for at in range(shape.flags)]
         for at, lanes in enumerate(shape.values):

@@ -43,7 +43,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ElementShape:
     """The columns that elements have in common."""
 
     flags: int
@@ -54,10 +54,10 @@ class Shape:
     """Whether groups have two lanes."""
 
     @staticmethod
-    def of(elements: Sequence[Element], measured: Mapping[int, str]) -> Shape:
+    def of(elements: Sequence[Element], measured: Mapping[int, str]) -> ElementShape:
         """As wide as the widest."""
         places = range(max((len(e.values) for e in elements), default=0))
-        return Shape(
+        return ElementShape(
             max((len(e.flags) for e in elements), default=0),
             tuple(
                 "ab" if any(e.values[at][1] is not None for e in elements if at < len(e.values)) else "a"
@@ -99,7 +99,7 @@ class Shape:
         return f"inline(array({', '.join(structs)}))"
 
 
-def spread(frames: Mapping[str, DataFrame], elements: Sequence[Element], shape: Shape) -> DataFrame:
+def spread(frames: Mapping[str, DataFrame], elements: Sequence[Element], shape: ElementShape) -> DataFrame:
     """The elements of all rows of all tables, each table read once."""
     found: DataFrame | None = None
     for table in dict.fromkeys(element.table for element in elements):

@@ -98,7 +98,7 @@ def compared(columns: Sequence[Sql], types: Sequence[DataType]) -> list[Sql]:
     return list(columns)
 
 
-class Values:
+class ColumnValues:
     """The columns of a data frame as lanes."""
 
     def __init__(self, schema: StructType) -> None:

@@ -25,7 +25,7 @@ from holdstrue.plan.compile import Plan
 from holdstrue.rules.model import Rule
 from holdstrue.sources.fit import is_text
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, member, reference_elements
-from holdstrue.spark.catalyst.elements import Element, Shape
+from holdstrue.spark.catalyst.elements import Element, ElementShape
 from holdstrue.spark.catalyst.pairing import pair_elements
 from holdstrue.spark.runner import quoted
 
@@ -114,7 +114,7 @@ class Naming:
     def frame(self) -> DataFrame:
         """By check and chosen group the rows."""
         elements = self._elements()
-        shape = Shape.of(elements, {})
+        shape = ElementShape.of(elements, {})
         source = self.tables.frames[self.table].withColumn(ROW, F.monotonically_increasing_id())
         row = f"struct({', '.join(map(quoted, (ROW, *self.columns)))}) as row"
         rows = source.selectExpr(row, shape.written(elements)).where("side is not null")

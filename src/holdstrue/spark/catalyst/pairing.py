@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.plan.checks import GroupCheck, RowCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, member, right_side
-from holdstrue.spark.catalyst.elements import Element, Shape, spread
+from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import Lanes
 
 GROUPS = StructType(
@@ -64,11 +64,11 @@ class Pairing:
     counted: Sequence[str] = ()
     """Tables whose rows are counted on the way."""
 
-    def _spread(self) -> tuple[DataFrame, Shape]:
+    def _spread(self) -> tuple[DataFrame, ElementShape]:
         elements = pair_elements(self.tables, self.checks, self.alone)
         for at, name in enumerate(self.counted):
             elements.append(Element(_COUNTED - at, name, "true", ("0L", None)))
-        shape = Shape.of(elements, {})
+        shape = ElementShape.of(elements, {})
         rows = spread(self.tables.frames, elements, shape)
         if self.groups is not None:
             known = [(check, hi, lo) for check, groups in self.groups.items() for hi, lo in groups]
@@ -111,7 +111,7 @@ class Pairing:
         return found, rows
 
 
-def groups_frame(spark: object, groups: Sequence[tuple[int, int, int]], shape: Shape) -> DataFrame:
+def groups_frame(spark: object, groups: Sequence[tuple[int, int, int]], shape: ElementShape) -> DataFrame:
     """Some groups as a data frame."""
     known: DataFrame = spark.createDataFrame(list(groups), GROUPS)  # type: ignore[attr-defined]
     return known if shape.wide else known.select("side", "hi")
