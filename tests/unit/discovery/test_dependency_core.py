@@ -231,3 +231,13 @@ def test_what_is_found_holds(whole_data: Path) -> None:
     report = holdstrue.check(hospital, bodies)
     assert len(bodies) > 20
     assert report.ok
+
+
+def test_a_column_that_is_a_key_takes_no_search() -> None:
+    import time
+
+    table = pa.table({"id": range(50)} | {f"c{i}": [(row * (i + 3)) % 7 for row in range(50)] for i in range(20)})
+    core = DependencyCore.load(table, DiscoveryOptions(), Work(deadline=time.monotonic() - 1))
+    assert not core.complete and core.length == 0
+    assert Key(("id",)) in core.bodies()
+    assert not any(isinstance(body, Key) and body.columns != ("id",) for body in core.bodies())

@@ -142,11 +142,26 @@ class DependencyCore(CodedCore):
         """The left sides that hold, and their targets."""
         search = self._search
         parts = [(cover.target, cover.holding()) for cover in search.covers]
+        if search.searched == 0 and not self.complete:
+            parts = [(target, self._unique(sets) if target == len(self.names) else sets) for target, sets in parts]
         lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.agree_sets.words), dtype=np.uint64)])
         targets = np.concatenate([np.full(len(sets), target) for target, sets in parts] or [np.empty(0)])
         targets = targets.astype(np.int64)
         shown = (targets < len(self.names)) | lines.any(axis=1)
         return lines[shown], targets[shown]
+
+    def _unique(self, known: U64) -> U64:
+        """These keys and every column that is one by itself: those take no search, and are told when it had no time."""
+        if self.codes.rows < 2 or (known.shape[0] and not known.any(axis=1).all()):
+            return known
+        codes = self.codes.matrix[:, self.codes.members()]
+        found = []
+        for column, of_rows in enumerate(codes):
+            values = of_rows[of_rows >= 0]
+            if values.size > 1 and np.unique(values).size == values.size:
+                found.append(set_of([column], known.shape[1]))
+        more = without(np.array(found, dtype=np.uint64).reshape(-1, known.shape[1]), known)
+        return np.concatenate([known, more])
 
     def bodies(self) -> tuple[Body, ...]:
         """The minimal keys and FDs; a column of one value is the denial constraint that no two rows differ in it."""
