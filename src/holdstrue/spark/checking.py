@@ -18,8 +18,8 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
-from holdstrue.monitor.report import Findings, known_rule
-from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, checked, prepared, unread
+from holdstrue.monitor.report import Findings, Report, known_rule
+from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, Prepared, checked, prepared, unread
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.compile import Plan, main_table
@@ -34,9 +34,11 @@ from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.catalyst.detecting import Tables
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner
+from holdstrue.spark.small import check_small
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
 
 _UNGROUPED = (ArrayType, MapType, StructType, TimeType)
@@ -75,7 +77,8 @@ def check(
         What columns hold, beside what the rule file declares: text is parsed so (see `holdstrue.check`).
     shards, blocks, tasks
         How the work of Arrow kernels is cut; chosen by the number of rows and cores unless given. Rules that Catalyst
-        can check are checked by it, unless `shards` or `blocks` is given.
+        can check are checked by it, unless `shards` or `blocks` is given. Small tables (256 KiB by Spark's estimate, at
+        most 10,000 rows) are fetched and checked in this process, unless one of these is given.
     hot_from
         From so many rows on, where blocks are made, a sample is searched for hot keys.
 
@@ -92,6 +95,10 @@ def check(
     most = MOST if limit is None else limit
     sizing = Sizing(shards, blocks, tasks, hot_from)
     given = prepared(runner, frames, ruleset, main, own, index)
+    # how the work is cut was asked for, so that it is to be cut
+    small = check_small(given, limit) if sizing == Sizing() else None
+    if small is not None:
+        return _in_this_process(runner, given, small, most)
     native = Native.of(given.plan, given.sources, given.keys)
     if shards is not None or blocks is not None:
         # how shards are cut was asked for, so that there are to be shards
@@ -115,6 +122,17 @@ def check(
     return SparkReport(
         results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, ledger, source, runner,
         tuple(broken), native, how, notes=notes,
+    )  # fmt: skip
+
+
+def _in_this_process(runner: SparkRunner, given: Prepared, found: Report, most: int) -> SparkReport:
+    """The report on tables that are so small that they were fetched."""
+    ledger, source = unread(runner, given, most, Sizing())
+    rows = {name: found.rows[name] for name in given.plan.schemas}
+    said = f"in this process: {sum(rows.values()):,} rows, as few as a job of tasks would mostly wait for"
+    return SparkReport(
+        found.results, rows, found.limit, (), ledger, source, runner, tuple(found.listed()),
+        Native(Tables(given.plan, {}), given.keys), said, found, notes=(*given.notes, *found.notes),
     )  # fmt: skip
 
 
@@ -175,6 +193,8 @@ class SparkReport(Findings):
     native: Native
     rest: str | None
     """How other rules were checked, where Catalyst checked some."""
+    small: Report | None = None
+    """What was found in this process, of small tables."""
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
@@ -208,6 +228,9 @@ class SparkReport(Findings):
         # not of `listed`, which the rules before may fill
         if result.measured is not None:
             return []
+        if self.small is not None:
+            named = self.small.examples(result, limit)
+            return [(v, [{n: x for n, x in row.items() if n != ROW} for row in rows]) for v, rows in named]
         own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
         table = result.rule.own_table or layout.plan.main
@@ -230,4 +253,6 @@ class SparkReport(Findings):
     def explain(self) -> str:
         """Which scans, shuffles, routes and checks served the rules."""
         said = [self.native.explain()] if self.native.rules else [explain_layout(self.ledger)]
+        if self.small is not None:
+            said = []
         return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.ledger.layout.plan, {})))

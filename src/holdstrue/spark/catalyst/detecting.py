@@ -218,6 +218,8 @@ class Detection:
     """How many violating groups of a check are told."""
     elements: list[Element] = field(default_factory=list)
     asked: dict[str, Sql] = field(default_factory=dict)
+    totalled: dict[str, int] = field(default_factory=dict)
+    """By question about all rows of a table the place of what is counted."""
     wanted: list[Sql] = field(default_factory=list)
     """Which groups are looked at at all."""
     kinds: dict[int, str] = field(default_factory=dict)
@@ -276,6 +278,7 @@ class Detection:
 
     def _total(self, name: str, element: Element, at: int) -> None:
         self.asked[name] = f"sum(if(side = {element.side}, f{at}, null))"
+        self.totalled[name] = at
 
     def _violated(self, name: str, violates: Sql, rows: Sql) -> None:
         self.wanted.append(violates)
@@ -348,8 +351,6 @@ class Detection:
             ]
         for names in self.measures.values():
             kept += [f"{how}(m{own}) as m{own}" for how, own in (name.split() for name in names)]
-        if self.is_ungrouped:
-            return rows.agg(*map(F.expr, kept)).selectExpr("*", f"{self.elements[0].side} as side")
         groups = rows.groupBy(*shape.group).agg(*map(F.expr, kept))
         return groups if shape.wide else groups.selectExpr("*", "0L as lo")
 
@@ -365,6 +366,13 @@ class Detection:
 
     def totals(self) -> DataFrame:
         """One row: the answers to all questions."""
+        if self.is_ungrouped:
+            [only] = self.elements
+            found = [f"count(if({only.flags[at]}, 1, null)) as {quoted(name)}" for name, at in self.totalled.items()]
+            for name in (name for names in self.measures.values() for name in names):
+                how, own = name.split()
+                found.append(f"{how}(cast({only.measured[int(own)]} as {self.kinds[int(own)]})) as {quoted(name)}")
+            return self.tables.frames[only.table].selectExpr(*found)
         asked = [f"{question} as {quoted(name)}" for name, question in self.asked.items()]
         return self.grouped().where(" or ".join(self.wanted)).selectExpr(*asked)
 
