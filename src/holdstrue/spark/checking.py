@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +18,16 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
+from holdstrue.monitor.known import KnownViolations, is_known
 from holdstrue.monitor.report import Findings, Report, known_rule
 from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, Prepared, checked, prepared, unread
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.compile import Plan, main_table
 from holdstrue.plan.explain import explain
+from holdstrue.rules.accepted import Acceptance
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import Inclusion, Rule
+from holdstrue.rules.model import Inclusion, Rule, RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.ledger import Ledger
 from holdstrue.shards.lists import by_table, violation_of
@@ -34,6 +36,7 @@ from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.accepted import accepting
 from holdstrue.spark.catalyst.detecting import Tables
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.named import named_frames
@@ -58,6 +61,7 @@ def check(
     blocks: int | None = None,
     tasks: int | None = None,
     hot_from: int = HOT_FROM,
+    accepted: str | Sequence[Acceptance] | None = None,
 ) -> SparkReport:
     """Find every violation of the rules in a data frame, or in several by their names.
 
@@ -81,6 +85,9 @@ def check(
         most 10,000 rows) are fetched and checked in this process, unless one of these is given.
     hot_from
         From so many rows on, where blocks are made, a sample is searched for hot keys.
+    accepted
+        A file as `holdstrue accept` writes it, or its entries: such violations are counted, and neither listed nor
+        held against the data.
 
     Complexity: as in one process, divided over the tasks.
     """
@@ -92,15 +99,38 @@ def check(
     frames = frames or {main: named_frames(data)}
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
-    most = MOST if limit is None else limit
     sizing = Sizing(shards, blocks, tasks, hot_from)
+    report = _checked(runner, frames, ruleset, main, own, limit, index, sizing)
+    if accepted is None:
+        return report
+    known = accepting(report, accepted)
+    new = sum(entry.violations for entry in known.accepted if not entry.lapsed)
+    if limit is None or report.small is not None or not new or report.total <= limit:
+        return known
+    # the list is of the first violations, of which some are accepted: as many more are named
+    longer = _checked(runner, frames, ruleset, main, own, limit + new, index, sizing)
+    return replace(known, lists=longer.lists, named=longer.named)
+
+
+def _checked(
+    runner: SparkRunner,
+    frames: Mapping[str, DataFrame],
+    ruleset: RuleSet,
+    main: str,
+    own: tuple[str, ...],
+    limit: int | None,
+    index: IndexKind,
+    sizing: Sizing,
+) -> SparkReport:
+    """The report, by whatever way suits the tables."""
+    most = MOST if limit is None else limit
     given = prepared(runner, frames, ruleset, main, own, index)
     # how the work is cut was asked for, so that it is to be cut
     small = check_small(given, limit) if sizing == Sizing() else None
     if small is not None:
         return _in_this_process(runner, given, small, most)
     native = Native.of(given.plan, given.sources, given.keys)
-    if shards is not None or blocks is not None:
+    if sizing.shards is not None or sizing.blocks is not None:
         # how shards are cut was asked for, so that there are to be shards
         native.rules = []
     if native.rules:
@@ -195,24 +225,26 @@ class SparkReport(Findings):
     """How other rules were checked, where Catalyst checked some."""
     small: Report | None = None
     """What was found in this process, of small tables."""
+    known: Mapping[str, KnownViolations] = field(default_factory=dict)
+    """By rule which violations are accepted."""
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
         return islice(self._found(), self.limit)
 
     def _found(self) -> Iterator[Violation]:
-        yield from self.named
-        yield from (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
+        every = chain(self.named, (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist()))
+        yield from (violation for violation in every if not is_known(violation, self.known))
 
     def violations(self, rule: str | None = None) -> DataFrame:
-        """All violations as a data frame of rule, t and s; the check is run again when it is read."""
+        """All violations that are not accepted as a data frame of rule, t and s; it is a check anew when it is read."""
         names = [result.rule.name for result in self.results]
         known_rule([result.rule for result in self.results], rule)
         wanted = [i for i, name in enumerate(names) if rule in (None, name)]
         listing = Listing(self.source.job, tuple(c for i in wanted for c in self.ledger.checks_of(i)))
         layout = self.source.job.layout
         messages = self.runner.messages(self.source.work, self.source.job.tasks)
-        found = violations_frame(messages, FreshListing(listing), layout, listing.checks)
+        found = violations_frame(messages, FreshListing(listing), layout, listing.checks, known=self.known)
         whole = [result.rule.name for result in self.results if result.measured is not None and result.counts.open]
         own = [(name, False, None, None) for name in whole if rule in (None, name)]
         return found.unionAll(found.sparkSession.createDataFrame(own, found.schema)) if own else found
