@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdstrue.data.cells import RowCoder, UnfitError, Values
 from holdstrue.data.coding import Domain
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
-from holdstrue.detect.engine import Engine, Incoming, Table
+from holdstrue.detect.engine import Engine, Table
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.row import RowDetector
@@ -316,12 +316,6 @@ class RowProgram:
         if self._table.pairs is not None:
             self._table.pairs.retract(change.new)
         return undone
-
-    def as_batch(self, values: Values, change: RowChange) -> Incoming:
-        """A row that was taken in as the batch that a log holds."""
-        held = self.schema.empty_table() if change.new < 0 else table_of([values], self.schema)
-        updates = np.array([change.old], dtype=np.int32)[: held.num_rows]
-        return Incoming(held, _one(change.old), updates)
 
     def _choose(self, values: Values) -> None:
         """Write which checks look at a row, and what they ask of it."""
