@@ -179,6 +179,19 @@ class RowProgram:
     def _lay_out(self) -> None:
         """Write the frame: where the arrays of all structures lie now."""
         self._held = []
+        self._frame = self._places_now()
+        self._generation = self._engine.generation
+        self._probed = -1
+
+    def check(self) -> None:
+        """Raise unless the frame that the kernel would be given says where all arrays lie: for tests."""
+        held, self._held = self._held, []
+        stale = self._generation == self._engine.generation and not np.array_equal(self._frame, self._places_now())
+        self._held = held
+        if stale:
+            raise AssertionError("arrays were replaced, and Engine.generation does not say so")
+
+    def _places_now(self) -> NDArray[np.int64]:
         rows = self._rows
         numbers, current = rows.by_key
         slots = min(rows.alive.size, rows.twin.size, rows.codes.shape[1])
@@ -192,11 +205,10 @@ class RowProgram:
         for (_, pair), roles in zip(self._pairs, self._roles, strict=True):
             size = min(pair.roles.size, pair.degree_by_slot.size)
             lines.append([self._at(pair.roles), size, *roles])
-        self._frame = np.zeros((len(lines), kernels.WIDTH), dtype=np.int64)
+        frame = np.zeros((len(lines), kernels.WIDTH), dtype=np.int64)
         for at, line in enumerate(lines):
-            self._frame[at, : len(line)] = line
-        self._generation = self._engine.generation
-        self._probed = -1
+            frame[at, : len(line)] = line
+        return frame
 
     def _grouping(self, grouping: Grouping, sides: tuple[int, ...], *, nulls_equal: bool) -> list[int]:
         size = min(grouping.t_groups.size, grouping.s_groups.size)
