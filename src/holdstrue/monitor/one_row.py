@@ -226,7 +226,7 @@ class RuleSteps:
             most = shares([slots.shape[0] for slots in lists], limit)
             for at, slots, own in zip(checks, lists, most, strict=True):
                 if own:
-                    found.extend(self._views.name(self._engine.detectors[at], slots[:own])[1])
+                    found.extend(self._views.named_few(self._engine.detectors[at], slots[:own]))
             both.append(tuple(found))
         return both[0], both[1]
 
