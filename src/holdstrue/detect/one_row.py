@@ -31,6 +31,8 @@ from holdstrue.plan.row_truth import RowTruth, row_truth
 from holdstrue.rules.model import Condition
 from holdstrue.typing import I32
 
+LOOK_EVERY = 4096
+"""Rows after which structures are told that more will come, so that what takes long is begun before they are full."""
 MOST_UNASKED = 62
 """Right-hand columns of which a word of bits can say that a row is not asked for them."""
 
@@ -96,6 +98,7 @@ class RowProgram:
         self._frame = np.zeros((0, kernels.WIDTH), dtype=np.int64)
         self._held: list[Any] = []
         self._generation = -1
+        self._until_room = LOOK_EVERY
         self._probe: RowProbe | None = None
         self._probed = -1
 
@@ -229,6 +232,7 @@ class RowProgram:
         return [*line, self._at(own.pairs), own.values.shape[1]]
 
     def _make_room(self) -> None:
+        self._until_room = LOOK_EVERY
         slots = self._rows.size + 1
         self._rows.reserve()
         for _, grouping in self._groupings:
@@ -280,6 +284,9 @@ class RowProgram:
             pairs.flush_batches()
         if self._generation != engine.generation:
             self._lay_out()
+        self._until_room -= 1
+        if not self._until_room:
+            self._make_room()
         coder = self.coder
         while True:
             status = kernels.change_row(
