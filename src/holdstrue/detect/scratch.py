@@ -34,7 +34,7 @@ from holdstrue.progress import each as told
 from holdstrue.threads import available, each, results
 from holdstrue.typing import I32, I64
 
-MOST_HELD = 256 << 20
+MOST_HELD = 64 << 20
 """Bytes of groups that are held at a time: those asked for last."""
 
 
@@ -80,9 +80,15 @@ class SiftedGroups(Detector):
         self._slots = np.empty(0, dtype=np.int32)
         self._groups = 0
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The columns whose values are compared."""
+        return tuple(dict.fromkeys((*self.check.lhs, *self.check.rhs)))
+
     def load(self, pieces: Pieces) -> None:
         """Find the rows that are in a violation, and count. Complexity: O(rows)."""
         self._slots = sifted(self.check, pieces)
+        pieces.release(self.compared)
         if not self._slots.size:
             return
         found = self._exact()
@@ -98,7 +104,9 @@ class SiftedGroups(Detector):
         slots, check = self._slots, self.check
         grouping = Grouping()
         detector = GroupDetector(check, self._rows, grouping)
-        values = self._rows.take(slots, check.columns(check.table))
+        columns = check.columns(check.table)
+        whole = slots.size == self._rows.size
+        values = self._rows.values().select(list(columns)) if whole else self._rows.take(slots, columns)
         incoming = NewRows(check.table, values, self._domains, {})
         coded = [incoming.coded(column) for column in check.lhs]
         seed = next(iter(self._domains.values()))[1].seed
@@ -187,6 +195,9 @@ class ScratchEngine(Engine):
         alone = [detector for detector in self.detectors if isinstance(detector, SiftedGroups | RowDetector)]
         rest = [detector for detector in self.detectors if detector not in alone]
         size = sum(values.num_rows for values in tables.values())
+        for detector in alone:
+            if isinstance(detector, SiftedGroups):
+                pieces[detector.check.table].expect(detector.compared)
         # what takes longest first, so that no thread is left alone with it at the end
         tasks: list[Callable[[], None]] = [partial(self._check_rest, rest, tables, count)] if rest else []
         tasks += [partial(_load, detector, pieces[detector.check.table]) for detector in alone]

@@ -6,7 +6,8 @@ different right side are out (`kernels/sift.py`), and only what is left is coded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -34,7 +35,7 @@ FACTORS = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86
 _BUCKETS, _RIGHT_BUCKETS = 8, 32
 """Buckets a row of a key, which take two bits each, and a group of an FD, which take a word: 11 and 3 percent of rows
 meet others by chance in the first round."""
-_SAMPLE = 1 << 13
+_SAMPLE = 1 << 11
 """Rows from which it is guessed how many groups there are."""
 
 _ALL_KNOWN = np.empty(0, dtype=np.bool_)
@@ -54,6 +55,7 @@ class Pieces:
         self.batches: list[pa.RecordBatch] = values.to_batches(max_chunksize=PIECE)
         self.starts = [0, *accumulate(batch.num_rows for batch in self.batches)]
         self._words: dict[str, Words] = {}
+        self._wanted: Counter[str] = Counter()
         self._lock = Lock()
 
     def satisfying(self, condition: Callable[[Callable[[str], pa.Array], int], Mask]) -> I32:
@@ -78,9 +80,17 @@ class Pieces:
                 self._words[column] = self._made(column)
             return self._words[column]
 
-    def forget(self, column: str) -> None:
-        """Let go of a column's words, as no rule needs them any longer."""
-        self._words.pop(column, None)
+    def expect(self, columns: Iterable[str]) -> None:
+        """Say that a rule will need the words of some columns."""
+        self._wanted.update(columns)
+
+    def release(self, columns: Iterable[str]) -> None:
+        """Say that a rule is done: words that no other needs are let go."""
+        with self._lock:
+            for column in columns:
+                self._wanted[column] -= 1
+                if self._wanted[column] <= 0:
+                    self._words.pop(column, None)
 
     def _made(self, column: str) -> Words:
         words = np.empty(self.rows, dtype=np.uint64)
@@ -155,6 +165,8 @@ def _sift(check: GroupCheck, pieces: Pieces, slots: I32 | None) -> I32:
     rights = list(_rights(check, pieces))
     if slots is not None:
         words, rights = words[slots], [_chosen(right, slots) for right in rights]
+    if _mostly_left(words, rights):
+        return np.arange(pieces.rows, dtype=np.int32) if slots is None else slots
     for number, factor in enumerate(FACTORS):
         before = words.size
         if before < 2:
@@ -167,6 +179,16 @@ def _sift(check: GroupCheck, pieces: Pieces, slots: I32 | None) -> I32:
                 break
             words, rights = words[left], [_chosen(right, left) for right in rights]
     return np.arange(words.size, dtype=np.int32) if slots is None else slots
+
+
+def _mostly_left(words: U64, rights: Sequence[_Right]) -> bool:
+    """Whether most rows violate the rule with others of the first ones already, so that sifting would be in vain."""
+    if words.size < 2 * PIECE:
+        return False
+    first = slice(0, PIECE // 4)
+    some = [_Right(right.values[first], right.known[first]) for right in rights]
+    left = _round(words[first], some, FACTORS[0], 1)
+    return bool(2 * np.count_nonzero(left) > left.size)
 
 
 def _extend(words: U64, values: U64, rows: slice) -> None:
