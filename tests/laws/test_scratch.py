@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import check
-from holdstrue.detect import scratch, sift
+from holdstrue.detect import by_value, scratch, sift
 from laws import worlds
 from laws.test_detection import assert_counts, draw_rules, found, nonempty
 from translate import expected
@@ -35,6 +35,7 @@ def test_pieces_and_threads(data: st.DataObject) -> None:
         patch.object(sift, "PIECE", data.draw(st.integers(1, 6))),
         patch.object(sift, "_BUCKETS", data.draw(st.sampled_from([1, 8]))),
         patch.object(sift, "_RIGHT_BUCKETS", data.draw(st.sampled_from([1, 32]))),
+        patch.object(by_value, "LOOKED_UP_FROM", data.draw(st.sampled_from([1, 16]))),
         patch.object(scratch, "TOGETHER", 1),
         patch.object(scratch, "MOST_HELD", data.draw(st.sampled_from([0, 1 << 20]))),
     ):

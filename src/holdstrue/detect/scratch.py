@@ -29,7 +29,6 @@ from holdstrue.index.grouping import Grouping
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import Check, GroupCheck, PairCheck, ReferenceCheck
 from holdstrue.plan.compile import Plan
-from holdstrue.plan.filter import holds
 from holdstrue.progress import each as told
 from holdstrue.threads import available, each, results
 from holdstrue.typing import I32, I64
@@ -191,7 +190,7 @@ class ScratchEngine(Engine):
         self.clock.read()
         for name, values in tables.items():
             self.tables[name].rows.hold(values)
-        pieces = {name: Pieces(values, self.tables[name].domains, count) for name, values in tables.items()}
+        pieces = {name: self._pieces(name, values, count) for name, values in tables.items()}
         alone = [detector for detector in self.detectors if isinstance(detector, SiftedGroups | RowDetector)]
         rest = [detector for detector in self.detectors if detector not in alone]
         size = sum(values.num_rows for values in tables.values())
@@ -205,6 +204,10 @@ class ScratchEngine(Engine):
         for _ in told(range(len(tasks)), self._said, size):
             next(done)
         self.clock.started = True
+
+    def _pieces(self, name: str, values: pa.Table, threads: int) -> Pieces:
+        conditions = [condition for check in self.plan.checks if check.table == name for condition in check.conditions]
+        return Pieces(values, self.tables[name].domains, threads, conditions)
 
     def _said(self, task: int) -> str:
         return f"checking, part {task + 1}"
@@ -266,4 +269,4 @@ def _load(detector: SiftedGroups | RowDetector, pieces: Pieces) -> None:
     if isinstance(detector, SiftedGroups):
         detector.load(pieces)
     else:
-        detector.load(pieces.satisfying(partial(holds, detector.check.broken)))
+        detector.load(pieces.satisfying(detector.check.broken))

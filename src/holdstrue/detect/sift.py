@@ -20,9 +20,11 @@ import pyarrow as pa
 from holdstrue.data.buffers import arrow_of, known, plain, spread
 from holdstrue.data.coding import Domain, encode
 from holdstrue.data.digests import lower_lane
+from holdstrue.detect.by_value import Lookup
 from holdstrue.kernels import sift as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
+from holdstrue.rules.model import Condition
 from holdstrue.threads import each
 from holdstrue.typing import I32, U64, Mask
 
@@ -47,7 +49,13 @@ Words: TypeAlias = tuple[U64, Mask | None]
 class Pieces:
     """A whole table in pieces of equally cut columns, and the words of its columns, made once for all rules."""
 
-    def __init__(self, values: pa.Table, domains: dict[str, tuple[int, Domain]], threads: int) -> None:
+    def __init__(
+        self,
+        values: pa.Table,
+        domains: dict[str, tuple[int, Domain]],
+        threads: int,
+        conditions: Iterable[Condition | None] = (),
+    ) -> None:
         self.values = values
         self.rows = values.num_rows
         self.threads = threads
@@ -55,15 +63,22 @@ class Pieces:
         self.batches: list[pa.RecordBatch] = values.to_batches(max_chunksize=PIECE)
         self.starts = [0, *accumulate(batch.num_rows for batch in self.batches)]
         self._words: dict[str, Words] = {}
+        self._lookup = Lookup(values, conditions)
         self._wanted: Counter[str] = Counter()
         self._lock = Lock()
 
-    def satisfying(self, condition: Callable[[Callable[[str], pa.Array], int], Mask]) -> I32:
-        """Slots of the rows that pass, ascending. Complexity: O(rows)."""
+    def satisfying(self, condition: Condition) -> I32:
+        """Slots of the rows that are known to satisfy a condition, ascending. Complexity: O(rows).
+
+        O(rows that have one of its constants) where rules compare its columns with many.
+        """
+        looked_up = self._lookup.satisfying(condition)
+        if looked_up is not None:
+            return looked_up
 
         def found(at: int) -> I32:
             batch = self.batches[at]
-            passed = np.flatnonzero(condition(batch.column, batch.num_rows))
+            passed = np.flatnonzero(holds(condition, batch.column, batch.num_rows))
             return (passed + self.starts[at]).astype(np.int32)
 
         parts = each(found, range(len(self.batches)), self.threads)
@@ -142,7 +157,7 @@ def sifted(check: GroupCheck, pieces: Pieces) -> I32:
     """Slots of all rows that are in a violation of the check, ascending, and of few others. Complexity: O(rows)."""
     slots: I32 | None = None
     if check.member is not None:
-        slots = pieces.satisfying(partial(holds, check.member))
+        slots = pieces.satisfying(check.member)
     if slots is not None and slots.size < pieces.rows // 4:
         # few rows: only these are coded
         pieces = pieces.only(slots, check.columns(check.table))
