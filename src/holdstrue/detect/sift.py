@@ -200,7 +200,7 @@ def _mostly_left(words: U64, rights: Sequence[_Right]) -> bool:
     """Whether most rows violate the rule with others of the first ones already, so that sifting would be in vain."""
     if words.size < 2 * PIECE:
         return False
-    first = slice(0, PIECE // 4)
+    first = slice(0, max(PIECE // 4, 2))
     some = [_Right(right.values[first], right.known[first]) for right in rights]
     left = _round(words[first], some, FACTORS[0], 1)
     return bool(2 * np.count_nonzero(left) > left.size)
