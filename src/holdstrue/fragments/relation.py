@@ -18,6 +18,7 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.bundles import bundles_of
 from holdstrue.fragments.byte_costs import ID_BYTES, id_width
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
@@ -135,6 +136,7 @@ class Relation(Closing):
         self._bind()
         self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
         self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
+        self._bundles = [(bundle.number,) for bundle in bundles_of(self._plan, self._cfds)]
         self.channel = Channel() if channel is None else channel
         self._host = (host or local_host)(self._specs, {site.name: site for site in self.layout.sites})
 
@@ -214,12 +216,11 @@ class Relation(Closing):
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._ship(self._plan, loading=changes is None)
-            if changes is None:
-                self._judge(every_row=False)
-            elif any(self._plan.participants):
-                for verb in ("announce", "reply", "verdict"):
-                    self._host.round(self.channel, verb)
+            self._ship(self._plan)
+            # a first load is much: one bundle of CFDs at a time
+            for some in self._bundles if changes is None else [()] if self._bundles else []:
+                for verb in ("announce", "reply", "verdict", "conclude"):
+                    self._host.round(self.channel, verb, *some)
             found = self._host.all("finish")
             self._compare()
             self._host.all("prepare")
@@ -227,6 +228,7 @@ class Relation(Closing):
             self._abort()
             raise
         self._commit(batch)
+        self._host.all("release", batch)
         return self._delta(batch, *self._changed(found), before, started)
 
     def _delta(
@@ -263,11 +265,15 @@ class Relation(Closing):
     def _begin(self, batch: str, changes: Any) -> None:
         prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
         for fragment in self.layout.fragments:
-            first = fragment.sites[0].name
-            for site in fragment.sites[1:]:
-                if prints[site.name] != prints[first]:
+            names = [site.name for site in fragment.sites]
+            told = {name: prints[name] for name in names}
+            if len(set(told.values())) > 1:
+                # their sources may have the same rows in different orders
+                told = self._host.all("align", sites=names)
+            for name in names[1:]:
+                if told[name] != told[names[0]]:
                     raise HoldstrueError(
-                        f"sites {first!r} and {site.name!r} do not hold the same rows",
+                        f"sites {names[0]!r} and {name!r} do not hold the same rows",
                         hint="sites of one fragment hold columns of the same rows: compare their keys",
                     )
 
@@ -291,23 +297,23 @@ class Relation(Closing):
         """Where one of some sites says yes."""
         return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
 
-    def _ship(self, plan: ShippingPlan, *, loading: bool) -> None:
+    def _ship(self, plan: ShippingPlan) -> None:
         """The rounds inside fragments, after which every index has what it needs."""
         for level in range(max(part.levels for part in plan.fragments)):
             self._host.round(self.channel, "ship", level)
         try:
-            self._host.all("settle", loading)
+            self._host.all("settle")
         except StateError:
             # ids that do not fit the index may be those of a lost message, and then say so
             self._compare()
             raise
 
-    def _judge(self, *, every_row: bool) -> None:
+    def _judge(self) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
         for cfd, taking in enumerate(self._plan.participants):
             if taking:
-                self._host.round(self.channel, "gather", cfd, every_row)
-                self._host.round(self.channel, "judge", cfd, every_row)
+                self._host.round(self.channel, "gather", cfd)
+                self._host.round(self.channel, "judge", cfd)
                 self._host.all("take_verdicts", cfd)
 
     def _compare(self) -> None:
@@ -393,8 +399,8 @@ class Relation(Closing):
         before, started = self.channel.snapshot(), self._host.elapsed
         self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
         try:
-            self._ship(plan, loading=True)
-            self._judge(every_row=True)
+            self._ship(plan)
+            self._judge()
             self._compare()
             found = self._host.all("finish").values()
         finally:
