@@ -125,7 +125,7 @@ class Exchange:
 
     def _lines(self, found: Sequence[tuple[I32, U8, U64]]) -> Told:
         """By group a line, out of what there is to say of each CFD."""
-        groups = np.unique(np.concatenate([some for some, _, _ in found])).astype(np.int32)
+        groups = _distinct([some for some, _, _ in found], len(self._left))
         code = np.zeros((groups.size, len(found)), dtype=np.uint8)
         value = np.zeros((groups.size, len(found)), dtype=np.uint64)
         for column, (some, codes, values) in enumerate(found):
@@ -276,6 +276,16 @@ class Exchange:
         """Forget what was told of owned groups."""
         if self._step is not None:
             self._step.abort()
+
+
+def _distinct(parts: Sequence[I32], total: int) -> I32:
+    """The groups, of so many, that are in one of some lists, ascending."""
+    if sum(part.size for part in parts) < total // 8:
+        return np.unique(np.concatenate(parts)).astype(np.int32)
+    there = np.zeros(total, dtype=np.bool_)  # a first load: marking them is cheaper than sorting
+    for part in parts:
+        there[part] = True
+    return np.flatnonzero(there).astype(np.int32)
 
 
 def _spread(lines: Mask, at: I32, size: int) -> Mask:

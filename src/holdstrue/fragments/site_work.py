@@ -228,6 +228,7 @@ class SiteWork:
         """Count the entries into the indexes that live here."""
         running = self._running()
         given = self._indexed.given(running)
+        running.forget()
         self._indexed.recheck(running, given)
         if running.images > running.size:
             given = given.take(slice(0, running.size))
