@@ -181,8 +181,11 @@ class Channel:
 
     def count(self, sent: SiteMessage) -> None:
         """Note that a message went out."""
-        pair = (sent.source, sent.target)
-        self.tally[pair] = self.tally.get(pair, Traffic()) + Traffic(1, sent.entries, sent.size)
+        self.add(sent.source, sent.target, Traffic(1, sent.entries, sent.size))
+
+    def add(self, source: str, target: str, traffic: Traffic) -> None:
+        """Note what went from one site to another."""
+        self.tally[source, target] = self.tally.get((source, target), Traffic()) + traffic
 
     def snapshot(self) -> TrafficByPair:
         """The counts as they are now."""

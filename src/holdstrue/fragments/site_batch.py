@@ -206,8 +206,8 @@ class SiteBatch:
 
     def forget(self) -> None:
         """Let go of what was worked out on the way, once the indexes have what they need."""
-        for known in (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums):
-            known.clear()
+        for cache in (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums):
+            cache.clear()
 
     def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:
         """At the home of a CFD, after all rounds: ids of left and right side, and which images match."""

@@ -110,7 +110,7 @@ class SiteWork:
 
     def presence(self, batch: str, keys: pa.Table) -> Mask:
         """Which keys are those of rows here, before the batch."""
-        ids = self._key_ids(keys)
+        ids = self.key_ids(keys)
         if self._last is not None and batch == self._last.batch:
             return self._last.presence(ids)
         return self._indexed.rows.find(ids.hi, ids.lo) >= 0
@@ -131,7 +131,7 @@ class SiteWork:
             rows = self._own_rows()
         if now is None:
             now = all_true(rows.num_rows)
-        ids = self._key_ids(rows)
+        ids = self.key_ids(rows)
         if repeats(ids.lo):
             self._refuse_repeats(ids, rows)
         old = self._indexed.rows.find(ids.hi, ids.lo)
@@ -153,7 +153,8 @@ class SiteWork:
         self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
         return self._batch.fingerprint
 
-    def _key_ids(self, rows: pa.Table) -> Ids:
+    def key_ids(self, rows: pa.Table) -> Ids:
+        """The ids of rows, by their key."""
         return key_ids(rows, self.spec.key, self.spec.domains)
 
     def _current_rows(self) -> pa.Table:
@@ -173,7 +174,7 @@ class SiteWork:
                     f"the source of site {self.spec.name!r} has rows without {name!r}",
                     hint="every row needs its whole key",
                 )
-        self._refuse_foreign(rows)
+        self.refuse_foreign(rows)
         return rows
 
     def _refuse_repeats(self, ids: Ids, rows: pa.Table) -> None:
@@ -187,8 +188,8 @@ class SiteWork:
                 f"site {self.spec.name!r} got two rows with the key {key}", hint="the key must tell rows apart"
             )
 
-    def _refuse_foreign(self, rows: pa.Table) -> None:
-        """Rows of the source that the fragment's filter does not select, as far as the site can tell."""
+    def refuse_foreign(self, rows: pa.Table) -> None:
+        """Refuse rows that the fragment's filter does not select, as far as the site can tell."""
         wanted = (*(() if self.spec.where is None else (self.spec.where,)), *self.spec.elsewhere)
         for number, where in enumerate(wanted):
             if not set(condition_columns(where)) <= set(rows.column_names):
@@ -365,11 +366,11 @@ class SiteWork:
 
     def violates(self, number: int, keys: pa.Table) -> Mask:
         """Which rows violate a CFD whose index is here."""
-        return self._indexed.violates(self.spec.cfds[number], self._key_ids(keys))
+        return self._indexed.violates(self.spec.cfds[number], self.key_ids(keys))
 
     def classes(self, number: int, keys: pa.Table) -> list[tuple[bytes, bytes, bytes] | None]:
         """For rows, by key, what their class under a CFD is told by: the id of X and the word of B."""
-        return self._indexed.classes(number, self._key_ids(keys))
+        return self._indexed.classes(number, self.key_ids(keys))
 
     def close(self) -> None:
         """Let go of the state directory."""
