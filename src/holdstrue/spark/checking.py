@@ -178,9 +178,10 @@ class SparkReport(Findings):
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
-        return islice(self._found(), self.limit)
+        return islice(self.found(), self.limit)
 
-    def _found(self) -> Iterator[Violation]:
+    def found(self) -> Iterator[Violation]:
+        """The first violations of every rule, of each up to the report's limit."""
         yield from self.named
         yield from (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
 
@@ -208,7 +209,7 @@ class SparkReport(Findings):
         # not of `listed`, which the rules before may fill
         if result.measured is not None:
             return []
-        own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
+        own = list(islice((v for v in self.found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
         table = result.rule.own_table or layout.plan.main
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *result.rule.columns)))
