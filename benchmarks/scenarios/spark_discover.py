@@ -26,7 +26,7 @@ COLUMNS = (
     "if(id % 50021 = 1, null, cast(id % 300 as int)) as rate",
 )
 """zip -> city, state -> region, account -> branch, two keys, and columns that agree by chance only."""
-KINDS = ("key", "fd", "ind", "dc")
+KINDS = ("key", "fd", "cfd", "ind", "dc")
 LONGEST = 3
 """Columns of rules at most."""
 

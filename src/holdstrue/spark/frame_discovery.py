@@ -17,7 +17,7 @@ from holdstrue.rules.types import checked_types, types_of_table
 from holdstrue.spark.discovering.bounded_jobs import WHOLE, most_bytes
 from holdstrue.spark.discovering.frame_kinds import found_in_frames
 from holdstrue.spark.named import named_frames
-from holdstrue.spark.runner import SparkRunner, column, quoted
+from holdstrue.spark.runner import SparkRunner, quoted
 from holdstrue.spark.tiles import Tiles
 
 
@@ -105,7 +105,8 @@ def _sizes(runner: SparkRunner, frames: Mapping[str, DataFrame]) -> dict[str, tu
 def _require_key(runner: SparkRunner, name: str, frame: DataFrame, key: Sequence[str]) -> None:
     """Refuse a key that several rows have, with one of them."""
     with runner.about("keys of rows"):
-        again = frame.groupBy(*map(column, key)).agg(F.count(F.lit(1)).alias(":rows")).where("`:rows` > 1").take(1)
+        keys = runner.select(frame, list(dict.fromkeys(key)))
+        again = keys.groupBy(*keys.columns).agg(F.count(F.lit(1)).alias(":rows")).where("`:rows` > 1").take(1)
     if again:
         said = ", ".join(f"{c}={v!r}" for c, v in zip(key, again[0], strict=False))
         raise ChangeError(
