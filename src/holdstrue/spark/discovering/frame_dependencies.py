@@ -25,7 +25,7 @@ from holdstrue.kernels import antichains
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.left_side_jobs import Asked, breaking_rows, known_rows, test, weigh
+from holdstrue.spark.discovering.left_side_jobs import SideQuestion, breaking_rows, known_rows, test, weigh
 from holdstrue.typing import I32, I64, U64, Mask
 
 CASES = 64
@@ -194,7 +194,7 @@ class SideTester:
         pairs: I32 = np.empty((0, 2), dtype=np.int32)
         left = np.flatnonzero(~keyed)
         if left.size:
-            asked = [Asked(tuple(members(sets[i])), tuple(members(wanted[i]))) for i in left]
+            asked = [SideQuestion(tuple(members(sets[i])), tuple(members(wanted[i]))) for i in left]
             try:
                 pairs = self._on_spark(asked, left, sets, broken)
                 done[left] = True
@@ -202,7 +202,7 @@ class SideTester:
                 broken[:] = 0
         return Tested(broken, pairs, done, np.zeros((sets.shape[0], 2), dtype=np.int64))
 
-    def _on_spark(self, asked: list[Asked], places: I64, sets: U64, broken: U64) -> I32:
+    def _on_spark(self, asked: list[SideQuestion], places: I64, sets: U64, broken: U64) -> I32:
         answers = test(self._table, asked, self._work)
         self.jobs += 1
         for place, answer in zip(places, answers, strict=True):

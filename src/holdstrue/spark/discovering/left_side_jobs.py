@@ -39,7 +39,7 @@ MOST_GROUPS = 4096
 
 
 @dataclass(frozen=True)
-class Asked:
+class SideQuestion:
     """Columns of a left side and the targets that may depend on them; that behind the last column asks for a key."""
 
     columns: tuple[int, ...]
@@ -64,7 +64,7 @@ class _Slots:
     wide: list[bool]
 
     @staticmethod
-    def of(table: LaneTable, asked: Sequence[Asked]) -> _Slots:
+    def of(table: LaneTable, asked: Sequence[SideQuestion]) -> _Slots:
         many = len(table.names)
         # those with two lanes first, so that few places have two
         columns = ([target for target in one.targets if target < many] for one in asked)
@@ -101,7 +101,7 @@ def written_sides(table: LaneTable, sides: Sequence[tuple[tuple[int, ...], list[
     return f"inline(array({', '.join(parts)}))"
 
 
-def test(table: LaneTable, asked: Sequence[Asked], work: Work) -> list[SideAnswer]:
+def test(table: LaneTable, asked: Sequence[SideQuestion], work: Work) -> list[SideAnswer]:
     """Which targets each left side does not determine. One job for every `SIDES` left sides."""
     # left sides that ask for many targets make all others of their job as wide
     order = sorted(range(len(asked)), key=lambda i: len(asked[i].targets))
@@ -113,7 +113,7 @@ def test(table: LaneTable, asked: Sequence[Asked], work: Work) -> list[SideAnswe
     return found
 
 
-def _tested(table: LaneTable, asked: Sequence[Asked], work: Work) -> list[SideAnswer]:
+def _tested(table: LaneTable, asked: Sequence[SideQuestion], work: Work) -> list[SideAnswer]:
     slots, many = _Slots.of(table, asked), len(table.names)
     written = written_sides(table, [(one.columns, list(slots.fields(table, i))) for i, one in enumerate(asked)])
     rows = table.frame.selectExpr(written).where("side is not null")
@@ -153,7 +153,7 @@ def _some(place: str, broken: Sql) -> dict[str, Sql]:
 
 
 def breaking_rows(
-    table: LaneTable, asked: Sequence[Asked], found: Sequence[SideAnswer], work: Work
+    table: LaneTable, asked: Sequence[SideQuestion], found: Sequence[SideAnswer], work: Work
 ) -> tuple[list[tuple[int, int]], pa.Table, pa.Table]:
     """Some groups that break dependencies, as (left side, target), and two rows, as lanes, of each. One job."""
     many, lanes = len(table.names), table.columns
