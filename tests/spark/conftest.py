@@ -15,6 +15,7 @@ import pytest
 
 from database import JAR, Postgres
 from fault_proxy import FaultProxy
+from holdstrue.spark import small
 from holdstrue.spark.session import start
 from objects import Moto, environment
 from spark.clusters import connect_server, standalone
@@ -106,3 +107,21 @@ def people(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     return write(tmp_path / "rules.yaml", RULES)
+
+
+@pytest.fixture
+def by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table is so small that it is fetched: what is tested are checks by Catalyst and by stages."""
+    monkeypatch.setattr(small, "BYTES", -1)
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Queries of ten rows that are run once: compiling them would take longer than all else."""
+    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdstrue.fragments.apart_relation import KNOWN, ApartDelta
 from holdstrue.fragments.channel import TrafficByPair, total
 from holdstrue.fragments.relation_delta import RelationDelta, key_values
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -35,7 +36,13 @@ def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]
             if table is not None:
                 yield f"  {sign} {_listed(table)}\n"
     if not rules and counts is None:
-        yield "no violation began or ceased\n"
+        yield ("no row here violates a rule\n" if delta.batch == KNOWN else "no violation began or ceased\n")
+    if isinstance(delta, ApartDelta):
+        for site, counts_there in delta.elsewhere.items():
+            for rule, (more, fewer) in counts_there.items():
+                yield f"at {site}: {rule}: +{more:,} -{fewer:,}\n"
+        if delta.batch == KNOWN:
+            return
     yield from shipments_text(delta.shipped)
 
 
