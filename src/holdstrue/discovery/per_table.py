@@ -34,8 +34,7 @@ from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import nested
 from holdstrue.index.checked import Checked
-from holdstrue.monitor.check import check
-from holdstrue.rules.model import DC, FD, Body, Rule
+from holdstrue.rules.model import FD, Body
 from holdstrue.state.files import Arrays
 from holdstrue.typing import I64
 
@@ -209,15 +208,14 @@ class DenialKind(PerTable[DenialCore]):
         if table.num_columns > MOST_COLUMNS:
             options = replace(options, cross=False)
         space = choose_space(table, options, empty=True)
-        return DenialCore.load(table, options, work, space=space, verifier=breaking)
+        return DenialCore.load(table, options, work, space=space)
 
     @classmethod
     def restored(
         cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked
     ) -> DenialCore:
         """The core of one table as it was left."""
-        rows = held.engine.tables[name].rows.values().select(schema.names)
-        return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
+        return DenialCore.restore(schema, options, arrays)
 
     def measures(self, rule: DenialRule) -> dict[str, float]:
         """Support, and what interest is made of."""
@@ -240,13 +238,6 @@ class DenialKind(PerTable[DenialCore]):
     def explain(self) -> str:
         """How the rules are kept."""
         return "; ".join(", ".join(core.explain()) for core in self.cores.values())
-
-
-def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
-    """The places of two rows that break a rule, found by the detectors."""
-    for violation in check(table, [Rule(body, "found")], limit=1):
-        return int(violation.t), int(violation.s)
-    return None
 
 
 class DependencyKind(PerTable[DependencyCore | ApproximateCore]):

@@ -22,7 +22,7 @@ from holdstrue.fragments.relation import LOAD, Relation
 from holdstrue.fragments.relation_delta import RelationDelta
 from holdstrue.fragments.remote_host import RemoteHost
 from holdstrue.fragments.shipping_plan import ShippingPlan
-from holdstrue.state.journal import schema_of
+from holdstrue.state.schema_text import schema_of
 
 KNOWN = ":all"
 """What stands for the batch where all violations are asked for."""

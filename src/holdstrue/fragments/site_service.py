@@ -43,8 +43,9 @@ from holdstrue.fragments.site_host import open_site
 from holdstrue.fragments.site_state import SiteState, kept_plan, site_schema
 from holdstrue.fragments.site_work import SiteWork
 from holdstrue.shards.wire import pack
-from holdstrue.state.journal import facts_of, schema_of, schema_text
+from holdstrue.state.journal import facts_of
 from holdstrue.state.object_url import is_object_url
+from holdstrue.state.schema_text import schema_of, schema_text
 
 LEASE = 90.0
 """Seconds of silence after which a session is over. Chosen, not tuned: longer than one site waits for another."""

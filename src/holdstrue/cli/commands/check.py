@@ -20,6 +20,7 @@ from holdstrue.cli.options import (
     OutputFile,
     RuleOptions,
     Tables,
+    Threads,
     TypedFileOptions,
     column_names,
     named_paths,
@@ -52,6 +53,7 @@ def check(
     output: OutputFile = None,
     accepted: AcceptedFile = None,
     index: Index = "blocks",
+    threads: Threads = None,
     openlineage: OpenLineage = None,
     place: SparkOptions = SparkOptions(),
     each: Annotated[
@@ -66,7 +68,7 @@ def check(
     """
     options: dict[str, Any] = {
         "given": given, "table": table, "key": key, "limit": limit, "format": format, "accepted": accepted,
-        "index": index, "openlineage": openlineage, "place": place, "reading": reading,
+        "index": index, "threads": threads, "openlineage": openlineage, "place": place, "reading": reading,
     }  # fmt: skip
     if not each or len(data) == 1:
         with Output(output, format) as out:
@@ -92,6 +94,7 @@ def _checked(
     format: str,  # noqa: A002
     accepted: str | None,
     index: IndexKind,
+    threads: int | None,
     openlineage: str | None,
     place: SparkOptions,
     reading: TypedFileOptions,
@@ -101,8 +104,8 @@ def _checked(
     tables = named_paths(table)
     cluster = place.cluster()
     lineage = lineage_target(openlineage)
-    if accepted is not None and cluster is not None:
-        raise HoldstrueError("--accepted is for checks in one process", hint="leave out --engine spark")
+    if threads is not None and cluster is not None:
+        raise HoldstrueError("--threads is for checks in one process", hint="leave out --engine spark")
     with Working(f"checking {', '.join(map(shown, data))}"):
         from holdstrue.cli.ruleset import require_tables
         from holdstrue.monitor.accepting import accepting
@@ -122,12 +125,14 @@ def _checked(
         own = column_names(key)
         report: Findings
         if cluster is None:
-            found = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index, **read)
+            found = check_data(
+                data, ruleset, key=own, tables=tables, limit=listed, index=index, threads=threads, **read
+            )
             report = found if accepted is None else accepting(found, accepted)
         else:
             named = replace(ruleset, table=main)
             files = {main: data, **tables}
-            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read)
+            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read, accepted=accepted)
     tell_notes(report.notes)
     out.write(parts(report, format, limit=limit, color=out.color))
     if lineage is not None:
