@@ -1,6 +1,6 @@
 """Three companies check their price lists against each other, and nobody sees another's rows.
 
-Each company runs a process of its own (`holdstrue site serve`). South adds a washer of another maker than the washers of
+Each company runs a process of its own (`holdstrue site serve`). South adds a washer of another maker than those of
 north and coast: each is told that its own row is wrong, by its own site, and how many rows of others are.
 
     python examples/three_companies/run.py
@@ -42,12 +42,16 @@ def holdstrue(*words: str) -> str:
 
 
 def wait_for(file: Path, company: str) -> None:
-    """Wait until a company's site answers."""
-    words = [sys.executable, "-m", "holdstrue", "site", "status", str(file), "--name", company]
-    for _ in range(120):
-        if subprocess.run(words, check=False, capture_output=True).returncode == 0:
+    """Wait until a company's site listens."""
+    line = next(line for line in file.read_text().splitlines() if f"name: {company}," in line)
+    port = int(line.rpartition(":")[2].rstrip('"}'))
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
             return
-        time.sleep(0.5)
     raise SystemExit(f"the site of {company} does not answer")
 
 
@@ -64,8 +68,10 @@ def main() -> None:
             monday = str(file.parent / "monday_south.csv")
             applied = holdstrue("site", "apply", str(file), monday, "--name", "south", "--batch-id", "monday")
             print("south applies its Monday:", applied, sep="\n")
-            for name in COMPANIES:
-                print(f"{name} asks:", holdstrue("site", "violations", str(file), "--name", name), sep="\n")
+            assert "one maker: +1 -0\n  + S3" in applied
+            asked = holdstrue("site", "violations", str(file), "--name", "coast")
+            print("coast asks:", asked, sep="\n")
+            assert "C2" in asked and "S3" not in asked and "one maker: 1 row at north" in asked
         finally:
             for site in sites:
                 site.terminate()

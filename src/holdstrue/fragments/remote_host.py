@@ -73,8 +73,9 @@ def answer_of(head: Mapping[str, Any], body: bytes) -> Any:
 class RemoteHost(SiteHost):
     """Sites by name, each reached by calls of one session."""
 
-    def __init__(self, sites: Iterable[str], carry: Carry, patience: float = PATIENCE) -> None:
+    def __init__(self, here: str, sites: Iterable[str], carry: Carry, patience: float = PATIENCE) -> None:
         super().__init__({})
+        self._here = here
         self._names = tuple(sites)
         self._carry, self._patience = carry, patience
         self.session = uuid.uuid4().hex
@@ -90,7 +91,7 @@ class RemoteHost(SiteHost):
         end = time.monotonic() + self._patience
         while True:
             try:
-                self.ask(site, "enter")
+                self.ask(site, "enter", self._here)
             except SiteBusyError:
                 if time.monotonic() + _PAUSE > end:
                     raise

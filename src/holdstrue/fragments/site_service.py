@@ -64,6 +64,8 @@ class _Session:
     """Who has the site, and the last call with its answer."""
 
     name: str
+    by: str
+    """The site that brings the batch."""
     heard: float
     turn: int = 0
     answer: bytes = b""
@@ -99,6 +101,8 @@ class SiteService:
         self._idle = threading.Condition(self._lock)
         self._acting = threading.Lock()
         self._session: _Session | None = None
+        self._bringing = ""
+        """The session in which this site brings something to all."""
         self._told: dict[str, Any] | None = None
         self._design: RelationDesign | None = None
         self._work: SiteWork | None = None
@@ -126,6 +130,8 @@ class SiteService:
         try:
             head, body = unframed(data)
             verb = str(head.get("verb"))
+            if verb == "bringing":
+                return packed_answer(self._bringing)
             if verb in self._people:
                 return self._people[verb](head, body)
             with self._lock:
@@ -148,7 +154,7 @@ class SiteService:
         """Do what a session asks for, once for every number of a call."""
         verb, turn = str(head["verb"]), int(head.get("turn", 0))
         if verb == "enter":
-            self._enter(str(head["session"]))
+            self._enter(str(head["session"]), str(next(iter(head.get("args", ())), "")))
         self._refuse_strangers(head)
         session = self._session
         if session is None:
@@ -179,17 +185,29 @@ class SiteService:
             args.append(pa.ipc.open_stream(pa.BufferReader(body)).read_all())
         return args
 
-    def _enter(self, name: str) -> None:
+    def _enter(self, name: str, by: str) -> None:
         """Let a session have the site, unless another one has; what that left unfinished is given up."""
         held = self._session
         if held is not None and held.name != name:
-            if held.running or time.monotonic() - held.heard < self._lease:
+            silent = time.monotonic() - held.heard >= self._lease
+            if held.running or not (silent or self._is_over(held)):
                 raise SiteBusyError(
-                    f"site {self.name!r} is busy with a batch that another site brings", hint="try again in a moment"
+                    f"site {self.name!r} is busy with a batch that {held.by or 'another site'} brings",
+                    hint="try again in a moment",
                 )
             self._give_up()
         if self._session is None:
-            self._session = _Session(name, time.monotonic())
+            self._session = _Session(name, by, time.monotonic())
+
+    def _is_over(self, held: _Session) -> bool:
+        """Whether the site that brought a batch says that it does not any more: it may have died and come back."""
+        if held.by == self.name:
+            return held.name != self._bringing
+        try:
+            head, _ = called(self._carry_out, held.by, framed({"verb": "bringing"}), 0.0)
+        except HoldstrueError:
+            return False  # it may be beyond a wire that is cut, and still bring it
+        return bool(head.get("answer") != held.name)
 
     def _give_up(self) -> None:
         self._session = None
@@ -350,12 +368,15 @@ class SiteService:
     def _act(self, action: Callable[[ApartRelation], Any]) -> bytes:
         """Bring something to all sites; one thing at a time."""
         with self._acting:
-            host = RemoteHost([site.name for site in self._declared.sites], self._carry, self._patience)
+            names = [site.name for site in self._declared.sites]
+            host = RemoteHost(self.name, names, self._carry, self._patience)
+            self._bringing = host.session
             try:
                 relation = ApartRelation.opened(self._declared, self.name, host)
                 delta = action(relation)
                 return framed(delta.head(), pack(delta.keys(self._declared.key)).to_pybytes())
             finally:
+                self._bringing = ""
                 host.close()
 
     def _carry(self, site: str, frame: bytes) -> bytes:

@@ -36,14 +36,25 @@ def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]
             if table is not None:
                 yield f"  {sign} {_listed(table)}\n"
     if not rules and counts is None:
-        yield ("no row here violates a rule\n" if delta.batch == KNOWN else "no violation began or ceased\n")
-    if isinstance(delta, ApartDelta):
-        for site, counts_there in delta.elsewhere.items():
-            for rule, (more, fewer) in counts_there.items():
-                yield f"at {site}: {rule}: +{more:,} -{fewer:,}\n"
-        if delta.batch == KNOWN:
-            return
+        yield "no violation began or ceased\n"
     yield from shipments_text(delta.shipped)
+
+
+def apart_delta_text(delta: ApartDelta, style: object = None) -> Iterator[str]:
+    """A batch at sites that are apart, or all that violates rules, as text, line by line."""
+    elsewhere = [(site, rule, *both) for site, rules in delta.elsewhere.items() for rule, both in rules.items()]
+    if delta.batch != KNOWN:
+        lines = [*relation_delta_text(delta, style)]
+        shipped = [*shipments_text(delta.shipped)] if not delta.repeated else []
+        yield from lines[: len(lines) - len(shipped)]
+        yield from (f"at {site}: {rule}: +{more:,} -{fewer:,}\n" for site, rule, more, fewer in elsewhere)
+        yield from shipped
+        return
+    for rule, table in delta.added.items():
+        yield f"{rule}: {table.num_rows:,} row{'s' * (table.num_rows != 1)} here\n  {_listed(table)}\n"
+    yield from (f"{rule}: {more:,} row{'s' * (more != 1)} at {site}\n" for site, rule, more, _ in elsewhere)
+    if not delta.added and not elsewhere:
+        yield "no row violates a rule\n"
 
 
 def shipments_text(tally: TrafficByPair) -> Iterator[str]:

@@ -36,7 +36,7 @@ def test_what_is_written_is_read(rows: set[int], distinct: int, cfds: int, data:
     row = st.lists(st.booleans(), min_size=told.size, max_size=told.size)
     drawn = data.draw(st.lists(row, min_size=cfds, max_size=cfds))
     masks = np.array(drawn, dtype=np.bool_).reshape(cfds, told.size)
-    reader = ColumnReader(write_rows(told) + write_pairs(hi, lo) + write_masks(masks), told.size)
+    reader = ColumnReader(write_rows(told) + write_pairs(hi, lo) + write_masks([*masks]), told.size)
     assert np.array_equal(reader.rows(), told)
     assert all(np.array_equal(found, sent) for found, sent in zip(reader.pairs(), (hi, lo), strict=True))
     found = reader.masks()
@@ -45,7 +45,7 @@ def test_what_is_written_is_read(rows: set[int], distinct: int, cfds: int, data:
 
 def test_many_different_masks_are_numbered_by_two_bytes() -> None:
     masks = np.random.default_rng(1).random((300, 40)) < 0.5
-    assert np.array_equal(ColumnReader(write_masks(masks), 40).masks(), masks)
+    assert np.array_equal(ColumnReader(write_masks([*masks]), 40).masks(), masks)
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1)), max_size=60))

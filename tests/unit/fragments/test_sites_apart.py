@@ -270,10 +270,12 @@ def test_only_one_has_a_site_at_a_time(tmp_path: Path) -> None:
     net.act("a", "load")
     service = net.services["b"]
     service._lease = 60.0
-    assert unframed(service.answer(framed({"verb": "enter", "session": "x", "turn": 1})))[0]["kind"] == "json"
+    net.services["c"]._bringing = "x"
+    entering = framed({"verb": "enter", "session": "x", "turn": 1, "args": ["c"]})
+    assert unframed(service.answer(entering))[0]["kind"] == "json"
     with pytest.raises(HoldstrueError, match="site 'b' is busy"):
         net.act("a", "violations of all")
-    service.answer(framed({"verb": "leave", "session": "x", "turn": 2}))
+    net.start("c")  # it died, and does not bring that batch any more
     assert net.act("a", "violations of all").batch == ":all"
     net.close()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML that declares sites, rules and key; the same at all.")]
 Name = Annotated[str, typer.Option("--name", metavar="SITE", help="Which of the sites.")]
 BatchId = Annotated[str | None, typer.Option(metavar="ID", help="Names the batch, the same at all sites.")]
-AsDelta = Annotated[str, FormatOf("RelationDelta", "How to print the answer.")]
+AsDelta = Annotated[str, FormatOf("ApartDelta", "How to print the answer.")]
 
 site = typer.Typer(
     name="site",
