@@ -41,6 +41,8 @@ def to_stores() -> Iterator[FaultProxy]:
 def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all Spark tests."""
     jars = {"spark.jars": str(JAR)} if JAR.is_file() else {}
+    # nothing that grows with a table goes through the driver
+    jars |= {"spark.driver.maxResultSize": "4m"}
     # workers are started once, and with them what they know of stores
     own = environment(to_stores.url) | {"HOLDSTRUE_CACHE": str(tmp_path_factory.mktemp("cache of workers"))}
     jars |= {f"spark.executorEnv.{name}": value for name, value in own.items()}

@@ -16,13 +16,13 @@ import sys
 import datetime as dt
 from decimal import Decimal
 import pyarrow as pa
-from numba.core.dispatcher import Dispatcher
+from holdstrue.kernels.jit import Kernel
 from holdstrue.spark.warm import warm
 
 def loaded():
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("holdstrue.kernels.")]
-    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)}
-    return {(d.py_func.__module__, d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
+    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Kernel)}
+    return {(d.__module__, d.__name__, str(s)) for d in found.values() for s in d.signatures}
 
 warm()
 before = loaded()

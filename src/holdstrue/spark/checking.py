@@ -230,9 +230,10 @@ class SparkReport(Findings):
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
-        return islice(self._found(), self.limit)
+        return islice(self.found(), self.limit)
 
-    def _found(self) -> Iterator[Violation]:
+    def found(self) -> Iterator[Violation]:
+        """The first violations of every rule that are not accepted, of each up to the report's limit."""
         every = chain(self.named, (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist()))
         yield from (violation for violation in every if not is_known(violation, self.known))
 
@@ -263,7 +264,7 @@ class SparkReport(Findings):
         if self.small is not None:
             named = self.small.examples(result, limit)
             return [(v, [{n: x for n, x in row.items() if n != ROW} for row in rows]) for v, rows in named]
-        own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
+        own = list(islice((v for v in self.found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
         table = result.rule.own_table or layout.plan.main
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *result.rule.columns)))
