@@ -111,6 +111,9 @@ OutputFile = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file, which appears whole or not at all."),
 ]
 Index = Annotated[Literal["blocks", "lt_tree", "chains"], typer.Option("--index", help="How pairs of rows are found.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, metavar="N", help="Threads that check; as many as cores unless given.")
+]
 Encoding = Annotated[str, _reading(help="Encoding of CSV and JSON files.")]
 Delimiter = Annotated[
     str | None, _reading(metavar="CHAR", help="What separates the cells of a CSV file; 'tab' for a tab.")

@@ -159,9 +159,31 @@ def known(array: pa.Array) -> Mask:
     """
     if pa.types.is_null(array.type):
         return np.zeros(len(array), dtype=np.bool_)
+    if pa.types.is_dictionary(array.type):
+        there = known(array.indices)
+        return there & spread(known(array.dictionary), array) if array.dictionary.null_count else there
     if array.null_count == 0:
         return np.ones(len(array), dtype=np.bool_)
     return _bits(array.buffers()[0], array.offset, len(array))
+
+
+def spread(by_value: Array, coded: pa.DictionaryArray) -> Array:
+    """What there is of each value of a dictionary, by row; what stands for NULL is undefined.
+
+    Examples
+    --------
+    >>> coded = pa.array(["b", None, "a", "b"]).dictionary_encode()
+    >>> coded.dictionary.to_pylist(), spread(np.array([7, 9]), coded)[[0, 2, 3]].tolist()
+    (['b', 'a'], [7, 9, 7])
+    """
+    if not by_value.size:
+        return np.zeros(len(coded), dtype=by_value.dtype)  # type: ignore[return-value]
+    indices = coded.indices
+    sign = "u" if pa.types.is_unsigned_integer(indices.type) else "i"
+    places = numbers(indices, np.dtype(f"{sign}{indices.type.bit_width // 8}"))
+    if indices.null_count:
+        places = np.where(known(indices), places, 0)  # what lies there for NULL may be anything
+    return by_value[places]
 
 
 def _bits(buffer: pa.Buffer | None, offset: int, size: int) -> Mask:

@@ -175,8 +175,17 @@ class Coded:
         digest.extend_key(hi, lo, upper, lower, self.seed.keys)
 
 
-def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, labels: Labels | None = None) -> Coded:
+def encode(
+    column: pa.ChunkedArray | pa.Array,
+    domain: Domain,
+    *,
+    name: str,
+    labels: Labels | None = None,
+    digested: bool = True,
+) -> Coded:
     """Code a column in its domain; `name` is the column's name for messages.
+
+    Values with labels are also digested, unless nobody asks which are equal over time.
 
     Complexity: O(values); `label` domains add a dictionary look-up a value.
     """
@@ -201,8 +210,8 @@ def encode(column: pa.ChunkedArray | pa.Array, domain: Domain, *, name: str, lab
     if domain.kind == "label":
         if labels is None:
             raise ValueError("a label domain needs its dictionary")
-        hi, lo = digests(array, domain.seed)
-        return Coded(_label(array, labels), valid, domain.seed, hi, lo)
+        lanes = digests(array, domain.seed) if digested else ()
+        return Coded(_label(array, labels), valid, domain.seed, *lanes)
     codes = _floats(array, valid, name) if domain.kind == "float" else _whole(array, valid, domain, name)
     return Coded(codes if valid is None else np.where(valid, codes, 0), valid, domain.seed)
 

@@ -51,8 +51,9 @@ def with_number(column: pa.Array, op: Op, point: Fraction | float) -> Mask:
 def with_text(column: pa.Array, op: Op, value: str | bytes) -> Mask:
     """The same of text or bytes: text by code points, bytes by bytes, which is one order."""
     array = plain(column)
-    wide = pa.large_string() if family_of(array.type) == "text" else pa.large_binary()
-    return flags(getattr(pc, op.function)(array.cast(wide), pa.scalar(value, type=wide)))
+    if len(array) == 0:
+        return np.zeros(0, dtype=np.bool_)
+    return flags(getattr(pc, op.function)(array, pa.scalar(value, type=array.type)))
 
 
 def with_shape(column: pa.Array, expression: str) -> Mask:
@@ -160,7 +161,12 @@ def _doubles(values: F64, op: Op, point: Fraction | float) -> Mask:
             below, above = (Op.LT, Op.GE) if beyond else (Op.LE, Op.GT)
             op = below if BELOW in op.outcomes else above
         point = near
-    return op.on_codes(float_codes(values), float_codes(np.array([point]))[0])
+    if math.isnan(point):
+        return op.on_codes(float_codes(values), float_codes(np.array([point]))[0])
+    # NaN is above every number: what is not below or equal is above
+    if op in (Op.GT, Op.GE):
+        return ~(op.negated.on_codes(values, np.float64(point)))
+    return op.on_codes(values, np.float64(point))
 
 
 def _floats(left: pa.Array, right: pa.Array, op: Op) -> Mask:

@@ -15,6 +15,7 @@ not know it, agree with a probability of about 2^-122.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from holdstrue.data.seed import Seed
 from holdstrue.data.values import PER_SECOND, Family, family_of
 from holdstrue.errors import DataError
 from holdstrue.kernels import digest, number_digests
-from holdstrue.typing import F64, I64, U64
+from holdstrue.typing import F64, I32, I64, U8, U64
 
 _SORTS: dict[Family, int] = {
     "bool": 16, "date": 17, "time": 18, "timestamp": 19, "zoned": 20, "duration": 21, "bytes": 22,
@@ -130,8 +131,26 @@ def _integers(array: pa.Array, seed: Seed, hi: U64, lo: U64) -> None:
         hi[large], lo[large] = upper, lower
 
 
+def lower_lane(array: pa.Array, seed: Seed) -> U64:
+    """The lower lane of the digests of a plain array, for what is only looked at once."""
+    if family_of(array.type) != "text":
+        return digests(array, seed)[1]
+    lo = np.empty(len(array), dtype=np.uint64)
+    for data, offsets, start, end in _parts(array):
+        digest.lower_digests(data, offsets, seed.keys, lo[start:end])
+    return lo
+
+
 def _bytes(array: pa.Array, seed: Seed, hi: U64, lo: U64) -> None:
+    for data, offsets, start, end in _parts(array):
+        digest.digest_bytes(data, offsets, seed.keys, hi[start:end], lo[start:end])
+
+
+def _parts(array: pa.Array) -> Iterator[tuple[U8, I32, int, int]]:
+    """Byte strings as bytes and offsets of 31 bits, in parts, each with the strings that it starts and ends with."""
     n = len(array)
+    if not n:
+        return
     large = array.type in (pa.large_string(), pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     data = np.zeros(1, dtype=np.uint8)
@@ -141,12 +160,12 @@ def _bytes(array: pa.Array, seed: Seed, hi: U64, lo: U64) -> None:
         array.offset : array.offset + n + 1
     ]
     if n < SMALL:
-        text = data[raw[0] : raw[-1]].copy() if raw[-1] > raw[0] else data[:1]
-        digest.digest_bytes(text, (raw - raw[0]).astype(np.int32), seed.keys, hi, lo)
+        text = data[raw[0] : raw[-1]].copy() if raw[-1] > raw[0] else data[:1].copy()
+        yield text, (raw - raw[0]).astype(np.int32), 0, n
         return
     data = lend(data)
     if not large:
-        digest.digest_bytes(data, lend(raw), seed.keys, hi, lo)
+        yield data, lend(raw), 0, n
         return
     start = 0
     while start < n:
@@ -155,6 +174,5 @@ def _bytes(array: pa.Array, seed: Seed, hi: U64, lo: U64) -> None:
         if raw[end] - raw[start] >= 2**31:
             raise DataError(f"a value holds {raw[end] - raw[start]:,} bytes", hint="values have less than 2 GB each")
         offsets = (raw[start : end + 1] - raw[start]).astype(np.int32)
-        part = data[raw[start] : max(raw[end], raw[start] + 1)]
-        digest.digest_bytes(part, offsets, seed.keys, hi[start:end], lo[start:end])
+        yield data[raw[start] : max(raw[end], raw[start] + 1)], offsets, start, end
         start = end

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import plain
 from holdstrue.data.coding import Coded, Domain, encode
 from holdstrue.data.labels import Labels
 from holdstrue.detect.clock import Clock
@@ -31,6 +32,8 @@ class NewRows:
     values: pa.Table
     domains: dict[str, tuple[int, Domain]]
     labels: dict[int, Labels]
+    ordered: frozenset[str] = frozenset()
+    """Columns of which only the order counts, so that their values need no digests."""
     _arrays: dict[str, pa.Array] = field(default_factory=dict)
     _coded: dict[str, Coded] = field(default_factory=dict)
 
@@ -38,6 +41,8 @@ class NewRows:
         """A column as one array."""
         if name not in self._arrays:
             column = self.values.column(name)
+            if pa.types.is_dictionary(column.type):
+                column = pa.chunked_array([plain(column)])
             self._arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
             if isinstance(self._arrays[name], pa.ChunkedArray):
                 self._arrays[name] = pa.concat_arrays(self._arrays[name].chunks)
@@ -47,7 +52,9 @@ class NewRows:
         """A column's codes in its domain."""
         if name not in self._coded:
             number, domain = self.domains[name]
-            self._coded[name] = encode(self.column(name), domain, name=name, labels=self.labels.get(number))
+            self._coded[name] = encode(
+                self.column(name), domain, name=name, labels=self.labels.get(number), digested=name not in self.ordered
+            )
         return self._coded[name]
 
 

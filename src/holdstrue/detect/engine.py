@@ -258,19 +258,23 @@ class Engine:
             rows.remove(part.old, part.old_keys)
         codes = [incoming.coded(column).codes for column in table.code_columns]
         new = rows.append(part.values, part.keys, codes, part.stays)
-        seed = self.plan.seed
-        for (lefts, rights, nulls_equal), grouping in table.groupings.items():
-            t_key = key_digest([incoming.coded(c) for c in lefts], new.size, seed, nulls_equal=nulls_equal)
-            s_key = key_digest([incoming.coded(c) for c in rights], new.size, seed) if grouping.two_sided else None
-            if part.stays is not None:
-                t_key, s_key = _spread(t_key, part.stays), s_key and _spread(s_key, part.stays)
-            grouping.insert(first, t_key, s_key)
+        self._group(table, incoming, new.size, first, part.stays)
         if not part.old.size:
             return Batch(rows, first, incoming, part.old, new, part.old, part.updates)
         old_twin = np.full(part.old.size, -1, dtype=np.int32)
         updating = np.flatnonzero(part.updates >= 0)
         old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
         return Batch(rows, first, incoming, part.old, new, old_twin, part.updates)
+
+    def _group(self, table: Table, incoming: NewRows, new: int, first: int = 0, stays: Mask | None = None) -> None:
+        """Give the new rows, from slot `first` on, their groups."""
+        seed = self.plan.seed
+        for (lefts, rights, nulls_equal), grouping in table.groupings.items():
+            t_key = key_digest([incoming.coded(c) for c in lefts], new, seed, nulls_equal=nulls_equal)
+            s_key = key_digest([incoming.coded(c) for c in rights], new, seed) if grouping.two_sided else None
+            if stays is not None:
+                t_key, s_key = _spread(t_key, stays), s_key and _spread(s_key, stays)
+            grouping.insert(first, t_key, s_key)
 
     def translate_labels(self) -> None:
         """Bring stored codes along when an order-keeping dictionary was labelled anew (rare)."""

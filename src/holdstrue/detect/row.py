@@ -43,6 +43,11 @@ class RowDetector(Detector):
         added, removed = batch.new[came & ~before], batch.old[went & ~still]
         return Outcome(added.size, removed.size, added[:limit, None], removed[:limit, None])
 
+    def load(self, slots: I32) -> None:
+        """Take over which rows of a whole table violate the rule, ascending."""
+        self._sorted = slots
+        self.rows = slots.size
+
     def apply_row(self, old: int, new: int, came: bool, limit: int) -> Outcome | None:
         """As `apply` for one row, whose new version violates the rule or not; None where nothing changed."""
         went = old >= 0 and bool(self._violates(np.array([old], dtype=np.int32))[0])

@@ -32,8 +32,9 @@ from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, Rule
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
-from holdstrue.state.journal import Journal, schema_of, schema_text
+from holdstrue.state.journal import Journal
 from holdstrue.state.moment import Given, Moment, at_of
+from holdstrue.state.schema_text import schema_of, schema_text
 from holdstrue.state.shape import DIGEST, require
 from holdstrue.tabular import PlanText, Tabular
 

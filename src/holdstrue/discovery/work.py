@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from holdstrue.threads import available, each
 
 if TYPE_CHECKING:
     from holdstrue.discovery.denials.evidence import CountPairs
@@ -79,24 +78,8 @@ class Work:
     @property
     def workers(self) -> int:
         """Threads to use."""
-        if self.threads:
-            return self.threads
-        # not every system tells which cores a process may use
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return available(self.threads)
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Results in the order of the items, made in threads. The function must not share out work itself."""
-        if self.workers == 1:
-            return [function(item) for item in items]
-        return list(_pool(self.workers).map(function, items))
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads are kept: kernels run without the interpreter's lock, and a small batch ends before they would start."""
-    return ThreadPoolExecutor(threads)
-
-
-if hasattr(os, "register_at_fork"):
-    # a child has the pool, but not its threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+        return each(function, items, self.workers)

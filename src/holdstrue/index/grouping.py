@@ -54,6 +54,12 @@ class Grouping:
         else:
             self.s_groups = self.t_groups
 
+    def place(self, slots: I32, rows: int, key: tuple[U64, U64, Mask]) -> None:
+        """Give some of so many rows their groups; the others have none. Complexity: O(rows)."""
+        self.t_groups = np.full(rows, -1, dtype=np.int32)
+        self.t_groups[slots] = self._numbers.assign(*key)
+        self.s_groups = self.t_groups
+
     def reserve(self, rows: int) -> None:
         """Make room for rows in so many slots, and for the groups of one more."""
         self._numbers.reserve(2)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.buffers import arrow_of, arrow_values, python_value, python_values
+from holdstrue.data.buffers import arrow_of, arrow_values, plain, python_value, python_values
 from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
@@ -121,6 +121,19 @@ class Rows:
         self.living += slots.size
         return slots
 
+    def hold(self, values: pa.Table) -> None:
+        """Take in the rows of a table that is empty and will not change, whose rows are found by slot alone."""
+        self.size = self.living = values.num_rows
+        self.alive = np.ones(max(self.size, 1), dtype=np.uint8)
+        self.twin = np.empty(self.alive.size, dtype=np.int32)
+        self._add_part(values, 0)
+
+    def code(self, codes: Sequence[I64]) -> None:
+        """Give all rows their codes, a column each."""
+        self.codes = np.zeros((len(codes), self.alive.size), dtype=np.int64)
+        for column, added in enumerate(codes):
+            self.codes[column, : self.size] = added
+
     def _add_part(self, values: pa.Table, first: int) -> None:
         if values.num_rows:
             self._parts.append(values)
@@ -192,7 +205,9 @@ class Rows:
             return pa.Table.from_batches([], schema=pa.schema([self.schema.field(name) for name in names]))
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
-        taken = [self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p])) for p in used]
+        taken = [
+            _decoded(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p]))) for p in used
+        ]
         if len(used) == 1:
             return taken[0]
         place = np.argsort(np.concatenate([np.flatnonzero(part == p) for p in used]), kind="stable")
@@ -256,6 +271,13 @@ class Rows:
         self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._parts, self._starts, self._small = ([values], [0], 0) if size else ([], [], 0)
         self._waiting = []
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """The table without dictionaries, which files have and rules do not ask about."""
+    if not any(pa.types.is_dictionary(type_) for type_ in table.schema.types):
+        return table
+    return pa.table([plain(column) for column in table.columns], names=table.column_names)
 
 
 def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:

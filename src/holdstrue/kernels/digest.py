@@ -110,6 +110,28 @@ def digest_bytes(data: U8, offsets: I32, keys: U64, hi: U64, lo: U64) -> None:
         lo[i] = keyed(_reduced(lower + word), lower_first, lower_second)
 
 
+@kernel
+def lower_digests(data: U8, offsets: I32, keys: U64, lo: U64) -> None:
+    """The lower lane of `digest_bytes` alone, for what is only looked at once. Complexity: as there, half the time.
+
+    >>> data, offsets = np.frombuffer(b"abba", np.uint8).copy(), np.array([0, 1, 2, 3, 4, 4], np.int32)
+    >>> keys, one, both = np.arange(3, 3 + 2 * 2 * KEYS, 2, dtype=np.uint64).reshape(2, KEYS), *np.empty((2, 5), "u8")
+    >>> lower_digests(data, offsets, keys, one)
+    >>> digest_bytes(data, offsets, keys, np.empty(5, np.uint64), both)
+    >>> one.tolist() == both.tolist()
+    True
+    """
+    point, first, second = keys[1, POINT], keys[1, FIRST], keys[1, SECOND]
+    for i in range(offsets.size - 1):
+        at = int(offsets[i])
+        end = int(offsets[i + 1])
+        lower = point
+        while at + 8 <= end:
+            lower = _times(lower + (eight_bytes(data, at) & _SEVEN), point)
+            at += 7
+        lo[i] = keyed(_reduced(lower + _last(data, at, end)), first, second)
+
+
 @inline
 def string_digest(data: U8, at: np.int64, end: np.int64, keys: U64) -> tuple[np.uint64, np.uint64]:
     """The digest of the one byte string `data[at:end]`, as `digest_bytes` has it. Complexity: O(bytes / 7)."""

@@ -12,8 +12,9 @@ import pyarrow as pa
 from holdstrue.data.buffers import python_rows
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
-from holdstrue.detect.engine import Engine, Incoming
+from holdstrue.detect.engine import Engine
 from holdstrue.detect.ordering import order_notes, ordered_text
+from holdstrue.detect.scratch import ScratchEngine
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.arrays import Numbering
 from holdstrue.index.protocol import IndexKind
@@ -23,6 +24,7 @@ from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import compile_rules, main_table, needed_columns
 from holdstrue.progress import doing
 from holdstrue.rules.file import load_rules
+from holdstrue.rules.model import CFD, FD, Demand, Key, NotNull, RuleSet
 from holdstrue.rules.types import types_of_table, with_types
 from holdstrue.sources.fit import plain_table
 from holdstrue.sources.read import TableSource, read_table, schema_of
@@ -38,6 +40,7 @@ def check(
     limit: int | None = 1000,
     index: IndexKind = "blocks",
     types: Mapping[str, str] | None = None,
+    threads: int | None = None,
     **read: Any,
 ) -> Report:
     """Find every violation of the rules in a table.
@@ -58,6 +61,8 @@ def check(
     types
         What columns hold, beside what the rule file declares: `{"born": "date(%d.%m.%Y)"}`, and
         `{"orders.day": "date"}` for a further table (see `read_table`).
+    threads
+        How many threads check; as many as there are cores where it is None.
     read
         Options of `read_table`: `encoding`, `format`, `delimiter`, `null_values`.
 
@@ -69,6 +74,8 @@ def check(
         raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
     if limit is not None and limit < 0:
         raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
+    if threads is not None and threads < 1:
+        raise HoldstrueError(f"threads is {threads}", hint="give how many threads to use, None for one a core")
     ruleset = with_types(load_rules(rules), types)
     others = dict(tables or {})
     if _are_tables(data):
@@ -99,22 +106,38 @@ def check(
         loaded[name] = (
             plain_table(validated(source.given.select(columns), "the table"))
             if isinstance(source.given, pa.Table) and not types_read
-            else read_table(source, columns=columns, types=types_read, notes=notes, **read)
+            else read_table(
+                source,
+                columns=columns,
+                types=types_read,
+                notes=notes,
+                dictionaries=_looked_up(ruleset, main, name, own),
+                **read,
+            )
         )
-    found = {name: table.schema for name, table in loaded.items()}
+    found = {name: plain_table(pa.Table.from_batches([], schema=table.schema)).schema for name, table in loaded.items()}
     plan = compile_rules(ruleset, main, found, index)
     ordered = ordered_text(ruleset, main, found)
     notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
-    engine = Engine(plan, found)
-    nobody = np.empty(0, dtype=np.int32)
+    engine = ScratchEngine(plan, found)
     rows = sum(table.num_rows for table in loaded.values())
     with doing(f"checking {len(ruleset)} rules" if len(ruleset) > 1 else "checking 1 rule", rows):
-        engine.apply(
-            {n: Incoming(table, nobody, np.full(table.num_rows, -1, dtype=np.int32)) for n, table in loaded.items()}, 0
-        )
+        engine.check(loaded, threads)
     if own and all(family_of(found[main].field(name).type) is not None for name in own):
         notes.add(*_shared_keys(engine, main, loaded[main], own))
     return Report.of(engine, {main: own}, limit, notes)
+
+
+def _looked_up(rules: RuleSet, main: str, table: str, own: Sequence[str]) -> set[str]:
+    """Columns of a table of which rules ask no more than which values are equal, or what a value is like."""
+    found: set[str] = set()
+    other = set(own)
+    for rule in rules:
+        single = isinstance(rule.body, Key | FD | CFD | Demand | NotNull)
+        if (rule.own_table or main) == table:
+            (found if single else other).update(rule.columns)
+        other.update(rule.body.references.get(table, ()))
+    return found - other
 
 
 def _shared_keys(engine: Engine, table: str, rows: pa.Table, key: Sequence[str]) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import known
+from holdstrue.data.buffers import known, plain, spread
 from holdstrue.data.compare import lengths, with_column, with_number, with_shape, with_text
 from holdstrue.data.values import common_families
 from holdstrue.errors import HoldstrueError
@@ -33,55 +34,71 @@ def holds(condition: Condition | None, columns: ColumnOf, rows: int) -> Mask:
     """Where the condition is known to hold; everywhere when there is none."""
     if condition is None:
         return np.ones(rows, dtype=np.bool_)
-    return evaluate(condition, columns).true
+    return _known_to_be(condition, columns, holding=True)
 
 
 def evaluate(condition: Condition, columns: ColumnOf) -> Truth:
     """Evaluate over columns: comparisons with NULL are unknown, `and`, `or` and `not` as in SQL."""
+    return Truth(*(_known_to_be(condition, columns, holding=holding) for holding in (True, False)))
+
+
+def _known_to_be(condition: Condition, columns: ColumnOf, *, holding: bool) -> Mask:
+    """Where the condition is known to hold, or known not to: only one of both is worked out. May be written to."""
     match condition:
         case Comparison(column, op, Constant() as constant):
-            return _with_constant(columns(column), column, op, constant)
+            array = columns(column)
+            return _decided(array, _by_value(array, partial(_with_constant, column, op, constant)), holding)
         case Comparison(column, op, str(other)):
-            return _with_column(columns(column), columns(other), op, column, other)
+            left, right = columns(column), columns(other)
+            if common_families([left.type, right.type]) is None:
+                raise incomparable(column, left.type, other, right.type)
+            return _decided(left, _decided(right, with_column(left, right, op), holding), True)
         case IsNull(column, negated):
-            null = ~known(columns(column))
-            return Truth(~null, null) if negated else Truth(null, ~null)
+            return known(columns(column)) if negated == holding else ~known(columns(column))
         case Matches(column, shape):
-            return _truth(with_shape(columns(column), translated(shape, "re2")), known(columns(column)))
+            array = columns(column)
+            return _decided(array, _by_value(array, lambda a: with_shape(a, translated(shape, "re2"))), holding)
         case Length(column, op, size):
-            return _truth(with_number(lengths(columns(column)), op, Fraction(size)), known(columns(column)))
+            array = columns(column)
+            return _decided(array, _by_value(array, lambda a: with_number(lengths(a), op, Fraction(size))), holding)
         case Not(operand):
-            inner = evaluate(operand, columns)
-            return Truth(inner.false, inner.true)
-        case All(operands):
-            parts = [evaluate(operand, columns) for operand in operands]
-            return Truth(np.logical_and.reduce([p.true for p in parts]), np.logical_or.reduce([p.false for p in parts]))
-        case Any(operands):
-            parts = [evaluate(operand, columns) for operand in operands]
-            return Truth(np.logical_or.reduce([p.true for p in parts]), np.logical_and.reduce([p.false for p in parts]))
+            return _known_to_be(operand, columns, holding=not holding)
+        case All(operands) | Any(operands):
+            together = np.logical_and if isinstance(condition, All) == holding else np.logical_or
+            found = _known_to_be(operands[0], columns, holding=holding)
+            for operand in operands[1:]:
+                together(found, _known_to_be(operand, columns, holding=holding), out=found)
+            return found
     raise TypeError(f"not a condition: {condition!r}")
 
 
-def _truth(result: Mask, known: Mask) -> Truth:
-    return Truth(result & known, ~result & known)
+def _decided(array: pa.Array, result: Mask, holding: bool) -> Mask:
+    """Where a result is as asked for and the value that it is about is known."""
+    if not holding:
+        result = ~result
+    return result & known(array) if array.null_count or _may_hide_nulls(array.type) else result
 
 
-def _with_column(left: pa.Array, right: pa.Array, op: Op, left_name: str, right_name: str) -> Truth:
-    if common_families([left.type, right.type]) is None:
-        raise incomparable(left_name, left.type, right_name, right.type)
-    return _truth(with_column(left, right, op), known(left) & known(right))
+def _may_hide_nulls(type_: pa.DataType) -> bool:
+    return pa.types.is_null(type_) or pa.types.is_dictionary(type_)
 
 
-def _with_constant(array: pa.Array, name: str, op: Op, constant: Constant) -> Truth:
+def _by_value(array: pa.Array, judge: Callable[[pa.Array], Mask]) -> Mask:
+    """What is judged of each value; of a dictionary once a value that it holds."""
+    if not pa.types.is_dictionary(array.type):
+        return judge(array)
+    return spread(judge(plain(array.dictionary)), array)
+
+
+def _with_constant(name: str, op: Op, constant: Constant, array: pa.Array) -> Mask:
     point = constant_for(constant, array.type, ordered=op.is_order)
     if point is None:
         raise incomparable(name, array.type, repr(constant.value), None)
-    usable = known(array)
     if pa.types.is_null(array.type):
-        return Truth(usable, usable)
+        return known(array)
     if isinstance(point, str | bytes):
-        return _truth(with_text(array, op, point), usable)
-    return _truth(with_number(array, op, point), usable)
+        return with_text(array, op, point)
+    return with_number(array, op, point)
 
 
 def incomparable(left: str, left_type: pa.DataType, right: str, right_type: pa.DataType | None) -> HoldstrueError:

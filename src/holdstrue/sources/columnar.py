@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,9 +26,41 @@ def read_parquet(file: DataFile, options: ReadOptions) -> pa.Table:
         with _kept(file, _open_parquet) as opened:
             require_text(opened.schema_arrow, str(file))
             names = options.selected(opened.schema_arrow.names, str(file))
+            short = small_dictionaries(opened, [name for name in names if name in options.dictionaries])
+            if short and file.ranges is None:
+                with _open_parquet(file, short, opened.metadata) as again:
+                    return again.read(columns=names).select(names)
             return opened.read(columns=names).select(names)
 
     return _guarded(read, file, "Parquet")
+
+
+def small_dictionaries(opened: Any, columns: Sequence[str]) -> list[str]:
+    """Those of some columns of text that a Parquet file holds as dictionaries throughout.
+
+    A writer turns to plain values where a dictionary grows too large, and to make dictionaries of those takes five
+    times as long as to read them. Nothing says so but the size: indices take less than three bytes a value, plain text
+    at least four and its letters.
+    """
+    metadata = opened.metadata
+    texts = {field.name for field in opened.schema_arrow if field.type in (pa.string(), pa.large_string())}
+    # columns of a flat schema have the same numbers there and here
+    flat = len(opened.schema_arrow) == metadata.num_columns
+    found = []
+    for name in columns if flat else ():
+        number = opened.schema_arrow.get_field_index(name)
+        chunks = [metadata.row_group(group).column(number) for group in range(metadata.num_row_groups)]
+        if name in texts and chunks and all(map(_is_dictionary, chunks)):
+            found.append(name)
+    return found
+
+
+def _is_dictionary(chunk: Any) -> bool:
+    if not chunk.has_dictionary_page:
+        return False
+    pages = chunk.total_compressed_size - (chunk.data_page_offset - chunk.dictionary_page_offset)
+    grown = chunk.total_uncompressed_size / max(chunk.total_compressed_size, 1)
+    return bool(pages * grown < 3 * chunk.num_values)
 
 
 def parquet_schema(file: DataFile, _: ReadOptions) -> pa.Schema:
@@ -60,13 +92,13 @@ def _kept(file: DataFile, opened: Callable[[DataFile], Any]) -> Any:
     return opened(file) if kept is None else kept
 
 
-def _open_parquet(file: DataFile) -> Any:
+def _open_parquet(file: DataFile, dictionaries: Sequence[str] = (), metadata: Any = None) -> Any:
     import pyarrow.parquet as pq
 
     if file.ranges is not None:
         # what is wanted is asked for at once, and what lies close together by one request
         return pq.ParquetFile(file.ranges(), pre_buffer=True)
-    return pq.ParquetFile(os.fspath(file.path))
+    return pq.ParquetFile(os.fspath(file.path), read_dictionary=list(dictionaries), metadata=metadata)
 
 
 def _open_ipc(file: DataFile) -> Any:

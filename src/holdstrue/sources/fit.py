@@ -126,12 +126,23 @@ def plain_column(column: Any) -> Any:
     return column
 
 
-def plain_table(table: pa.Table) -> pa.Table:
-    """The table with every column laid out plainly (see `plain_column`)."""
+def plain_table(table: pa.Table, dictionaries: Container[str] = ()) -> pa.Table:
+    """The table with every column laid out plainly (see `plain_column`), but for dictionaries of text among some."""
     views = (pa.string_view(), pa.binary_view())
     if not any(isinstance(type_, _NOT_PLAIN) or type_ in views for type_ in table.schema.types):
         return table
-    return pa.table([plain_column(column) for column in table.columns], names=table.column_names)
+    kept = {
+        field.name
+        for field in table.schema
+        if field.name in dictionaries
+        and pa.types.is_dictionary(field.type)
+        and field.type.value_type in (pa.string(), pa.large_string())
+    }
+    columns = [
+        column if name in kept else plain_column(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names)
 
 
 def parse_temporal(column: Any) -> Any:

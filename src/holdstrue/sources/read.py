@@ -153,6 +153,7 @@ def read_table(
     null_values: Sequence[str] = (),
     types: Mapping[str, str | Declared] | None = None,
     notes: Notes | None = None,
+    dictionaries: Collection[str] = (),
 ) -> pa.Table:
     """Read a table.
 
@@ -184,11 +185,13 @@ def read_table(
         already must have this one, or become it without loss.
     notes
         Where to keep what there is to say about the reading.
+    dictionaries
+        Text columns that may stay dictionary-encoded where a file holds them so.
 
     Returns
     -------
     pa.Table
-        With unique column names; dictionary-encoded columns are decoded.
+        With unique column names; dictionary-encoded columns are decoded, but for `dictionaries`.
 
     Examples
     --------
@@ -198,7 +201,7 @@ def read_table(
     names = None if columns is None else tuple(columns)
     declared = declared_types(types)
     options = ReadOptions(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
-    return load(source, options, format).table
+    return load(source, replace(options, dictionaries=frozenset(dictionaries)), format).table
 
 
 def declared_types(types: Mapping[str, str | Declared] | None) -> dict[str, Declared]:
@@ -372,8 +375,12 @@ def _load_files(files: list[DataFile], options: ReadOptions, format_: str) -> Lo
         if format_ in WRITTEN:
             table = _reader(format_, 1)(file, options.untyped(format_))
         else:
+            if len(files) > 1 or options.schema is not None or options.types:
+                options = replace(options, dictionaries=frozenset())
             table = validated(_reader(format_, 1)(file, options), str(file))
-            table = _fitted(plain_table(table), options, Places((Origin(str(file), table.num_rows),)))
+            table = _fitted(
+                plain_table(table, options.dictionaries), options, Places((Origin(str(file), table.num_rows),))
+            )
         tables.append(table)
     places = Places(tuple(Origin(str(file), table.num_rows) for file, table in zip(files, tables, strict=True)))
     if len(tables) == 1:

@@ -20,6 +20,7 @@ from holdstrue.cli.options import (
     OutputFile,
     RuleOptions,
     Tables,
+    Threads,
     TypedFileOptions,
     column_names,
     named_paths,
@@ -30,7 +31,7 @@ from holdstrue.location import shown
 
 if TYPE_CHECKING:
     from holdstrue.index.protocol import IndexKind
-    from holdstrue.monitor.report import Findings
+    from holdstrue.monitor.report import Findings, Report
 
 
 @guarded
@@ -52,6 +53,7 @@ def check(
     output: OutputFile = None,
     accepted: AcceptedFile = None,
     index: Index = "blocks",
+    threads: Threads = None,
     openlineage: OpenLineage = None,
     place: SparkOptions = SparkOptions(),
     each: Annotated[
@@ -66,7 +68,7 @@ def check(
     """
     options: dict[str, Any] = {
         "given": given, "table": table, "key": key, "limit": limit, "format": format, "accepted": accepted,
-        "index": index, "openlineage": openlineage, "place": place, "reading": reading,
+        "index": index, "threads": threads, "openlineage": openlineage, "place": place, "reading": reading,
     }  # fmt: skip
     if not each or len(data) == 1:
         with Output(output, format) as out:
@@ -92,6 +94,7 @@ def _checked(
     format: str,  # noqa: A002
     accepted: str | None,
     index: IndexKind,
+    threads: int | None,
     openlineage: str | None,
     place: SparkOptions,
     reading: TypedFileOptions,
@@ -101,11 +104,10 @@ def _checked(
     tables = named_paths(table)
     cluster = place.cluster()
     lineage = lineage_target(openlineage)
-    if accepted is not None and cluster is not None:
-        raise HoldstrueError("--accepted is for checks in one process", hint="leave out --engine spark")
+    if threads is not None and cluster is not None:
+        raise HoldstrueError("--threads is for checks in one process", hint="leave out --engine spark")
     with Working(f"checking {', '.join(map(shown, data))}"):
         from holdstrue.cli.ruleset import require_tables
-        from holdstrue.monitor.accepting import accepting
         from holdstrue.monitor.check import check as check_data
         from holdstrue.plan.compile import main_table, needed_columns
         from holdstrue.report.forms import parts
@@ -122,12 +124,14 @@ def _checked(
         own = column_names(key)
         report: Findings
         if cluster is None:
-            found = check_data(data, ruleset, key=own, tables=tables, limit=listed, index=index, **read)
-            report = found if accepted is None else accepting(found, accepted)
+            found = check_data(
+                data, ruleset, key=own, tables=tables, limit=listed, index=index, threads=threads, **read
+            )
+            report = found if accepted is None else _without(found, accepted)
         else:
             named = replace(ruleset, table=main)
             files = {main: data, **tables}
-            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read)
+            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read, accepted=accepted)
     tell_notes(report.notes)
     out.write(parts(report, format, limit=limit, color=out.color))
     if lineage is not None:
@@ -139,3 +143,9 @@ def _checked(
     if format in ("jsonl", "csv", "raw-csv"):
         left_out(min(listed, report.new), report.new)
     return CLEAN if report.ok else VIOLATED
+
+
+def _without(report: Report, accepted: str) -> Report:
+    from holdstrue.monitor.accepting import accepting
+
+    return accepting(report, accepted)
