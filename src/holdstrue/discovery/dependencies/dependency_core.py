@@ -75,6 +75,7 @@ class DependencyCore(CodedCore):
         # all that can be refused is refused here, before anything changes
         fresh_codes, places = codes.encode(added, work), codes.places(removed)
         before = {cover.target: cover.holding().copy() for cover in search.covers}
+        unsearched = self.bodies() if search.searched == 0 and not self.complete else ()
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         gone[places] = True
@@ -95,6 +96,9 @@ class DependencyCore(CodedCore):
         self._mend(lost, whole, work)
         self.complete = search.deepen(whole, touched, work)
         turnover = self._turnover(before)
+        told = {*self.bodies(), *(one.body for one in turnover.died)} if unsearched else set()
+        ended = tuple(Died(body, self._witness(body)) for body in unsearched if body not in told)
+        turnover = RuleTurnover(turnover.died + ended, turnover.born)
         search.agree_sets.compact()
         return turnover
 
