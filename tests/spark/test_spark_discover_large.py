@@ -12,7 +12,12 @@ import pytest
 
 from holdstrue import Discovery, check, discover
 from holdstrue import spark as on_spark
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError, HoldstrueError
+from holdstrue.report.forms import formats_of, parts
+from holdstrue.spark.discovering import frame_dependencies, left_side_jobs
+from holdstrue.spark.discovering.bounded_jobs import collected
+from holdstrue.spark.runner import SparkRunner
 from spark.frames import frame
 
 if TYPE_CHECKING:
@@ -51,7 +56,13 @@ def told(found: Discovery) -> tuple[list[dict[str, Any]], bool, dict[str, int]]:
     [{}, {"nulls": "equal"}, {"error": 0.05, "measure": "rows"}, {"error": 0.02, "kinds": "fd"}],
     ids=str,
 )
-def test_keys_and_fds_are_those_of_one_process(spark: SparkSession, how: dict[str, Any]) -> None:
+def test_keys_and_fds_are_those_of_one_process(
+    spark: SparkSession, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how:
+        # several jobs for the left sides of a round
+        monkeypatch.setattr(left_side_jobs, "SIDES", 5)
+        monkeypatch.setattr(frame_dependencies, "CASES", 20)
     table = orders(60).select(["id", "zip", "city", "at", "tax"] if not how else ["zip", "city", "pay", "sum", "never"])
     asked = {"kinds": ("fd", "key"), "max_predicates": 3, "budget": None, **how}
     found = on_spark.discover(frame(spark, table, 20), whole=NOWHERE, sample=8, **asked)
@@ -70,12 +81,20 @@ def test_the_time_ends_a_search(spark: SparkSession) -> None:
     assert (found.rules, found.complete, found.counts()) == ([], False, {"data": 60})
 
 
+def test_a_job_is_stopped_when_the_time_is_up(spark: SparkSession) -> None:
+    endless = spark.range(10**11).selectExpr("sum(hash(id))")
+    with pytest.raises(OutOfTimeError):
+        collected(SparkRunner(spark), endless, "an endless job", Work.lasting(0.5))
+
+
 def test_rules_with_errors_pass_as_a_rule_file(spark: SparkSession) -> None:
     cities = ["A", "A", "A", "B", "B"] * 7 + ["A", "A", "X", "B", "B"]
     table = pa.table({"zip": ["1", "1", "1", "2", "2"] * 8, "city": cities})
     found = on_spark.discover(frame(spark, table), kinds="fd", whole=NOWHERE, sample=4, error=0.1, measure="rows")
     assert "zip -> city" in [rule.text for rule in found]
     assert check(table, found.ruleset()).ok
+    for form in formats_of("Discovery"):
+        assert "city" in "".join(map(str, parts(found, form)))
 
 
 def test_what_needs_the_rows_is_refused_by_name(spark: SparkSession) -> None:

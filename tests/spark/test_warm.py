@@ -16,13 +16,13 @@ import sys
 import datetime as dt
 from decimal import Decimal
 import pyarrow as pa
-from numba.core.dispatcher import Dispatcher
+from holdstrue.kernels.jit import Kernel
 from holdstrue.spark.warm import warm
 
 def loaded():
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("holdstrue.kernels.")]
-    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)}
-    return {(d.py_func.__module__, d.py_func.__name__, str(s)) for d in found.values() for s in d.signatures}
+    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Kernel)}
+    return {(d.__module__, d.__name__, str(s)) for d in found.values() for s in d.signatures}
 
 warm()
 before = loaded()
@@ -102,3 +102,31 @@ def test_a_folder_under_a_file_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert not warm._writable(tmp_path / "file" / "cache")
     assert warm._writable(tmp_path / "cache")
+
+
+LIMITED = """
+import resource
+from holdstrue.spark.daemon import prepare
+
+prepare()
+# as Spark's worker does after the fork
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+import pyarrow as pa
+from holdstrue import check
+from holdstrue.shards.memory import allowed_bytes, pooled_bytes
+
+assert pooled_bytes(allowed_bytes()) == 128 << 20
+rows = 200_000
+table = pa.table({"id": range(rows), "g": [i % 500 for i in range(rows)], "x": [-i for i in range(rows)]})
+report = check(table, ["g -> x", "not(t.g = s.g and t.id < s.id and t.x < s.x)"], key="id", limit=0)
+print([result.counts.open for result in report.results])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+def test_a_worker_of_one_gigabyte_has_room_for_rows() -> None:
+    """With `spark.executor.pyspark.memory` a worker may address so much, and allocators like to reserve more."""
+    environment = {**os.environ, "PYSPARK_EXECUTOR_MEMORY_MB": "1024"}
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "[39900000, 0]\n"), done.stderr

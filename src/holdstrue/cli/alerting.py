@@ -86,20 +86,20 @@ def send_alert(alert: Alert, delta: Delta) -> None:
 
 def lineage_target(text: str | None) -> Receiver | None:
     """Where events go; a wrong name is refused before anything is done."""
-    from holdstrue.alerts.delivery import file_or_web
-
     if text is None:
         return None
+    from holdstrue.alerts.delivery import file_or_web
+
     key = os.environ.get("OPENLINEAGE_API_KEY")
     return file_or_web(text, "--openlineage", {"Authorization": f"Bearer {key}"} if key else {})
 
 
 def send_event(target: Receiver | None, event: dict[str, Any]) -> None:
     """Send an event; one that does not arrive is only said."""
-    from holdstrue.alerts import UndeliveredError
-
     if target is None:
         return
+    from holdstrue.alerts import UndeliveredError
+
     try:
         target.deliver(event)
     except UndeliveredError as error:

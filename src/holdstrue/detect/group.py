@@ -18,7 +18,7 @@ from holdstrue.index.arrays import Numbering, Snapshot, nested, room, turns, wit
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.index.rows import Rows
-from holdstrue.kernels import bounds, digest, one_row
+from holdstrue.kernels import bounds, digest
 from holdstrue.kernels import groups as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
@@ -138,6 +138,8 @@ class GroupDetector(Detector):
     @property
     def shape(self) -> int:
         """Which of the shapes of `kernels/one_row.py` it has."""
+        from holdstrue.kernels import one_row  # which needs numba; a table that is checked once has no single rows
+
         if self._is_key:
             return one_row.ALIASED if self._aliased else one_row.UNIQUE
         return one_row.SEVERAL if self._several else one_row.SINGLE

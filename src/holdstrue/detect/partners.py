@@ -74,10 +74,10 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: SweepSide, s: Swe
     t_at, s_at = _able(rows, check, t, T_ROLE), _able(rows, check, s, S_ROLE)
     queries, points = t.at(t_at), s.at(s_at)
     as_t, as_s = np.zeros(t.slots.size, dtype=np.int64), np.zeros(s.slots.size, dtype=np.int64)
-    axes, possible = _axes(shape, rows, queries, points)
+    axes, possible, straight = _axes(shape, rows, queries, points)
     first = next((term for term in shape.terms if term.op.is_order), None)
     alike = t is s and t.twins is None and np.array_equal(t_at, s_at) and not rows.lopsided[check]
-    alike = alike and bool(possible.all()) and (first is None or first.left == first.right)
+    alike = alike and bool(possible.all()) and (first is None or (straight and first.left == first.right))
     if not possible.all():
         t_at, queries = t_at[possible], queries.at(np.flatnonzero(possible))
         axes = [Axis(axis.points, axis.queries[possible]) for axis in axes]
@@ -101,7 +101,7 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: SweepSide, s: Swe
                 [axis.points for axis in axes],
                 t_group,
                 [axis.queries for axis in axes],
-                aligned=alike and all(straight for _, straight in agreed),
+                aligned=alike and all(own_column for _, own_column in agreed),
             )
             sign = -1 if size % 2 else 1
             as_t[t_at] += sign * per_t
@@ -116,8 +116,11 @@ def _able(rows: PairRows, check: int, side: SweepSide, role: int) -> I64:
     return np.flatnonzero(able)
 
 
-def _axes(shape: Shape, rows: PairRows, t: SweepSide, s: SweepSide) -> tuple[list[Axis], Mask]:
-    """The order terms of every image, and which t can have a partner at all."""
+def _axes(shape: Shape, rows: PairRows, t: SweepSide, s: SweepSide) -> tuple[list[Axis], Mask, bool]:
+    """The order terms of every image, which t can have a partner at all, and whether the first stayed as it was.
+
+    `t.a >= s.a and t.b >= s.a` becomes one axis, whose queries do not order as its points do.
+    """
     axes: list[Axis] = []
     possible = np.ones(t.slots.size, dtype=np.bool_)
     for t_slots, s_slots in zip(t.images, s.images, strict=True):
@@ -126,7 +129,8 @@ def _axes(shape: Shape, rows: PairRows, t: SweepSide, s: SweepSide) -> tuple[lis
                 axis, can = _axis(term, rows, t_slots, s_slots)
                 axes.append(axis)
                 possible &= can
-    return _joined(axes), possible
+    joined = _joined(axes)
+    return joined, possible, not axes or joined[0] is axes[0]
 
 
 def _axis(term: Term[int], rows: PairRows, t_slots: I32, s_slots: I32) -> tuple[Axis, Mask]:

@@ -84,7 +84,11 @@ class InclusionKind:
         everything = ranked(self.core, self._tables())
         return [FoundRule(one.found.body, one.score, measures_of(one)) for one in everything if one.found.values]
 
-    def near(self, most: int) -> NearMisses:
+    def up_to(self) -> dict[str, tuple[int, str]]:
+        """None is known completely where time ran out."""
+        return {} if self.core.complete else {"inclusions": (0, "columns")}
+
+    def near(self, most: int, work: Work) -> NearMisses:
         """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
         finder, misses = self._finder(), []
         partly = replace(self.options, kinds=("ind",), error=PARTLY, measure="pairs")

@@ -38,9 +38,6 @@ from holdstrue.rules.model import FD, Body
 from holdstrue.state.files import Arrays
 from holdstrue.typing import I64
 
-NEAR_SECONDS = 10.0
-"""Time for the near misses of a table, which nobody asked for by name. Chosen, not tuned."""
-
 
 class Core(Protocol):
     """What finds the rules of one table."""
@@ -48,6 +45,10 @@ class Core(Protocol):
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
+
+    @property
+    def length(self) -> int | None:
+        """Up to which length all rules were found; None: all there are."""
 
     @property
     def slots(self) -> int:
@@ -81,6 +82,8 @@ class PerTable(ABC, Generic[C]):
     """The rules in a word or two, for notes."""
     unbroken: ClassVar[str] = SMALLER
     """Why a rule dies that nothing breaks."""
+    measured: ClassVar[str] = "columns on the left"
+    """What the length of a rule is counted in."""
     few: ClassVar[float] = 1.0
     """The share of pairs, or of rows, that may break a near miss."""
 
@@ -145,16 +148,26 @@ class PerTable(ABC, Generic[C]):
             if self.shows(name, rule.body)
         ]
 
-    def near(self, most: int) -> NearMisses:
+    def up_to(self) -> dict[str, tuple[int, str]]:
+        """By what was not found completely: up to which length it was, and what that counts."""
+        lengths = {name: core.length for name, core in self.cores.items()}
+        several = len(self.cores) > 1
+        return {
+            f"{self.called} of {name}" if several else self.called: (length, self.measured)
+            for name, length in lengths.items()
+            if length is not None
+        }
+
+    def near(self, most: int, work: Work) -> NearMisses:
         """Rules that a few pairs or rows break, with these by slot."""
         misses, unlooked = [], []
         for name, core in self.cores.items():
             if why := self.unlooked(core):
                 unlooked.append(f"{self.called} of {name}: {why}")
                 continue
-            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
+            found, whole = core.near_misses(most, work)
             if not whole:
-                unlooked.append(f"{self.called} of {name}: not all, {NEAR_SECONDS:g} seconds were over")
+                unlooked.append(f"{self.called} of {name}: not all, the time was over")
             misses += [replace(miss, table=name) for miss in found if miss.error <= self.few]
         return NearMisses(misses, tuple(unlooked))
 
@@ -199,6 +212,7 @@ class DenialKind(PerTable[DenialCore]):
 
     kinds: ClassVar[tuple[str, ...]] = ("dc",)
     called = "denial constraints"
+    measured = "predicates"
     few = 0.005
     """In a table of few rows a handful of pairs is no exception."""
 
@@ -300,7 +314,7 @@ class ConditionKind(PerTable[CfdCore]):
         """How many rows speak for a rule, and the share that keeps to it."""
         return {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence}
 
-    def near(self, most: int) -> NearMisses:
+    def near(self, most: int, work: Work) -> NearMisses:
         """None: rules with a confidence below 1 are found as such."""
         return NearMisses(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
 

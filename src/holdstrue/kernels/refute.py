@@ -111,9 +111,9 @@ def sweep(ranks: I32, order_t: I32, group_t: I32, order_s: I32, group_s: I32, te
     xl, xr, x_strict, yl, yr, y_strict, sign, zl, zr = terms
     best = -1  # the row s passed with the lowest sign x y, and the lowest that differs from it in z
     other = -1
-    best_y = 0
-    best_z = 0
-    other_y = 0
+    best_y = np.int64(0)
+    best_z = np.int64(0)
+    other_y = np.int64(0)
     group = -1
     k = 0
     for i in range(order_t.size):
@@ -131,7 +131,7 @@ def sweep(ranks: I32, order_t: I32, group_t: I32, order_s: I32, group_s: I32, te
             if group_s[s] != g or ranks[xr, s] > x or (x_strict == 1 and ranks[xr, s] == x):
                 break
             k += 1
-            y = 0
+            y = np.int64(0)
             z = np.int64(s)
             if yr >= 0:
                 if ranks[yr, s] < 0:
@@ -151,7 +151,7 @@ def sweep(ranks: I32, order_t: I32, group_t: I32, order_s: I32, group_s: I32, te
                 other, other_y = s, y
         if best < 0:
             continue
-        y = 0
+        y = np.int64(0)
         if yl >= 0:
             if ranks[yl, t] < 0:
                 continue

@@ -115,7 +115,7 @@ def check(
                 **read,
             )
         )
-    found = {name: plain_table(table.schema.empty_table()).schema for name, table in loaded.items()}
+    found = {name: plain_table(pa.Table.from_batches([], schema=table.schema)).schema for name, table in loaded.items()}
     plan = compile_rules(ruleset, main, found, index)
     ordered = ordered_text(ruleset, main, found)
     notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdstrue.detect.delta import Batched, Offender, RuleResult, Violation
 from holdstrue.discovery.suspects.answer import Suspects
-from holdstrue.monitor.monitor import Monitor
 from holdstrue.monitor.report import Report
 from holdstrue.report.answers import offender_dict
 from holdstrue.report.lookup import ConflictingGroup, groups_of
 from holdstrue.report.typeset import key_word, shorten, word
 from holdstrue.rules.model import DC, Rule
 from holdstrue.state.moment import Moment
+
+if TYPE_CHECKING:
+    from holdstrue.monitor.monitor import Monitor
 
 LISTED = 200
 """Violations or groups of each rule that a page lists unless told."""

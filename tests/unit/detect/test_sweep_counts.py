@@ -44,6 +44,7 @@ COMPARE = {
         ("g = g", "l > l", "h < h", "m <= h"),
         ("g <= g", "l > l", "h <= h", "m >= m"),
         ("g <= g", "l > g", "h <= h", "m >= m", "m < h"),
+        ("h >= h", "m >= h"),
     ],
 )
 def test_as_many_as_there_are(terms: tuple[str, ...]) -> None:

@@ -137,7 +137,7 @@ def apply(
         with Working(f"applying {', '.join(map(shown, changes or chain(*tables.values())))}"):
             from holdstrue.data.notes import Notes
             from holdstrue.report.forms import parts
-            from holdstrue.report.lookup import StateLookup
+            from holdstrue.report.state_lookup import StateLookup
             from holdstrue.shards.facts import Facts
             from holdstrue.state.journal import facts_of
 

@@ -60,6 +60,11 @@ class DependencyCore(CodedCore):
         """All rules with left sides (keys) of up to this many columns were found, also when not `complete`."""
         return self._search.searched
 
+    @property
+    def length(self) -> int | None:
+        """Up to how many columns on the left all rules were found; None: all there are."""
+        return None if self.complete else self._search.searched
+
     def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out by slot, add others; what became of the rules.
 

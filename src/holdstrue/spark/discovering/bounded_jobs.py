@@ -27,9 +27,18 @@ _SIZES = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 def most_bytes(runner: SparkRunner, wanted: int) -> int:
     """So many bytes, or a quarter of what Spark lets through to the driver where that is less."""
-    said = re.fullmatch(r"(\d+)([bkmgt]?)b?", _said(runner, "spark.driver.maxResultSize").lower())
-    allowed = int(said[1]) << _SIZES[said[2]] if said else 0
+    allowed = bytes_of(_said(runner, "spark.driver.maxResultSize"))
     return min(wanted, allowed // 4) if allowed else wanted
+
+
+def bytes_of(setting: str) -> int:
+    """How many bytes a setting of Spark says; 0 where it says nothing, or that there is no limit.
+
+    >>> bytes_of("4m"), bytes_of("1GB"), bytes_of("4096"), bytes_of("")
+    (4194304, 1073741824, 4096, 0)
+    """
+    said = re.fullmatch(r"(\d+)([bkmgt]?)b?", setting.strip().lower())
+    return int(said[1]) << _SIZES[said[2]] if said else 0
 
 
 def _said(runner: SparkRunner, name: str) -> str:
