@@ -82,7 +82,7 @@ def test_the_time_ends_a_search(spark: SparkSession) -> None:
 
 
 def test_a_job_is_stopped_when_the_time_is_up(spark: SparkSession) -> None:
-    endless = spark.range(10**11).selectExpr("sum(hash(id))")
+    endless = spark.range(10**10).selectExpr("sum(hash(id))")
     with pytest.raises(OutOfTimeError):
         collected(SparkRunner(spark), endless, "an endless job", Work.lasting(0.5))
 

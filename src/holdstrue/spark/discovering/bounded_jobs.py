@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
@@ -68,9 +68,10 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
     if work.deadline is None:
         yield
         return
-    spark, tag = runner.spark, f"holdstrue-{uuid.uuid4().hex}"
-    spark.addTag(tag)
-    stop = Timer(max(0.0, work.deadline - time.monotonic()), spark.interruptTag, [tag])
+    tag = f"holdstrue-{uuid.uuid4().hex}"
+    begin, end, cancel = _tagging(runner)
+    begin(tag)
+    stop = Timer(max(0.0, work.deadline - time.monotonic()), cancel, [tag])
     stop.daemon = True
     stop.start()
     try:
@@ -81,4 +82,14 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
         raise
     finally:
         stop.cancel()
-        spark.removeTag(tag)
+        end(tag)
+
+
+def _tagging(runner: SparkRunner) -> tuple[Callable[[str], object], Callable[[str], object], Callable[[str], object]]:
+    """How jobs are tagged, untagged and stopped by their tag."""
+    spark = runner.spark
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return spark.addTag, spark.removeTag, spark.interruptTag
+    # Arrow tables are collected by another thread of Java, which takes over tags of the context, not of the session
+    context = spark.sparkContext
+    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
