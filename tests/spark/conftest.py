@@ -46,6 +46,8 @@ def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> It
     # workers are started once, and with them what they know of stores
     own = environment(to_stores.url) | {"HOLDSTRUE_CACHE": str(tmp_path_factory.mktemp("cache of workers"))}
     jars |= {f"spark.executorEnv.{name}": value for name, value in own.items()}
+    # nothing that grows with a table goes through the driver
+    jars["spark.driver.maxResultSize"] = "4m"
     if MODE == "local":
         session = start("local[2]", jars)
         yield session

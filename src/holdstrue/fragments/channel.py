@@ -111,17 +111,18 @@ def message(
     """Pack columns; `masks` and `codes` are by CFD and row."""
     fields_ = FIELDS[kind]
     entries = len(arrays[fields_[0]])
-    body = b"".join(_packed(arrays, name) for name in fields_)
+    # ids of groups are different ones, those of rows often the same
+    body = b"".join(_packed(arrays, name, repeats=kind in ("ids", "pairs")) for name in fields_)
     bare = SiteMessage(source, target, batch, number, kind, about, entries, body, b"")
     return SiteMessage(**{**vars(bare), "checksum": _checksum(bare)})
 
 
-def _packed(arrays: Mapping[str, Any], name: str) -> bytes:
+def _packed(arrays: Mapping[str, Any], name: str, *, repeats: bool) -> bytes:
     match name:
         case "row":
             return write_rows(arrays[name])
         case "hi":
-            return write_pairs(arrays["hi"], arrays["lo"])
+            return write_pairs(arrays["hi"], arrays["lo"], repeats=repeats)
         case "words":
             return write_words(arrays[name])
         case "codes":

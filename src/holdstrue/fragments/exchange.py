@@ -28,6 +28,7 @@ from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import IndexedRows, IndexStep, Place
 from holdstrue.fragments.owned_groups import CLEAN, DIRTY, EMPTY, OwnedGroups, OwnedStep
+from holdstrue.fragments.right_sides import SidesStep
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.kernels.sides import MANY, ONE
@@ -36,6 +37,9 @@ from holdstrue.typing import I32, U8, U64, Mask
 SILENT, TELLS_ONE, TELLS_MANY, LOST_ALL, LEFT_ONE = range(5)
 """What a site tells of a group: nothing; it holds one right side, or several; of a violating one it lost some and has
 none left, or one."""
+
+
+_NO_GROUPS, _NO_CODES, _NO_WORDS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -104,13 +108,13 @@ class Exchange:
     def _changes(self) -> Told:
         """What must be told, after which flags of all other touched groups are as they will be."""
         found: list[tuple[I32, U8, U64]] = []
+        wholes = {id(step): _tells(step) for step in {id(step): step for step in self._steps}.values()}
         for step, place in zip(self._steps, self._places, strict=True):
             cfd = place.column
-            before, after, dirty = step.sides_before(cfd), step.sides_after(cfd), step.dirty_before(cfd)
-            gained, lost = step.moved(cfd)
-            new = (before == 0) & (after > 0)
-            narrowed = dirty & lost & (after < 2)
-            told = new | ((before > 0) & ~dirty & gained & (after > 0)) | narrowed
+            told, new, narrowed = (mask[:, cfd] for mask in wholes[id(step)])
+            if not told.any():
+                found.append((_NO_GROUPS, _NO_CODES, _NO_WORDS))
+                continue
             groups = step.touched[told]
             state, value = step.sides.sole(groups, cfd)
             code = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT)).astype(np.uint8)
@@ -211,6 +215,8 @@ class Exchange:
         known = np.where(spoken & ~self._asked & one, value, step.value)
         self._owned.put(step.groups, state, known, holders)
         x = self._x = self._owned.ids(step.groups)
+        if not (now_dirty.any() or self._asked.any()):
+            return  # nobody needs to hear of it
         for place, site in enumerate(self.bundle.sites):
             said = self._said(place)
             # who tells of one right side of a violating group must hear of it; of one that begins, all who hold it
@@ -276,6 +282,14 @@ class Exchange:
         """Forget what was told of owned groups."""
         if self._step is not None:
             self._step.abort()
+
+
+def _tells(step: SidesStep) -> tuple[Mask, Mask, Mask]:
+    """By touched group and CFD what must be told: in all, of groups that are new here, of those that lost some."""
+    gained, lost = step.moved
+    new = (step.before == 0) & (step.after > 0)
+    narrowed = step.was_dirty & lost & (step.after < 2)
+    return new | ((step.before > 0) & ~step.was_dirty & gained & (step.after > 0)) | narrowed, new, narrowed
 
 
 def _distinct(parts: Sequence[I32], total: int) -> I32:

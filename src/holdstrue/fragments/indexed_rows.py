@@ -24,6 +24,8 @@ from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, U8, U64, Mask
 
+_NO_ROWS = np.empty(0, dtype=np.int32)
+
 
 @dataclass(frozen=True)
 class IndexInput:
@@ -193,9 +195,12 @@ class IndexedRows:
         was = given.take(np.flatnonzero(gone).astype(np.int32) + np.int32(batch.size))
         groups = [left.groups(slots) for left in self.left_sides]
         same_x = [left.find(x) == own for left, x, own in zip(self.left_sides, was.x, groups, strict=True)]
-        for number, (left, pair, column) in self.places.items():
-            sides, member = self.pairs[pair], was.members[number]
-            same = same_x[left] & (sides.values(slots, groups[left]) == was.values[pair])
+        both = [
+            same_x[left] & (sides.values(slots, groups[left]) == words)
+            for left, sides, words in zip(self._left_of, self.pairs, was.values, strict=True)
+        ]
+        for number, (_, pair, column) in self.places.items():
+            sides, member, same = self.pairs[pair], was.members[number], both[pair]
             if not ((sides.members(slots, column) == member) & (~member | same)).all():
                 raise StateError(
                     f"the index of CFD {number} at site {self.spec.name!r} does not fit the rows of its sites",
@@ -204,25 +209,38 @@ class IndexedRows:
 
     def changed(self, batch: SiteBatch, staged: IndexStep) -> dict[int, ChangedKeys]:
         """By CFD whose violation of it began or ceased. Complexity: O(entries + rows that flip)."""
-        return {number: self._changed(number, batch, staged) for number in staged.given.members}
+        dirty = [step.is_dirty for step in staged.pairs]
+        ever = [np.asarray((now | step.was_dirty).any(axis=0)) for now, step in zip(dirty, staged.pairs, strict=True)]
+        key = pa.schema([self.spec.schema.field(name) for name in self.spec.key]).empty_table()
+        nothing = ChangedKeys(key, key)
+        found = {}
+        for number in staged.given.members:
+            if number in self._marks:
+                after = staged.given.members[number] & batch.now
+                found[number] = self._entries(batch, staged.before[number], after)
+                continue
+            _, pair, column = self.places[number]
+            # of most CFDs no group that the batch touches violates, before or after it
+            quiet = not (ever[pair][column] or staged.pairs[pair].flagged(column).size)
+            found[number] = nothing if quiet else self._changed(number, batch, staged, dirty[pair][:, column])
+        return found
 
-    def _changed(self, number: int, batch: SiteBatch, staged: IndexStep) -> ChangedKeys:
-        before, member = staged.before[number], staged.given.members[number]
-        up = down = np.empty(0, dtype=np.int32)
-        if number in self._marks:
-            after = member & batch.now
-        else:
-            left, pair, column = self.places[number]
-            up, down = staged.pairs[pair].flipped(column)
-            after = np.zeros(batch.size, dtype=np.bool_)
-            dirty = self.pairs[pair].dirty(staged.pairs[pair].touched, column)
-            if dirty.any():
-                by_group = np.zeros(len(self.left_sides[left]) + 1, dtype=np.bool_)
-                by_group[staged.pairs[pair].touched] = dirty
-                # rows of no group have number -1, and the last place answers for them
-                after[batch.now] = by_group[staged.groups[left]]
-                after &= member
-            up, down = (self._others(number, groups, batch.old) for groups in (up, down))
+    def _changed(self, number: int, batch: SiteBatch, staged: IndexStep, dirty: Mask) -> ChangedKeys:
+        left, pair, column = self.places[number]
+        after = np.zeros(batch.size, dtype=np.bool_)
+        if dirty.any():
+            by_group = np.zeros(len(self.left_sides[left]) + 1, dtype=np.bool_)
+            by_group[staged.pairs[pair].touched] = dirty
+            # rows of no group have number -1, and the last place answers for them
+            after[batch.now] = by_group[staged.groups[left]]
+            after &= staged.given.members[number]
+        up, down = (self._others(number, groups, batch.old) for groups in staged.pairs[pair].flipped(column))
+        return self._entries(batch, staged.before[number], after, up, down)
+
+    def _entries(
+        self, batch: SiteBatch, before: Mask, after: Mask, up: I32 = _NO_ROWS, down: I32 = _NO_ROWS
+    ) -> ChangedKeys:
+        """Keys of entries that changed, and of rows that are held and did."""
         return ChangedKeys(self._keys(up, batch, after & ~before), self._keys(down, batch, before & ~after))
 
     def _keys(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:

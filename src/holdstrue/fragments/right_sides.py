@@ -13,6 +13,7 @@ not the common one of its group, and 35 to 45 for each of those.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,28 +114,38 @@ class SidesStep:
     _flagged: dict[int, tuple[I32, U8, Mask]] = field(default_factory=dict)
     """By CFD: groups whose flag was set, the flag before, and whether they violated before."""
 
-    def sides_before(self, cfd: int) -> I32:
-        """By touched group how many right sides it had."""
-        return self.others_before[:, cfd] + (self.count_before[:, cfd] > 0)
+    @cached_property
+    def before(self) -> I32:
+        """By touched group and CFD how many right sides it had."""
+        found: I32 = self.others_before + (self.count_before > 0)
+        return found
 
-    def sides_after(self, cfd: int) -> I32:
-        """By touched group how many right sides it has."""
-        return self.sides.number_of(self.touched, cfd)
+    @cached_property
+    def after(self) -> I32:
+        """By touched group and CFD how many right sides it has."""
+        return self.sides.numbers_of(self.touched)
 
-    def dirty_before(self, cfd: int) -> Mask:
-        """By touched group whether it violated."""
-        before = self.sides_before(cfd)
-        return (before > 1) | ((self.flags_before[:, cfd] != 0) & (before > 0))
+    @cached_property
+    def was_dirty(self) -> Mask:
+        """By touched group and CFD whether it violated."""
+        return (self.before > 1) | ((self.flags_before != 0) & (self.before > 0))
 
-    def moved(self, cfd: int) -> tuple[Mask, Mask]:
-        """By touched group whether it has a right side that it had not, and whether it lost one."""
-        before, after = self.count_before[:, cfd] > 0, self.sides.common(self.touched, cfd) > 0
+    @property
+    def is_dirty(self) -> Mask:
+        """By touched group and CFD whether it violates, as flags are by now."""
+        return (self.after > 1) | ((self.sides.all_flags(self.touched) != 0) & (self.after > 0))
+
+    @cached_property
+    def moved(self) -> tuple[Mask, Mask]:
+        """By touched group and CFD whether it has a right side that it had not, and whether it lost one."""
+        before, after = self.count_before > 0, self.sides.common(self.touched) > 0
         gained, lost = after & ~before, before & ~after
         if self.kinds.size:
-            was, now = self.kinds_before[:, cfd] > 0, self.sides.kind_count[self.kinds, cfd] > 0
+            was, now = self.kinds_before > 0, self.sides.kind_count[self.kinds] > 0
             at = np.searchsorted(self.touched, self.sides.kind_group[self.kinds])
-            gained[at[now & ~was]] = True
-            lost[at[was & ~now]] = True
+            for found, some in ((gained, now & ~was), (lost, was & ~now)):
+                kind, cfd = np.nonzero(some)
+                found[at[kind], cfd] = True
         return gained, lost
 
     def flag(self, cfd: int, groups: I32, value: int) -> None:
@@ -157,7 +168,7 @@ class SidesStep:
         if self.touched.size:
             at = np.minimum(np.searchsorted(self.touched, groups), self.touched.size - 1)
             here = self.touched[at] == groups
-            found[here] = self.dirty_before(cfd)[at[here]]
+            found[here] = self.was_dirty[at[here], cfd]
         return found
 
     def flagged(self, cfd: int) -> I32:
@@ -166,7 +177,7 @@ class SidesStep:
 
     def flipped(self, cfd: int) -> tuple[I32, I32]:
         """Groups that violate now and did not, and the other way round."""
-        groups, before = self.touched, self.dirty_before(cfd)
+        groups, before = self.touched, self.was_dirty[:, cfd]
         if cfd in self._flagged:
             known, _, dirty = self._flagged[cfd]
             others = ~np.isin(known, groups)
@@ -283,9 +294,18 @@ class RightSides:
         """How many right sides groups have."""
         return self._others[groups, cfd] + (self._count[groups, cfd] > 0)
 
-    def common(self, groups: I32, cfd: int) -> I32:
-        """How many rows have the common right sides of groups."""
-        return self._count[groups, cfd]
+    def numbers_of(self, groups: I32) -> I32:
+        """How many right sides groups have, by CFD."""
+        found: I32 = self._others[groups] + (self._count[groups] > 0)
+        return found
+
+    def common(self, groups: I32) -> I32:
+        """How many rows have the common right sides of groups, by CFD."""
+        return self._count[groups]
+
+    def all_flags(self, groups: I32) -> U8:
+        """Which groups other fragments are known to violate with, by CFD."""
+        return self._flag[groups]
 
     def dirty(self, groups: I32, cfd: int) -> Mask:
         """Whether the rows of groups violate a CFD."""

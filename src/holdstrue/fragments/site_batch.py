@@ -23,8 +23,7 @@ from holdstrue.fragments.shipping_plan import Shipment
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
-from holdstrue.rules.model import Comparison, Condition, Op
-from holdstrue.rules.text import condition_text
+from holdstrue.rules.model import Condition
 from holdstrue.typing import I32, Mask
 
 
@@ -100,8 +99,7 @@ class SiteBatch:
             self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
         return self._ids[attr]
 
-    def _holds(self, condition: Condition) -> Mask:
-        text = condition_text(condition)
+    def _holds(self, text: str, condition: Condition) -> Mask:
         if text not in self._guards:
             self._guards[text] = holds(condition, self.column, self.images)
         return self._guards[text]
@@ -113,13 +111,13 @@ class SiteBatch:
         """
         if cfd.number not in self._match:
             own = self.spec.held
-            asked = [guard for attr, guard in cfd.guards.items() if attr in own]
+            asked = [(text, guard) for attr, text, guard in cfd.tests if attr in own]
             names: list[str] = []
-            if cfd.wanted is not None:
-                asked += [Comparison(cfd.b, Op.NE, cfd.wanted)] if cfd.b in own else []
+            if cfd.unwanted is not None:
+                asked += [cfd.unwanted] if cfd.b in own else []
             elif not self.spec.nulls_equal:
                 names = [attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD)]
-            masks = [self._holds(guard) for guard in asked]
+            masks = [self._holds(text, guard) for text, guard in asked]
             masks += [self._knows(name) for name in names if self.column(name).null_count]
             self._match[cfd.number] = self._all(self._exists, *masks)
         return self._match[cfd.number]

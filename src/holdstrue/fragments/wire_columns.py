@@ -62,11 +62,11 @@ def _pays(distinct: int, count: int, size: int) -> bool:
     return size * distinct + (width * count + 7) // 8 + 5 < size * count
 
 
-def write_pairs(hi: U64, lo: U64) -> bytes:
-    """Ids of two words. Complexity: O(ids) expected."""
+def write_pairs(hi: U64, lo: U64, *, repeats: bool = True) -> bytes:
+    """Ids of two words, which may repeat. Complexity: O(ids) expected."""
     numbers = Numbering()
-    at = numbers.assign(hi, lo, all_true(hi.size))
-    if _pays(len(numbers), hi.size, 16):
+    at = numbers.assign(hi, lo, all_true(hi.size)) if repeats else np.empty(0, dtype=np.int32)
+    if repeats and _pays(len(numbers), hi.size, 16):
         upper, lower = numbers.keys()
         words = upper.astype("<u8").tobytes() + lower.astype("<u8").tobytes()
         return _head(NUMBERED, len(numbers)) + words + _numbered(at, len(numbers))
@@ -103,13 +103,16 @@ def write_masks(masks: Sequence[Mask]) -> bytes:
     return head + np.array(at, dtype=wide).tobytes() + b"".join([*known][1:])
 
 
-CODE_BITS = 3
-"""Codes are below 8."""
-
-
 def write_codes(codes: U8) -> bytes:
-    """Small numbers by CFD and row, bit by bit: most CFDs say the same of most rows."""
-    return write_masks([codes[cfd] >> bit & 1 != 0 for cfd in range(codes.shape[0]) for bit in range(CODE_BITS)])
+    """Small numbers by CFD and row, bit by bit; CFDs of which the same is said are written once."""
+    known: dict[bytes, int] = {}
+    at = [known.setdefault(line.tobytes(), len(known)) for line in codes]
+    distinct = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(len(known), codes.shape[1])
+    bits = int(distinct.max(initial=0)).bit_length()
+    planes = distinct[:, None, :] >> np.arange(bits, dtype=np.uint8)[None, :, None] & 1
+    wide = "<u2" if len(known) > 255 else "u1"
+    head = _head(NUMBERED if wide == "u1" else PLAIN, len(at), len(known), bits)
+    return head + np.array(at, dtype=wide).tobytes() + np.packbits(planes, axis=-1, bitorder="little").tobytes()
 
 
 class ColumnReader:
@@ -180,8 +183,12 @@ class ColumnReader:
 
     def codes(self) -> U8:
         """Small numbers by CFD and row."""
-        planes = self.masks()
-        found = np.zeros((len(planes) // CODE_BITS, self._entries), dtype=np.uint8)
-        for number, plane in enumerate(planes):
-            found[number // CODE_BITS] |= plane.view(np.uint8) << np.uint8(number % CODE_BITS)
-        return found
+        [form] = self._take("u1", 1)
+        count, distinct, bits = (int(size) for size in self._take("<u4", 3))
+        at = self._take("u1" if form == NUMBERED else "<u2", count)
+        width = (self._entries + 7) // 8
+        packed = self._take("u1", distinct * bits * width).reshape(distinct, bits, width)
+        planes = np.unpackbits(packed, axis=-1, count=self._entries, bitorder="little")
+        weights = (1 << np.arange(bits, dtype=np.uint8)).astype(np.uint8)
+        known: U8 = (planes * weights[None, :, None]).sum(axis=1, dtype=np.uint8)
+        return known[at]

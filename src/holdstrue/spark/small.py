@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from holdstrue.monitor.check import check as check_here
@@ -16,39 +13,13 @@ from holdstrue.monitor.report import Report
 from holdstrue.monitor.sharded_check import Prepared
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.estimates import estimated_bytes
 
 BYTES = 256 << 10
 """Of a table, by Spark's estimate, up to which it is fetched. A check by Catalyst of ten rows took 0.5 to 2.5 s on two
 cores, by its number of passes, and this 0.15 s; from some 100,000 rows on the passes are the faster way."""
 ROWS = 10_000
 """Of a table, in any case: an estimate may be wrong, and what passes through the driver is bounded."""
-
-_ESTIMATE = re.compile(r"Statistics\(sizeInBytes=([\d.,E+]+) (B|[KMGTPE]iB)")
-_UNITS = {"B": 1, **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGTPE", 1)}}
-
-
-def estimated_bytes(frame: DataFrame) -> float | None:
-    """What Spark thinks that a data frame holds, before anything is run; None where it does not say."""
-    inner = getattr(frame, "_jdf", None)
-    try:
-        if inner is not None:
-            return float(str(inner.queryExecution().optimizedPlan().stats().sizeInBytes()))
-        told: Any = getattr(frame, "_explain_string", None)
-        return None if told is None else bytes_in(told(mode="cost"))
-    except PySparkException:  # some servers do not tell; what is wrong with the frame itself is said when it is read
-        return None
-
-
-def bytes_in(plan: str) -> float | None:
-    """The estimate at the root of a plan as Spark prints it with its costs.
-
-    >>> bytes_in("== Optimized Logical Plan ==\\nProject [a], Statistics(sizeInBytes=1.5 KiB, rowCount=3)\\n+- ...")
-    1536.0
-    >>> bytes_in("== Physical Plan ==") is None
-    True
-    """
-    found = _ESTIMATE.search(plan)
-    return None if found is None else float(found[1].replace(",", "")) * _UNITS[found[2]]
 
 
 def fetched(frames: Mapping[str, DataFrame], schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table] | None:
@@ -61,7 +32,7 @@ def fetched(frames: Mapping[str, DataFrame], schemas: Mapping[str, pa.Schema]) -
     for name, frame in frames.items():
         try:
             rows = frame.limit(ROWS + 1).toArrow()
-        except PySparkException:
+        except Exception:  # noqa: BLE001  PySpark's own, or py4j's, which is not there with Connect
             # more than the driver may be sent, or values that cannot be read: stages do without, or say what is wrong
             return None
         if rows.num_rows > ROWS:

@@ -160,17 +160,18 @@ class LeftSideSearch:
         """Build covers anew from all evidence, with left sides of the length that is searched now."""
         if not covers:
             return
-        known = self.agree_sets.by_size(self.agree_sets.known())
+        known, left = self.agree_sets.by_size(self.agree_sets.known()), self._room()
 
         def one(number: int) -> None:
             cover = covers[number]
             stale = bool((cover.status == STALE).any())
-            cover.renew(self.agree_sets, known, self.length, self._room(cover), work, stale=stale)
+            cover.renew(self.agree_sets, known, self.length, left + len(cover), work, stale=stale)
 
         work.each(one, range(len(covers)))
 
-    def _room(self, cover: LeftSides) -> int:
-        return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
+    def _room(self) -> int:
+        """Left sides that there is room for beside those of all covers."""
+        return MOST_WORDS // self.agree_sets.words - sum(len(cover) for cover in self.covers)
 
     def settle(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Test what is open or stale until nothing is; False when time ran out or some cover has no room."""
@@ -204,12 +205,12 @@ class LeftSideSearch:
 
     def take(self, numbers: I64, work: Work) -> None:
         """Bring new evidence into the covers it concerns."""
-        numbers = self.agree_sets.by_size(numbers)
+        numbers, left = self.agree_sets.by_size(numbers), self._room()
 
         def one(number: int) -> None:
             cover = self.covers[number]
             if cover.settled:
-                cover.extend(self.agree_sets, numbers, self.length, self._room(cover), work)
+                cover.extend(self.agree_sets, numbers, self.length, left + len(cover), work)
 
         if numbers.size:
             work.each(one, range(len(self.covers)))
