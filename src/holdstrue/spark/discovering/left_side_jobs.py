@@ -25,8 +25,7 @@ from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.typing import I64
 
 BUCKETS = 4
-"""Parts into which the groups of a left side are dealt; each tells up to two that break a dependency. With 1, keys and
-FDs of 1M rows took more jobs; with 16 not fewer."""
+"""Parts into which the groups of a left side are dealt; each tells two that break a dependency. Chosen, not tuned."""
 
 SIDES = 64
 """Left sides of one job: every row is written so many times. Chosen, not tuned."""
