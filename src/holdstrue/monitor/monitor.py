@@ -17,11 +17,11 @@ from holdstrue.closing import Closing
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Batched, Delta, Key, Offender, RuleCounts, Step, Violation
 from holdstrue.detect.resolve import OnConflict
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import HoldstrueError, brief
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.keeper import Extent, Keeper, Request
 from holdstrue.monitor.one_piece import OnePiece
-from holdstrue.monitor.one_row import records_of
+from holdstrue.monitor.one_row import is_no_value, records_of
 from holdstrue.monitor.report import Report, known_rule, numbers_of
 from holdstrue.monitor.views import Group, Views
 from holdstrue.progress import LOG
@@ -210,6 +210,7 @@ class Monitor(Closing, Tabular):
         >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
         {'insert': 1, 'update': 0, 'delete': 1}
         """
+        _require_limit(limit)
         if not (snapshot or read or types or op_column or sequence_by) and feed == "auto" and self._piece is not None:
             delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
             if delta is not None:
@@ -296,6 +297,7 @@ class Monitor(Closing, Tabular):
         >>> monitor.preview(pa.table({"id": [2], "zip": ["1"], "city": ["Ulm"]})), monitor.rows
         (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
         """
+        _require_limit(limit)
         if not (read or types or op_column) and feed == "auto" and _may_be_row(changes):
             with self._here() as piece:
                 delta = piece.preview_row(changes, 2**62 if limit is None else limit, on_conflict)
@@ -328,6 +330,10 @@ class Monitor(Closing, Tabular):
             )
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
+        _require_limit(limit)
+        for name in read:
+            if name not in READ_OPTIONS:
+                raise HoldstrueError(f"unknown option {name!r}", hint=", ".join(READ_OPTIONS))
         with self._kept(read_only=False) as kept:
             kept.usable()
             facts = kept.facts
@@ -338,6 +344,8 @@ class Monitor(Closing, Tabular):
             changes = records_of(changes, tuple(facts.keys), facts.schemas.get(facts.main))
             several = isinstance(changes, Mapping) and not hasattr(changes, "__arrow_c_stream__")
             parts = changes if several else {facts.main: changes}
+            if several and parts:
+                _require_tables(parts, facts.keys)
             for name in parts:
                 facts.known_table(name)
             if several:
@@ -355,6 +363,10 @@ class Monitor(Closing, Tabular):
             delta = kept.apply(facts if rules is facts.rules else replace(facts, rules=rules), request)
             if LOG.isEnabledFor(logging.INFO):
                 _log(delta)
+            if extent == "whole" and delta.changed is not None:
+                gone, left = delta.changed["delete"], sum(kept.rows().values())
+                if gone > left:
+                    request.notes.add(f"the snapshot lacked {gone:,} rows, which were deleted; {left:,} are left")
             return replace(delta, notes=tuple(request.notes)) if request.notes else delta
 
     # --- reading -------------------------------------------------------------------------------
@@ -532,6 +544,27 @@ class Monitor(Closing, Tabular):
             rows = ", ".join(f"{count:,} rows of {name}" for name, count in kept.rows().items())
             total = sum(kept.open().values())
             return f"Monitor({len(kept.facts.rules)} rules, {rows}, {total:,} violations)"
+
+
+READ_OPTIONS = ("encoding", "format", "delimiter", "null_values", "units")
+"""How files of changes are read, beside what is asked for by name."""
+
+
+def _require_limit(limit: Any) -> None:
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise HoldstrueError(f"limit is {limit!r}", hint="give how many violations to list, None for all")
+
+
+def _require_tables(changes: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Refuse a row that holds something else than values, and is no mapping of tables to their changes either."""
+    plain = [value for value in changes.values() if not is_no_value(value) and not isinstance(value, str)]
+    if not plain or any(name in tables for name in changes):
+        return
+    name, value = next((name, value) for name, value in changes.items() if is_no_value(value))
+    raise HoldstrueError(
+        f"column {name!r} holds {brief(value)}, which is no value, and none of {', '.join(changes)} is a table",
+        hint=f"a row is a dict of columns to values; changes of tables are a dict of {', '.join(tables)} to their rows",
+    )
 
 
 def _may_be_row(changes: Any) -> bool:

@@ -63,12 +63,17 @@ def is_row(changes: Any, tables: Sequence[str]) -> bool:
         return False
     if all(name in tables for name in changes):
         return False
-    return not any(isinstance(value, _NOT_VALUES) or hasattr(value, "__arrow_c_stream__") for value in changes.values())
+    return not any(map(is_no_value, changes.values()))
+
+
+def is_no_value(value: Any) -> bool:
+    """Whether something that is given cannot be the value of a column: rows, files, tables."""
+    return isinstance(value, _NOT_VALUES) or hasattr(value, "__arrow_c_stream__")
 
 
 def is_values(changes: tuple[Any, ...]) -> bool:
     """Whether a tuple holds the values of a row rather than files or records."""
-    if any(isinstance(value, _NOT_VALUES) or hasattr(value, "__arrow_c_stream__") for value in changes):
+    if any(map(is_no_value, changes)):
         return False
     return any(value is not None and not isinstance(value, str) for value in changes)
 

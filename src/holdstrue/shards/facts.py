@@ -117,6 +117,8 @@ def batch_name(batch_id: str | int | None, applied: int) -> str:
         raise HoldstrueError(
             f"batch id {batch!r} starts with '#'", hint="such ids name the batches that are given none"
         )
+    if not batch.isascii() and any("\ud800" <= letter <= "\udfff" for letter in batch):
+        raise HoldstrueError(f"batch id {batch!r} holds half a letter", hint="give an id that is Unicode text")
     return batch
 
 

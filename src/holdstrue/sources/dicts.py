@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from holdstrue.data.values import family_of
+from holdstrue.data.values import NUMBERS, family_of
 from holdstrue.errors import DataError
-from holdstrue.sources.fit import first_failing, fit_column, is_bytes, is_text, parse_temporal
+from holdstrue.sources.fit import first_failing, fit_column, is_bytes, is_text, misfit, parse_temporal
 
 
 def records_table(
@@ -82,12 +83,27 @@ def _typed(
     try:
         array = _array(values)
     except _REFUSED:
-        parts = [
-            fit_column(_alone(value), type_, name=name, place=lambda _, i=i: place(i), error=error)  # type: ignore[misc]
-            for i, value in enumerate(values)
-        ]
+        parts = [_one(value, type_, name, place(row), error) for row, value in enumerate(values)]
         return pa.concat_arrays(parts)
+    if isinstance(array.type, pa.BaseExtensionType):
+        return pa.concat_arrays([_one(value, type_, name, place(row), error) for row, value in enumerate(values)])
     return fit_column(array, type_, name=name, place=place, error=error)
+
+
+def _one(value: Any, type_: pa.DataType, name: str, place: str, error: type[DataError]) -> Any:
+    """One value as a known type; whole numbers of up to 38 digits on their way as decimals, which stay exact."""
+    try:
+        array = _array([value])
+    except _REFUSED:
+        if type(value) is not int or abs(value) >= 10**38:
+            raise error(misfit(place, name, value, type_), hint="no type of Arrow has such a value") from None
+        array = pa.array([value], pa.decimal128(38, 0))
+    if type(value) is int and family_of(type_) not in NUMBERS:
+        raise error(misfit(place, name, value, type_))
+    if isinstance(array.type, pa.BaseExtensionType) and not is_bytes(type_):
+        # a UUID: its bytes are not what people know it by
+        raise error(misfit(place, name, value, type_), hint="give it as text: str(value)")
+    return fit_column(array, type_, name=name, place=lambda _: place, error=error)
 
 
 def _inferred(values: list[Any], name: str, place: Callable[[int], str], error: type[DataError]) -> Any:
@@ -138,13 +154,8 @@ def _require_one_kind(values: list[Any]) -> None:
     kinds = {(type(value), getattr(value, "tzinfo", None) is None) for value in values if value is not None}
     if len(kinds) > 1:
         raise pa.ArrowInvalid("values of several kinds")
-
-
-def _alone(value: Any) -> Any:
-    try:
-        return pa.array([value])
-    except _REFUSED:
-        return pa.array([repr(value)] if not isinstance(value, int) else [str(value)])
+    if (dt.time, False) in kinds:
+        raise pa.ArrowInvalid("times of a day have no zone in Arrow, which would leave it out")
 
 
 _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)

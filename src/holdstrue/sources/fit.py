@@ -102,7 +102,16 @@ def fit_column(
 
 
 def misfit(place: str, name: str, value: object, type_: pa.DataType) -> str:
-    """The message for a value that is not of its column's type."""
+    """The message for a value that is not of its column's type.
+
+    >>> misfit("row 1", "age", 0.1, pa.float32()), misfit("row 1", "age", 128, pa.int8())
+    ("row 1: column 'age' holds 0.1, which no float is exactly", "row 1: column 'age' holds 128, which is beyond int8")
+    """
+    family, number = family_of(type_), isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if number and family == "float":
+        return f"{place}: column {name!r} holds {value!r}, which no {type_} is exactly"
+    if number and family == "integer" and value == int(value):  # type: ignore[call-overload]
+        return f"{place}: column {name!r} holds {value!r}, which is beyond {type_}"
     return f"{place}: column {name!r} holds {value!r}, expected {expected(type_)}"
 
 

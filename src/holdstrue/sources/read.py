@@ -66,6 +66,8 @@ class TableSource:
 
     def _open(self, items: list[Any]) -> None:
         """Find the files of all items, or the one table."""
+        if [os.fspath(item) for item in items].count("-") > 1:
+            raise DataError("standard input is named twice, and can be read once", hint="give - once")
         ways = [way_of(item) for item in items]
         local = [require_local(item) for item, way in zip(items, ways, strict=True) if way is None]
         self.outer = lake_table(local) if local else None

@@ -208,6 +208,8 @@ def _opened(
     if events is not None:
         first = next((event.payload for _, event in events if event.payload is not None), None)
         known = None
+        if first is None and feed == "auto" and origin.are_records and origin.given:
+            raise ChangeError("record 1 is None, not a row", hint="tombstones alone are taken with feed='debezium'")
         if first is None:  # an empty file, or nothing but tombstones
             known = target.empty(Places(events.sources))
         elif feed == "debezium" or (op_column is None and is_debezium(first, target)):
