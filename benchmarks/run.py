@@ -27,6 +27,7 @@ from scenarios import (
     scratch,
     single,
     spark,
+    spark_discover,
     spark_sql,
     suspects,
 )
@@ -43,6 +44,7 @@ SCENARIOS = {
     "profile": profile_batches.run,
     "spark": spark.run,
     "spark_sql": spark_sql.run,
+    "spark_discover": spark_discover.run,
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
@@ -62,6 +64,7 @@ SIZES = {
     "profile": "1000000",
     "spark": "1000000,5000000",
     "spark_sql": "1000000,5000000",
+    "spark_discover": "1000000,10000000",
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",

@@ -123,6 +123,21 @@ def one_piece(index: Any) -> KeptState:
     return KeptState(make, use_monitor)
 
 
+def row_by_row() -> KeptState:
+    """A monitor whose log holds single rows, as text."""
+
+    def make(path: Path) -> None:
+        monitor = Monitor.create(path, [*RULES, *MEASURES, REFERENCE], key={"data": "id", "zips": "zip"})
+        monitor.apply({"data": table(0, MANY), "zips": ZIPS})
+        monitor.apply(table(2002, 1), "a batch")
+        for change in (table(2000, 1), ops("update", 20, 1), ops("delete", 21, 1), table(2001, 1)):
+            monitor.apply(change.rename_columns(["op" if name == "_op" else name for name in change.column_names]))
+        monitor.apply({"id": 21, "op": "insert", **{n: v for n, v in table(21, 1).to_pylist()[0].items() if n != "id"}})
+        monitor.close()
+
+    return KeptState(make, use_monitor)
+
+
 def with_moved_rows() -> KeptState:
     """A monitor whose checkpoint left out removed rows, with batches that name the slots of before."""
 
@@ -324,6 +339,7 @@ STATES: dict[str, KeptState] = {
     "monitor": one_piece("blocks"),
     "monitor by lt_tree": one_piece("lt_tree"),
     "monitor by chains": one_piece("chains"),
+    "monitor row by row": row_by_row(),
     "monitor whose rows moved": with_moved_rows(),
     "monitor in shards": in_shards(),
     "discovery": discovery(kinds=("dc", "fd", "key", "cfd", "ind"), arity=2, support=3, confidence=0.8, cross=False),

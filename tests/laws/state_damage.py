@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from holdstrue import HoldstrueError
 from holdstrue.errors import StateError
+from holdstrue.state import few_rows
 from holdstrue.state.files import streams
 from laws.kept_states import STATES
 from laws.lying_states import Lying, is_entry, is_joint, kind_of, read_arrays, read_tables, roots
@@ -274,7 +275,7 @@ def table_cases(root: Path, at: int) -> Iterator[Case]:
     whole = Lying(root)
     for number, name in enumerate(whole.names()):
         data, kind = whole.read(name), f"{at}: {kind_of(name)} {number}"
-        if data.startswith(b"ARROW1") or is_joint(name):
+        if data.startswith((b"ARROW1", few_rows.MARK)) or is_joint(name):
             continue
         for part, held in enumerate(read_tables(data)):
             whole_table = [(held.column_names[0], how) for how in TABLE_DAMAGE if how in OF_TABLES]
@@ -295,6 +296,38 @@ def table_cases(root: Path, at: int) -> Iterator[Case]:
                 yield Case(f"{kind}: table {part}: {column} {how}", damage, repaired=True)
 
 
+def text_cases(root: Path, at: int) -> Iterator[Case]:
+    """Something else, or nothing, in every place of rows that are written as text; checksums repaired."""
+    whole = Lying(root)
+    for name in whole.names():
+        if is_joint(name) or not whole.read(name).startswith(few_rows.MARK):
+            continue
+        for path, (number, word) in product(places(_rows_in(whole, name)), enumerate(WORDS)):
+
+            def damage(copy: Path, name: str = name, path: tuple[Any, ...] = path, word: Any = word) -> None:
+                state = Lying(roots(copy)[at])
+                rows = _rows_in(state, name)
+                put(rows, path, word)
+                state.write(name, few_rows.MARK + json.dumps(rows).encode())
+                state.repair()
+
+            yield Case(f"{at}: rows of {name}: {'.'.join(map(str, path))}: {word!r} ({number})", damage, repaired=True)
+
+
+def _rows_in(state: Lying, name: str) -> Any:
+    return json.loads(state.read(name).removeprefix(few_rows.MARK))
+
+
+def put(body: Any, path: tuple[Any, ...], word: Any) -> None:
+    """Let something else stand in a place of plain JSON data, or nothing."""
+    for step in path[:-1]:
+        body = body[step]
+    if word == "missing":
+        del body[path[-1]]
+    else:
+        body[path[-1]] = word
+
+
 WORDS: tuple[Any, ...] = (None, "", "x", -1, 0, 2**40, 2**70, 1.5, True, [], {"x": 7}, "missing", "\ud800")
 
 
@@ -305,13 +338,7 @@ def entry_cases(root: Path, at: int) -> Iterator[Case]:
 
             def damage(copy: Path, entry: str = entry, path: tuple[Any, ...] = path, word: Any = word) -> None:
                 state = Lying(roots(copy)[at])
-                inside: Any = state.headers[entry]
-                for step in path[:-1]:
-                    inside = inside[step]
-                if word == "missing":
-                    del inside[path[-1]]
-                else:
-                    inside[path[-1]] = word
+                put(state.headers[entry], path, word)
                 state.save()
 
             yield Case(f"{at}: {entry}: {'.'.join(map(str, path))}: {word!r} ({number})", damage, repaired=True)
@@ -330,7 +357,7 @@ def cases(state: Path) -> tuple[Case, ...]:
     """All damage to a state, in a fixed order."""
     found: list[Case] = []
     for at, root in enumerate(roots(state)):
-        for kind in (file_cases, log_cases, array_cases, table_cases, entry_cases):
+        for kind in (file_cases, log_cases, array_cases, table_cases, text_cases, entry_cases):
             found += kind(root, at)
     return tuple(found)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import oracle
 from holdstrue import HoldstrueError, Monitor, load_rules
 from holdstrue.detect import pair
+from holdstrue.detect.one_row import RowProgram
 from holdstrue.index import one_probe, rows
 from holdstrue.rules import RuleSet
 from laws import test_references as references
@@ -29,7 +30,14 @@ FEW = settings(SETTINGS, max_examples=30)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Sizes that few rows cross."""
+    """Sizes that few rows cross; and before each row the compiled call is known to find all arrays where they are."""
+    apply = RowProgram.apply
+
+    def checked(program: RowProgram, *row: Any) -> Any:
+        program.check()
+        return apply(program, *row)
+
+    monkeypatch.setattr(RowProgram, "apply", checked)
     monkeypatch.setattr(pair, "MOST_WAITING", 3)
     monkeypatch.setattr(rows, "MOST_WAITING", 3)
     monkeypatch.setattr(one_probe, "MOST_PARTNERS", 6)
@@ -125,8 +133,11 @@ def test_in_a_state_that_is_opened_again(data: st.DataObject, folders: Folders) 
 
 @SETTINGS
 @given(data=st.data())
-def test_all_types(data: st.DataObject) -> None:
-    """Rows of any two types, as Arrow holds them or as Python's values: the oracle's answer, or an error of ours."""
+def test_all_types(data: st.DataObject, folders: Folders) -> None:
+    """Rows of any two types, as Arrow holds them or as Python's values: the oracle's answer, or an error of ours.
+
+    What a state keeps of them is what was given.
+    """
     one, two = data.draw(kinds())
     many = data.draw(st.integers(2, 6))
     x, y = data.draw(column(one, many)), data.draw(column(two, many))
@@ -136,7 +147,8 @@ def test_all_types(data: st.DataObject) -> None:
     entry = {"name": "r", "rule": text} | ({} if where is None else {"where": where})
     as_dicts = data.draw(st.booleans())
     try:
-        monitor = Monitor(load_rules([entry]), key="id")
+        rules, place = load_rules([entry]), folders.fresh() if data.draw(st.booleans()) else None
+        monitor = Monitor(rules, key="id") if place is None else Monitor.create(place, rules, key="id")
         for at in range(many):
             part: Any = table.slice(at, 1)
             if as_dicts and at and _shown(part):
@@ -146,7 +158,14 @@ def test_all_types(data: st.DataObject) -> None:
             assert found(delta.added).get("r", set()) == after - before
         if many > 2:
             monitor.apply({"id": 1, "op": "delete"})
-            assert found(monitor.violations()).get("r", set()) == {some for some in after if 1 not in some}
+            after = {some for some in after if 1 not in some}
+            assert found(monitor.violations()).get("r", set()) == after
+        if place is not None:
+            kept = [repr(monitor.values(at)) for at in range(many) if at != 1 or many <= 2]
+            monitor.close()
+            with Monitor.open(place) as monitor:
+                assert found(monitor.violations()).get("r", set()) == after
+                assert [repr(monitor.values(at)) for at in range(many) if at != 1 or many <= 2] == kept
     except HoldstrueError as error:
         refused(error, text, one, two, ordered=ordered)
 

@@ -15,6 +15,7 @@ import pytest
 
 from database import JAR, Postgres
 from fault_proxy import FaultProxy
+from holdstrue.spark import small
 from holdstrue.spark.session import start
 from objects import Moto, environment
 from spark.clusters import connect_server, standalone
@@ -40,9 +41,13 @@ def to_stores() -> Iterator[FaultProxy]:
 def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all Spark tests."""
     jars = {"spark.jars": str(JAR)} if JAR.is_file() else {}
+    # nothing that grows with a table goes through the driver
+    jars |= {"spark.driver.maxResultSize": "4m"}
     # workers are started once, and with them what they know of stores
     own = environment(to_stores.url) | {"HOLDSTRUE_CACHE": str(tmp_path_factory.mktemp("cache of workers"))}
     jars |= {f"spark.executorEnv.{name}": value for name, value in own.items()}
+    # nothing that grows with a table goes through the driver
+    jars["spark.driver.maxResultSize"] = "4m"
     if MODE == "local":
         session = start("local[2]", jars)
         yield session
@@ -104,3 +109,21 @@ def people(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     return write(tmp_path / "rules.yaml", RULES)
+
+
+@pytest.fixture
+def by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table is so small that it is fetched: what is tested are checks by Catalyst and by stages."""
+    monkeypatch.setattr(small, "BYTES", -1)
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Queries of ten rows that are run once: compiling them would take longer than all else."""
+    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)

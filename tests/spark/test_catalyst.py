@@ -27,6 +27,8 @@ from spark.frames import frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.usefixtures("by_cluster")
+
 NAN = float("nan")
 
 

@@ -29,6 +29,8 @@ from translate import at_first, expected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("by_cluster")
+
 # a batch takes half a second here: few examples, and none made smaller (tests/laws/test_shards.py does that)
 SETTINGS = settings(
     max_examples=max(5, settings().max_examples // 15),

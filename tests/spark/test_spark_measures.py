@@ -18,6 +18,8 @@ from spark.frames import frame, listed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("by_cluster")
+
 NOW = dt.datetime(2026, 11, 16, 12, tzinfo=dt.UTC)
 RULES = [
     "orders.count() > 4", "orders.sum(total) = lines.sum(amount)", "orders.fresh(placed) < 1 day",

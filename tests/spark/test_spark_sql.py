@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import pytest
+
 from holdstrue.report.sql import to_sql
 from spark.frames import frame
 from sql_cases import OTHER, SCHEMA, TABLE, expected, measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def listed(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = [*sorted(FOLDER.glob("*.py")), FOLDER / "three_companies" / "run.py"]
 
 
 def test_there_are_examples() -> None:

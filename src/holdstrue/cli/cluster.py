@@ -92,6 +92,7 @@ class Cluster:
         limit: int,
         index: IndexKind,
         read: Mapping[str, Any],
+        accepted: str | None = None,
     ) -> Report:
         """Find every violation in tables of files; the rules name the main one."""
         from holdstrue.data.notes import Notes
@@ -113,7 +114,8 @@ class Cluster:
             columns = tuple(dict.fromkeys((*(own if name == main else ()), *needed[name])))
             frames[name] = frame_of(spark, paths, columns, read, types=declared[name], notes=notes)
             types |= {f"{name}.{c}": type_.text for c, type_ in declared[name].items() if c in columns}
-        report = check(frames, replace(rules, types=()), key=key or None, limit=limit, index=index, types=types)
+        asked = replace(rules, types=())
+        report = check(frames, asked, key=key or None, limit=limit, index=index, types=types, accepted=accepted)
         notes.add(*report.notes)
         return replace(report, notes=tuple(notes))
 

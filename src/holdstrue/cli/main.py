@@ -20,6 +20,7 @@ from holdstrue.cli.commands.init import init
 from holdstrue.cli.commands.report import report
 from holdstrue.cli.commands.rules import rules
 from holdstrue.cli.commands.serve import serve
+from holdstrue.cli.commands.site import site
 from holdstrue.cli.commands.status import status
 from holdstrue.cli.commands.suspects import suspects
 from holdstrue.cli.commands.vacuum import vacuum
@@ -56,6 +57,7 @@ for _command in (
 ):
     app.command()(_command)
 app.add_typer(fragments)
+app.add_typer(site)
 
 
 def _version(wanted: bool) -> None:

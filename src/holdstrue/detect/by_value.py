@@ -61,7 +61,7 @@ class ValueLists:
         return self._order[self._ends[number] : self._ends[number + 1]] if number >= 0 else self._order[:0]
 
 
-class Lookup:
+class ConstantRows:
     """Which rows of a table satisfy conditions that compare with constants, as far as these are looked up."""
 
     def __init__(self, values: pa.Table, conditions: Iterable[Condition | None]) -> None:

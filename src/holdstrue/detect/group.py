@@ -152,15 +152,26 @@ class GroupDetector(Detector):
         added, removed = won - kept, lost - kept
         if not limit or not (added or removed):
             return Outcome(added, removed, no_pairs(), no_pairs())
-        came, went = (np.array([slot] if slot >= 0 else [], dtype=np.int32) for slot in (new, old))
-        new_twin, old_twin = (went, came) if old >= 0 and new >= 0 else (-np.ones_like(came), -np.ones_like(went))
-        versions = (came, went, new_twin, old_twin)
-        counts = (np.array([count], dtype=np.int64) for count in (won, lost))
-        lists = [
-            self._listed(*versions, count, min(limit, most), after=after)
-            for count, most, after in zip(counts, (added, removed), (True, False), strict=True)
-        ]
-        return Outcome(added, removed, *lists)
+        came = self._row_list(new, old, won, min(limit, added), after=True)
+        went = self._row_list(old, new, lost, min(limit, removed), after=False)
+        return Outcome(added, removed, came, went)
+
+    def _row_list(self, own: int, other: int, found: int, limit: int, *, after: bool) -> Pairs:
+        """As `_listed` of one row's version, whose other version is `other` (-1: none)."""
+        if not limit:
+            return no_pairs()
+        image, twins = self._rows.alive, np.array([other], dtype=np.int32)
+        self._rows.twin[own] = other
+        image[own] = 2
+        if other >= 0:
+            image[other] = 0
+        out = np.empty((limit, 2), dtype=np.int32)
+        seeds, counts = np.array([own], dtype=np.int32), np.array([found], dtype=np.int64)
+        size = self._fill(out, seeds, counts, twins, after=after)
+        image[own] = after
+        if other >= 0:
+            image[other] = not after
+        return out[:size]
 
     def retract(self, slot: int) -> None:
         """Forget the last slot, whose row was counted out."""

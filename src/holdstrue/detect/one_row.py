@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdstrue.data.cells import RowCoder, UnfitError, Values
 from holdstrue.data.coding import Domain
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
-from holdstrue.detect.engine import Engine, Incoming, Table
+from holdstrue.detect.engine import Engine, Table
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector, PairSet
 from holdstrue.detect.row import RowDetector
@@ -31,6 +31,8 @@ from holdstrue.plan.row_truth import RowTruth, row_truth
 from holdstrue.rules.model import Condition
 from holdstrue.typing import I32
 
+LOOK_EVERY = 4096
+"""Rows after which structures are told that more will come, so that what takes long is begun before they are full."""
 MOST_UNASKED = 62
 """Right-hand columns of which a word of bits can say that a row is not asked for them."""
 
@@ -96,6 +98,7 @@ class RowProgram:
         self._frame = np.zeros((0, kernels.WIDTH), dtype=np.int64)
         self._held: list[Any] = []
         self._generation = -1
+        self._until_room = LOOK_EVERY
         self._probe: RowProbe | None = None
         self._probed = -1
 
@@ -179,6 +182,19 @@ class RowProgram:
     def _lay_out(self) -> None:
         """Write the frame: where the arrays of all structures lie now."""
         self._held = []
+        self._frame = self._places_now()
+        self._generation = self._engine.generation
+        self._probed = -1
+
+    def check(self) -> None:
+        """Raise unless the frame that the kernel would be given says where all arrays lie: for tests."""
+        held, self._held = self._held, []
+        stale = self._generation == self._engine.generation and not np.array_equal(self._frame, self._places_now())
+        self._held = held
+        if stale:
+            raise AssertionError("arrays were replaced, and Engine.generation does not say so")
+
+    def _places_now(self) -> NDArray[np.int64]:
         rows = self._rows
         numbers, current = rows.by_key
         slots = min(rows.alive.size, rows.twin.size, rows.codes.shape[1])
@@ -192,11 +208,10 @@ class RowProgram:
         for (_, pair), roles in zip(self._pairs, self._roles, strict=True):
             size = min(pair.roles.size, pair.degree_by_slot.size)
             lines.append([self._at(pair.roles), size, *roles])
-        self._frame = np.zeros((len(lines), kernels.WIDTH), dtype=np.int64)
+        frame = np.zeros((len(lines), kernels.WIDTH), dtype=np.int64)
         for at, line in enumerate(lines):
-            self._frame[at, : len(line)] = line
-        self._generation = self._engine.generation
-        self._probed = -1
+            frame[at, : len(line)] = line
+        return frame
 
     def _grouping(self, grouping: Grouping, sides: tuple[int, ...], *, nulls_equal: bool) -> list[int]:
         size = min(grouping.t_groups.size, grouping.s_groups.size)
@@ -217,6 +232,7 @@ class RowProgram:
         return [*line, self._at(own.pairs), own.values.shape[1]]
 
     def _make_room(self) -> None:
+        self._until_room = LOOK_EVERY
         slots = self._rows.size + 1
         self._rows.reserve()
         for _, grouping in self._groupings:
@@ -268,6 +284,9 @@ class RowProgram:
             pairs.flush_batches()
         if self._generation != engine.generation:
             self._lay_out()
+        self._until_room -= 1
+        if not self._until_room:
+            self._make_room()
         coder = self.coder
         while True:
             status = kernels.change_row(
@@ -316,12 +335,6 @@ class RowProgram:
         if self._table.pairs is not None:
             self._table.pairs.retract(change.new)
         return undone
-
-    def as_batch(self, values: Values, change: RowChange) -> Incoming:
-        """A row that was taken in as the batch that a log holds."""
-        held = self.schema.empty_table() if change.new < 0 else table_of([values], self.schema)
-        updates = np.array([change.old], dtype=np.int32)[: held.num_rows]
-        return Incoming(held, _one(change.old), updates)
 
     def _choose(self, values: Values) -> None:
         """Write which checks look at a row, and what they ask of it."""

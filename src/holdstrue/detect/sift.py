@@ -20,7 +20,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import arrow_of, known, plain, spread
 from holdstrue.data.coding import Domain, encode
 from holdstrue.data.digests import lower_lane
-from holdstrue.detect.by_value import Lookup
+from holdstrue.detect.by_value import ConstantRows
 from holdstrue.kernels import sift as kernels
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.plan.filter import holds
@@ -63,7 +63,7 @@ class Pieces:
         self.batches: list[pa.RecordBatch] = values.to_batches(max_chunksize=PIECE)
         self.starts = [0, *accumulate(batch.num_rows for batch in self.batches)]
         self._words: dict[str, Words] = {}
-        self._lookup = Lookup(values, conditions)
+        self._lookup = ConstantRows(values, conditions)
         self._wanted: Counter[str] = Counter()
         self._lock = Lock()
 

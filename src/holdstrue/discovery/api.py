@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from holdstrue.data.notes import Notes
 from holdstrue.discovery.denials.evidence import CountPairs
 from holdstrue.discovery.discovery import Discovery
@@ -63,18 +61,13 @@ def discover(
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> found = discover(pa.table({"id": [1, 2, 3], "city": ["Bonn", "Bonn", "Ulm"]}), kinds="key")
     >>> [rule.text for rule in found]
     ['key(id)']
     """
-    wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     read = {name: choices.pop(name) for name in _READ if name in choices}
-    try:
-        options = DiscoveryOptions(kinds=tuple(dict.fromkeys(wanted)), columns=tuple(columns), **choices)
-    except TypeError as error:
-        odd = next(iter(set(choices) - set(DiscoveryOptions.__dataclass_fields__)), "")
-        known = ", ".join(name for name in DiscoveryOptions.__dataclass_fields__ if name not in ("kinds", "columns"))
-        raise HoldstrueError(f"unknown option {odd!r}", hint=f"{known}, {', '.join(_READ)}") from error
+    options = options_of(kinds, columns, choices)
     named = isinstance(data, Mapping) and not hasattr(data, "__arrow_c_stream__")
     sources = dict(data) if named else {"data": data}
     if not sources:
@@ -84,19 +77,31 @@ def discover(
     for name, source in sources.items():
         own = types_of_table(declared, name, next(iter(sources)), sources)
         tables[name] = comparable_table(name, read_table(source, types=own, notes=notes, **read))
-    keys = _keys(key, list(tables))
-    _require(tables, keys, options)
+    keys = keys_of(key, list(tables))
+    require_columns({name: table.column_names for name, table in tables.items()}, keys, options)
     work = replace(Work.lasting(options.budget, progress, options.threads), count_pairs=within)
     held = Held({name: table.schema for name, table in tables.items()}, keys, options.seed)
     held.load(tables)
     found = Discovery(held, load_kinds(held, options, work), options)
-    found.types, found.notes = declared, tuple(notes)
+    found.types, found.notes, found.until = declared, tuple(notes), work.deadline
     if state is not None:
         found.save(state)
     return found
 
 
-def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
+def options_of(kinds: Sequence[str] | str, columns: Sequence[str], choices: Mapping[str, Any]) -> DiscoveryOptions:
+    """What is looked for, from the arguments of `discover`."""
+    wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    try:
+        return DiscoveryOptions(kinds=tuple(dict.fromkeys(wanted)), columns=tuple(columns), **choices)
+    except TypeError as error:
+        odd = next(iter(set(choices) - set(DiscoveryOptions.__dataclass_fields__)), "")
+        known = ", ".join(name for name in DiscoveryOptions.__dataclass_fields__ if name not in ("kinds", "columns"))
+        raise HoldstrueError(f"unknown option {odd!r}", hint=f"{known}, {', '.join(_READ)}") from error
+
+
+def keys_of(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
+    """By table the columns that tell its rows apart."""
     given = dict(key) if isinstance(key, Mapping) else {tables[0]: key}
     for name in given:
         if name not in tables:
@@ -104,14 +109,15 @@ def _keys(key: Any, tables: list[str]) -> dict[str, tuple[str, ...]]:
     return {name: (k,) if isinstance(k, str) else tuple(k) for name, k in given.items() if k is not None}
 
 
-def _require(tables: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]], options: DiscoveryOptions) -> None:
+def require_columns(
+    tables: Mapping[str, Sequence[str]], keys: Mapping[str, Sequence[str]], options: DiscoveryOptions
+) -> None:
+    """Refuse columns that no table has."""
     for name, columns in keys.items():
         for column in columns:
-            if column not in tables[name].column_names:
-                raise DataError(
-                    f"no key column {column!r}", hint=f"the columns are {', '.join(tables[name].column_names)}"
-                )
-    everything = {column for table in tables.values() for column in table.column_names}
+            if column not in tables[name]:
+                raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(tables[name])}")
+    everything = {column for names in tables.values() for column in names}
     for column in options.columns:
         if column not in everything:
             raise DataError(f"no column {column!r}", hint=f"the columns are {', '.join(sorted(everything))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
@@ -31,13 +32,18 @@ from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, Rule
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
-from holdstrue.state.journal import Journal, schema_of, schema_text
+from holdstrue.state.journal import Journal
 from holdstrue.state.moment import Given, Moment, at_of
+from holdstrue.state.schema_text import schema_of, schema_text
 from holdstrue.state.shape import DIGEST, require
 from holdstrue.tabular import PlanText, Tabular
 
 HANDFUL = 10
 """Pairs, rows or values that break a near miss at most."""
+NEAR_SECONDS = 10.0
+"""Time for the near misses of a kind of rules, which nobody asked for by name. Chosen, not tuned."""
+LATE = 0.03
+"""The share of the budget that each look at what nearly holds may take when the search has used it up."""
 ENDED = 20
 """Rules that died last and are remembered by name, with what broke them; how many each batch ended is always known."""
 
@@ -93,6 +99,8 @@ class Discovery(Closing, Tabular):
         self._read_only = False
         self._stale = False
         """It is kept in a format that only rows could be read of, so that the next batch must write everything."""
+        self.until: float | None = None
+        """When the time of the search ends, as `time.monotonic()` tells it; None once a batch was applied."""
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
@@ -140,7 +148,7 @@ class Discovery(Closing, Tabular):
             found: list[FoundRule] = []
             for name, schema in self._held.searched(self.options.columns).items() if wanted else ():
                 rows, _ = self._held.table(name)
-                work = Work.lasting(self.options.budget, threads=self.options.threads)
+                work = self._patience(self.options.budget)
                 found += nearly_holding(rows.select(schema.names), self._held.shown(name), work)
             self._nearly = found if "dc" in self.options.kinds else [one for one in found if one.kind != "dc"]
         return self._nearly
@@ -177,6 +185,24 @@ class Discovery(Closing, Tabular):
     def complete(self) -> bool:
         """Whether every rule was found; False where time or size was limited."""
         return all(kind.complete for kind in self._kinds.values())
+
+    @property
+    @_alone
+    def complete_up_to(self) -> dict[str, tuple[int, str]]:
+        """By kinds of rules that were not all found: up to which length they were, and what that counts.
+
+        `{"denial constraints": (3, "predicates")}` says that all of one, two and three predicates are there; longer
+        ones may be among the rules too.
+        """
+        return {what: length for kind in self._kinds.values() for what, length in kind.up_to().items()}
+
+    def _patience(self, seconds: float | None) -> Work:
+        """Work of so many seconds; of what a search that has just ended left of its time, and a little more."""
+        budget = self.options.budget
+        if self.until is not None and budget is not None:
+            left = max(self.until - time.monotonic(), LATE * budget)
+            seconds = left if seconds is None else min(seconds, left)
+        return Work.lasting(seconds, threads=self.options.threads)
 
     @_alone
     def counts(self) -> dict[str, int]:
@@ -227,7 +253,7 @@ class Discovery(Closing, Tabular):
         for kind in self._kinds.values():
             if kinds is not None and not set(kind.kinds) & set(kinds):
                 continue
-            near = kind.near(most)
+            near = kind.near(most, self._patience(NEAR_SECONDS))
             unlooked += near.unlooked
             for miss in near:
                 table = miss.table or next(iter(self._held.keys))
@@ -263,6 +289,11 @@ class Discovery(Closing, Tabular):
             **({} if self.moment is None else self.moment.to_dict()),
             "rows": self._held.counts(),
             "complete": self.complete,
+            **(
+                {"complete_up_to": {what: k for what, (k, _) in self.complete_up_to.items()}}
+                if not self.complete
+                else {}
+            ),
             "rules": [found.to_dict() for found in self.rules[:top]],
             **({"notes": list(self.notes)} if self.notes else {}),
         }
@@ -351,7 +382,7 @@ class Discovery(Closing, Tabular):
         return RuleChanges(batch, died, born, len(after), how=self.explain())
 
     def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Died]:
-        self._found = self._nearly = None
+        self._found = self._nearly = self.until = None
         return {(died.table, died.body): died for kind in self._kinds.values() for died in kind.apply(batches)}
 
     def _named(self, died: Died) -> Died:

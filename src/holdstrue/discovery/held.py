@@ -84,7 +84,8 @@ class Held:
                 hint="name the key when the rules are discovered: key='id', or --key id",
             )
         rows = self.engine.tables[name].rows
-        missing = [column for column in rows.schema.names if column not in changes.rows.column_names]
+        given = set(changes.rows.column_names)
+        missing = [column for column in rows.schema.names if column not in given]
         if missing:
             raise ChangeError(
                 f"the changes have no column {missing[0]!r}",

@@ -12,7 +12,7 @@ from holdstrue.discovery.found import A_PART, NO_VALUES, STOPPED, Died, FoundRul
 from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.inclusions.attributes import RowChanges
 from holdstrue.discovery.inclusions.breaks import BreakFinder, Breaks
-from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ForeignKey, foreign_keys, ranked
+from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ForeignKey, ValueRanges, foreign_keys, ranked
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
@@ -82,9 +82,13 @@ class InclusionKind:
     def found(self) -> list[FoundRule]:
         """The inclusions of columns with values, each with what speaks for a foreign key."""
         everything = ranked(self.core, self._tables())
-        return [FoundRule(one.found.body, one.score, _measures(one)) for one in everything if one.found.values]
+        return [FoundRule(one.found.body, one.score, measures_of(one)) for one in everything if one.found.values]
 
-    def near(self, most: int) -> NearMisses:
+    def up_to(self) -> dict[str, tuple[int, str]]:
+        """None is known completely where time ran out."""
+        return {} if self.core.complete else {"inclusions": (0, "columns")}
+
+    def near(self, most: int, work: Work) -> NearMisses:
         """Partial inclusions that look like foreign keys and lack few values, with these and rows that have them."""
         finder, misses = self._finder(), []
         partly = replace(self.options, kinds=("ind",), error=PARTLY, measure="pairs")
@@ -94,7 +98,7 @@ class InclusionKind:
                 broken = finder.breaks(body, min(most, LISTED))
                 rows = tuple((slot,) for slot in self.held.living(str(body.table))[broken.slots].tolist())
                 values = _listed(body, broken)
-                misses.append(NearMiss(body, broken.rows, 1 - one.fit, rows, values, body.table, _measures(one)))
+                misses.append(NearMiss(body, broken.rows, 1 - one.fit, rows, values, body.table, measures_of(one)))
         late = () if self.core.complete else ("inclusions: of columns that there was no time to count",)
         return NearMisses(misses, late)
 
@@ -111,7 +115,7 @@ class InclusionKind:
         """The state as plain arrays."""
         return dict(self.core.snapshot())
 
-    def _tables(self) -> dict[str, pa.Table]:
+    def _tables(self) -> Mapping[str, pa.Table] | ValueRanges:
         return {n: _table(self.held, n, schema) for n, schema in self.held.searched(self.options.columns).items()}
 
 
@@ -126,7 +130,8 @@ def _listed(body: Inclusion, broken: Breaks) -> tuple[Any, ...]:
     return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
 
 
-def _measures(one: ForeignKey) -> dict[str, float]:
+def measures_of(one: ForeignKey) -> dict[str, float]:
+    """What the score of an inclusion is made of."""
     return {
         "score": round(one.score, 4),
         "values": one.found.values,

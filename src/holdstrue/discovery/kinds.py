@@ -39,7 +39,10 @@ class Kind(Protocol):
     def found(self) -> list[FoundRule]:
         """The rules now."""
 
-    def near(self, most: int) -> NearMisses:
+    def up_to(self) -> Mapping[str, tuple[int, str]]:
+        """By what was not found completely: up to which length it was, and what that counts."""
+
+    def near(self, most: int, work: Work) -> NearMisses:
         """Rules that at most so many pairs, rows or values break, by slot."""
 
     def explain(self) -> str:

@@ -34,13 +34,9 @@ from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import nested
 from holdstrue.index.checked import Checked
-from holdstrue.monitor.check import check
-from holdstrue.rules.model import DC, FD, Body, Rule
+from holdstrue.rules.model import FD, Body
 from holdstrue.state.files import Arrays
 from holdstrue.typing import I64
-
-NEAR_SECONDS = 10.0
-"""Time for the near misses of a table, which nobody asked for by name. Chosen, not tuned."""
 
 
 class Core(Protocol):
@@ -49,6 +45,10 @@ class Core(Protocol):
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
+
+    @property
+    def length(self) -> int | None:
+        """Up to which length all rules were found; None: all there are."""
 
     @property
     def slots(self) -> int:
@@ -82,6 +82,8 @@ class PerTable(ABC, Generic[C]):
     """The rules in a word or two, for notes."""
     unbroken: ClassVar[str] = SMALLER
     """Why a rule dies that nothing breaks."""
+    measured: ClassVar[str] = "columns on the left"
+    """What the length of a rule is counted in."""
     few: ClassVar[float] = 1.0
     """The share of pairs, or of rows, that may break a near miss."""
 
@@ -146,16 +148,26 @@ class PerTable(ABC, Generic[C]):
             if self.shows(name, rule.body)
         ]
 
-    def near(self, most: int) -> NearMisses:
+    def up_to(self) -> dict[str, tuple[int, str]]:
+        """By what was not found completely: up to which length it was, and what that counts."""
+        lengths = {name: core.length for name, core in self.cores.items()}
+        several = len(self.cores) > 1
+        return {
+            f"{self.called} of {name}" if several else self.called: (length, self.measured)
+            for name, length in lengths.items()
+            if length is not None
+        }
+
+    def near(self, most: int, work: Work) -> NearMisses:
         """Rules that a few pairs or rows break, with these by slot."""
         misses, unlooked = [], []
         for name, core in self.cores.items():
             if why := self.unlooked(core):
                 unlooked.append(f"{self.called} of {name}: {why}")
                 continue
-            found, whole = core.near_misses(most, Work.lasting(NEAR_SECONDS, threads=self.options.threads))
+            found, whole = core.near_misses(most, work)
             if not whole:
-                unlooked.append(f"{self.called} of {name}: not all, {NEAR_SECONDS:g} seconds were over")
+                unlooked.append(f"{self.called} of {name}: not all, the time was over")
             misses += [replace(miss, table=name) for miss in found if miss.error <= self.few]
         return NearMisses(misses, tuple(unlooked))
 
@@ -200,6 +212,7 @@ class DenialKind(PerTable[DenialCore]):
 
     kinds: ClassVar[tuple[str, ...]] = ("dc",)
     called = "denial constraints"
+    measured = "predicates"
     few = 0.005
     """In a table of few rows a handful of pairs is no exception."""
 
@@ -209,15 +222,14 @@ class DenialKind(PerTable[DenialCore]):
         if table.num_columns > MOST_COLUMNS:
             options = replace(options, cross=False)
         space = choose_space(table, options, empty=True)
-        return DenialCore.load(table, options, work, space=space, verifier=breaking)
+        return DenialCore.load(table, options, work, space=space)
 
     @classmethod
     def restored(
         cls, held: Held, name: str, schema: pa.Schema, options: DiscoveryOptions, arrays: Checked
     ) -> DenialCore:
         """The core of one table as it was left."""
-        rows = held.engine.tables[name].rows.values().select(schema.names)
-        return DenialCore.restore(schema, options, arrays, verifier=breaking, table=rows)
+        return DenialCore.restore(schema, options, arrays)
 
     def measures(self, rule: DenialRule) -> dict[str, float]:
         """Support, and what interest is made of."""
@@ -240,13 +252,6 @@ class DenialKind(PerTable[DenialCore]):
     def explain(self) -> str:
         """How the rules are kept."""
         return "; ".join(", ".join(core.explain()) for core in self.cores.values())
-
-
-def breaking(body: DC, table: pa.Table) -> tuple[int, int] | None:
-    """The places of two rows that break a rule, found by the detectors."""
-    for violation in check(table, [Rule(body, "found")], limit=1):
-        return int(violation.t), int(violation.s)
-    return None
 
 
 class DependencyKind(PerTable[DependencyCore | ApproximateCore]):
@@ -309,7 +314,7 @@ class ConditionKind(PerTable[CfdCore]):
         """How many rows speak for a rule, and the share that keeps to it."""
         return {"rows": rule.rows, "support": rule.support, "confidence": rule.confidence}
 
-    def near(self, most: int) -> NearMisses:
+    def near(self, most: int, work: Work) -> NearMisses:
         """None: rules with a confidence below 1 are found as such."""
         return NearMisses(unlooked=("conditional FDs: those with exceptions are found with a confidence below 1",))
 

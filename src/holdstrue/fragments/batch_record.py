@@ -1,7 +1,7 @@
 """What a site writes down of a batch: enough to apply it again without any message, and to answer for it.
 
-Tables: the entries with what every index was given; flags that other fragments' words set; messages that were
-sent; what was found.
+Tables: the entries with what every index was given; flags that other fragments' words set; what is known of owned
+groups; messages that were sent; what was found.
 """
 
 from __future__ import annotations
@@ -14,26 +14,36 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers, plain
 from holdstrue.fragments.channel import SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput, keys_by_cfd, keys_table
+from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexInput, IndexStep, keys_by_cfd, keys_table
+from holdstrue.fragments.owned_groups import DIRTY, OwnedStep
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
-from holdstrue.typing import Mask
+from holdstrue.typing import U64, Mask
 
 _OUTBOX = message_schema(pa.large_binary())
 
 _FLAGS = pa.schema([("cfd", pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()), ("flag", pa.uint8())])
 
+_OWNED = pa.schema(
+    [
+        ("bundle", pa.int32()), ("hi", pa.uint64()), ("lo", pa.uint64()),
+        ("state", pa.large_binary()), ("value", pa.large_binary()), ("holders", pa.large_binary()),
+    ]
+)  # fmt: skip
+_NOTHING = IndexInput((), (), {})
 
 _TABLES: tuple[pa.Schema | None, ...] = (
     None,
     pa.schema([("hi", pa.uint64()), ("lo", pa.uint64()), ("now", pa.bool_()), ("was", pa.bool_())]),
     _FLAGS,
+    _OWNED,
     _OUTBOX,
     pa.schema([(":cfd", pa.int32()), (":removed", pa.bool_())]),
 )
@@ -43,14 +53,13 @@ _TABLES: tuple[pa.Schema | None, ...] = (
 _SENT = {
     "ship": ("ids", "rows"),
     "announce": ("announce",),
-    "reply": ("conflict", "state"),
-    "verdict": ("clean",),
-    "gather": ("pairs",),
-    "judge": ("dirty",),
+    "reply": ("dirty", "ask"),
+    "verdict": ("state",),
+    "conclude": ("broken", "clean"),
 }
 """By verb of a site the kinds of messages that it sends."""
 
-REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "take_verdicts", "compare", "prepare"})
+REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare"})
 """Verbs that a site which has committed the batch answers from its record."""
 
 
@@ -64,23 +73,28 @@ class BatchRecord:
     rows: pa.Table
     now: Mask
     was: Mask
-    given: Mapping[int, IndexInput]
+    given: IndexInput
     flags: pa.Table
+    owned: pa.Table
     outbox: tuple[SiteMessage, ...]
     found: Mapping[int, ChangedKeys]
 
     @staticmethod
-    def of(batch: SiteBatch, steps: Mapping[int, CFDStep], found: Mapping[int, ChangedKeys]) -> BatchRecord:
+    def of(
+        batch: SiteBatch, indexed: IndexedRows, step: IndexStep, owned: Sequence[OwnedStep],
+        found: Mapping[int, ChangedKeys],
+    ) -> BatchRecord:  # fmt: skip
         """The record of a batch that is about to be committed."""
         return BatchRecord(
             batch.name,
-            batch.fingerprint(),
+            batch.fingerprint,
             batch.ids,
             batch.spec.kept(batch.rows),
             batch.now,
             batch.old >= 0,
-            {number: part.given for number, part in steps.items()},
-            _flag_table(steps),
+            step.given,
+            _flag_table(indexed, step),
+            _owned_table(owned),
             tuple(batch.mail.outbox),
             found,
         )
@@ -90,8 +104,10 @@ class BatchRecord:
         if verb in _SENT:
             levels = {shipment.number: shipment.level for shipment in spec.shipments}
             sent = [message for message in self.outbox if message.kind in _SENT[verb]]
-            place = args[0] if args else 0
-            return [m for m in sent if (levels[m.about] if verb == "ship" else m.about) == place]
+            place = args[0] if args else None
+            return [m for m in sent if place in (None, levels[m.about] if verb == "ship" else m.about)]
+        if verb == "align":
+            return self.fingerprint
         if verb == "sent":
             return dict(Counter(message.target for message in self.outbox))
         return {number: keys for number, keys in self.found.items() if keys.size} if verb == "finish" else None
@@ -107,7 +123,14 @@ class BatchRecord:
 
     def answer(self) -> BatchRecord:
         """What must stay in memory to answer for the batch again: not its rows, nor what indexes were given."""
-        return replace(self, rows=self.rows.slice(0, 0), given={}, flags=_FLAGS.empty_table())
+        return replace(
+            self, rows=self.rows.slice(0, 0), given=_NOTHING, flags=_FLAGS.empty_table(), owned=_OWNED.empty_table()
+        )
+
+    def released(self) -> BatchRecord:
+        """What must stay once every site has the batch: its name."""
+        none = Ids.zeros(0)
+        return replace(self.answer(), ids=none, now=self.now[:0], was=self.was[:0], outbox=(), found={})
 
     def replay(self, indexed: IndexedRows) -> None:
         """Apply the batch to what was held before it; a ValueError says why it cannot be. Complexity: O(entries)."""
@@ -116,16 +139,26 @@ class BatchRecord:
         old = indexed.rows.find(self.ids.hi, self.ids.lo)
         if len(known) < self.ids.size or not np.array_equal(old >= 0, self.was):
             raise ValueError("it replaces rows that are not there")
-        cfds = indexed.spec.cfds
-        steps = {number: indexed.stage(cfds[number], old, self.now, part) for number, part in self.given.items()}
+        if (len(self.given.x), len(self.given.values)) != (len(indexed.left_sides), len(indexed.pairs)):
+            raise ValueError("it has not the ids that the indexes need")
+        step = indexed.stage(old, self.now, self.given)
         for number in np.unique(numbers(plain(self.flags.column("cfd")), np.int32)):
             own = self.flags.filter(pa.compute.equal(self.flags.column("cfd"), int(number)))
-            index = indexed.index(int(number))
-            groups, flags = index.find(_lanes(own)), numbers(plain(own.column("flag")), np.uint8)
+            left, pair, column = indexed.places[int(number)]
+            groups = indexed.left_sides[left].find(_lanes(own))
+            flags = numbers(plain(own.column("flag")), np.uint8)
             if (groups < 0).any() or (flags > 1).any():
                 raise ValueError("it flags groups that are not there")
-            index.set_flags(groups, flags)
-        indexed.commit(self.ids, self.rows, self.now, old, steps)
+            indexed.pairs[pair].set_flags(groups, column, flags)
+        for number, owned in indexed.owned.items():
+            told = self.owned.filter(pa.compute.equal(self.owned.column("bundle"), number))
+            if told.num_rows:
+                cfds, words = len(owned.bundle.cfds), owned.bundle.words
+                cells = _cells(told, "state", np.uint8, cfds), _cells(told, "value", np.uint64, cfds)
+                if (cells[0] > DIRTY).any():
+                    raise ValueError("it says of groups what cannot be said")
+                owned.put(owned.number(_lanes(told)), *cells, _cells(told, "holders", np.uint64, words))
+        indexed.commit(self.ids, self.rows, self.now, old, step)
 
     # --- as tables ------------------------------------------------------------------------------------
 
@@ -133,24 +166,21 @@ class BatchRecord:
         """For a run file: entries, ids given to indexes, flags, messages, what was found."""
         about = {"batch": self.batch, "fingerprint": self.fingerprint}
         given = {"hi": self.ids.hi, "lo": self.ids.lo, "now": self.now, "was": self.was}
-        # CFDs often share a left side or a right side: each is written once
-        known: dict[tuple[int, int], int] = {}
-        sides: dict[str, list[int]] = {}
-        for number, part in self.given.items():
-            given[f"member{number}"] = part.member
-            own = []
-            for ids in (part.x, part.b):
-                at = known.setdefault((ids.hi.ctypes.data, ids.lo.ctypes.data), len(known))
-                own.append(at)
-                given |= {f"hi{at}": ids.hi, f"lo{at}": ids.lo}
-            sides[str(number)] = own
-        about["sides"] = json.dumps(sides)
+        for number, ids in enumerate(self.given.x):
+            given |= {f"hi{number}": ids.hi, f"lo{number}": ids.lo}
+        given |= {f"value{number}": words for number, words in enumerate(self.given.values)}
+        # CFDs that ask the same of rows share one mask: each is written once
+        known: dict[int, int] = {}
+        masks = {number: known.setdefault(id(mask), len(known)) for number, mask in self.given.members.items()}
+        given |= {f"member{masks[number]}": mask for number, mask in self.given.members.items()}
+        about["masks"] = json.dumps(masks)
         columns = {name: pa.array(values) for name, values in given.items()}
         messages = pa.Table.from_pylist([vars(message) for message in self.outbox], schema=_OUTBOX)
         return [
             self.rows.replace_schema_metadata(about),
             pa.table(columns),
             self.flags,
+            self.owned,
             messages,
             keys_table(self.found),
         ]
@@ -160,26 +190,35 @@ class BatchRecord:
         """Out of a run file; a ValueError says why that cannot be of this site."""
         if len(tables) != len(_TABLES):
             raise ValueError(f"it holds {len(tables)} tables of a batch instead of {len(_TABLES)}")
-        rows, given, flags, messages, listed = tables
+        rows, given, flags, owned, messages, listed = tables
         key = [spec.schema.field(name) for name in spec.key]
         for table, wanted in zip(tables, _TABLES, strict=True):
             names = {field.name: field.type for field in (wanted or spec.schema)}
             if not names.items() <= {field.name: field.type for field in table.schema}.items():
                 raise ValueError(f"a table of its batch has no columns {', '.join(names)}")
-        if any(column.null_count for table in (given, flags, messages) for column in table.columns):
+        if any(column.null_count for table in (given, flags, owned, messages) for column in table.columns):
             raise ValueError("a number of its batch is unknown")
-        about, sides = _about(rows)
+        about, masks = _about(rows)
         own = {cfd.number: cfd for cfd in spec.own_cfds}
-        if not (sides.keys() == own.keys() and rows.num_rows == given.num_rows):
+        if not (masks.keys() == own.keys() and rows.num_rows == given.num_rows):
             raise ValueError("it tells of other rules, or of other rows, than it holds")
+        if not {*owned.column("bundle").to_pylist()} <= {bundle.number for bundle in spec.bundles}:
+            raise ValueError("it tells of groups of other rules")
         if not {*flags.column("cfd").to_pylist()} <= {number for number in own if not own[number].is_constant}:
             raise ValueError("it flags groups of other rules")
         if not {*listed.schema.names} <= {":cfd", ":removed", *(field.name for field in key)}:
             raise ValueError("it lists other columns than the key")
-        indexes = {
-            number: IndexInput(_lanes(given, x), _lanes(given, b), _bools(given, f"member{number}"))
-            for number, (x, b) in sides.items()
-        }
+        # as many as the columns say: whoever takes the batch in compares them with the indexes
+        lefts, pairs = (
+            sum(name.startswith(start) and name[len(start) :].isdigit() for name in given.column_names)
+            for start in ("hi", "value")
+        )
+        shared = {at: _bools(given, f"member{at}") for at in {*masks.values()}}
+        indexes = IndexInput(
+            tuple(_lanes(given, number) for number in range(lefts)),
+            tuple(_words(given, f"value{number}") for number in range(pairs)),
+            {number: shared[at] for number, at in masks.items()},
+        )
         return BatchRecord(
             about["batch"],
             about["fingerprint"],
@@ -189,17 +228,18 @@ class BatchRecord:
             _bools(given, "was"),
             indexes,
             flags,
+            owned,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
             keys_by_cfd(listed),
         )
 
 
-def _about(rows: pa.Table) -> tuple[dict[str, str], dict[int, tuple[int, int]]]:
-    """What a batch says of itself, and by CFD which ids are those of its left and right sides."""
+def _about(rows: pa.Table) -> tuple[dict[str, str], dict[int, int]]:
+    """What a batch says of itself, and by CFD which mask says what rows it looks at."""
     try:
         about = {name.decode(): value.decode() for name, value in (rows.schema.metadata or {}).items()}
-        sides = {int(number): (int(x), int(b)) for number, (x, b) in json.loads(about["sides"]).items()}
-        return {name: about[name] for name in ("batch", "fingerprint")}, sides
+        masks = {int(number): int(at) for number, at in json.loads(about["masks"]).items()}
+        return {name: about[name] for name in ("batch", "fingerprint")}, masks
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it does not say what its batch is: {error}") from error
 
@@ -215,15 +255,49 @@ def _bools(table: pa.Table, name: str) -> Mask:
     return bools(_column(table, name, pa.bool_()))
 
 
+def _words(table: pa.Table, name: str) -> U64:
+    return numbers(_column(table, name, pa.uint64()), np.uint64).copy()
+
+
 def _lanes(table: pa.Table, at: str | int = "") -> Ids:
-    return Ids(*(numbers(_column(table, f"{lane}{at}", pa.uint64()), np.uint64).copy() for lane in ("hi", "lo")))
+    return Ids(_words(table, f"hi{at}"), _words(table, f"lo{at}"))
 
 
-def _flag_table(steps: Mapping[int, CFDStep]) -> pa.Table:
+def _flag_table(indexed: IndexedRows, step: IndexStep) -> pa.Table:
     parts = [_FLAGS.empty_table()]
-    for number, step in ((number, part.step) for number, part in steps.items()):
-        if step is not None and step.flagged.size:
-            ids, flag = step.index.ids(step.flagged), step.index.flags(step.flagged)
+    for number, (left, pair, column) in indexed.places.items():
+        groups = step.pairs[pair].flagged(column)
+        if groups.size:
+            ids, flag = indexed.left_sides[left].ids(groups), indexed.pairs[pair].flags(groups, column)
             columns = (np.full(ids.size, number, np.int32), ids.hi, ids.lo, flag)
-            parts.append(pa.table([pa.array(column) for column in columns], schema=_FLAGS))
+            parts.append(pa.table([pa.array(values) for values in columns], schema=_FLAGS))
     return pa.concat_tables(parts)
+
+
+def _owned_table(steps: Sequence[OwnedStep]) -> pa.Table:
+    """What is known of owned groups after the batch."""
+    parts = [_OWNED.empty_table()]
+    for step in steps:
+        owned, groups = step.owned, step.groups
+        ids = owned.ids(groups)
+        lanes = [np.full(ids.size, owned.bundle.number, np.int32), ids.hi, ids.lo]
+        cells = [_binary(array[groups]) for array in (owned.state, owned.value, owned.holders)]
+        parts.append(pa.table([*map(pa.array, lanes), *cells], schema=_OWNED))
+    return pa.concat_tables(parts)
+
+
+def _binary(cells: NDArray[Any]) -> pa.Array:
+    """By group the bytes of its cells."""
+    width = cells.shape[1] * cells.itemsize
+    offsets = np.arange(cells.shape[0] + 1, dtype=np.int64) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))]
+    return pa.Array.from_buffers(pa.large_binary(), cells.shape[0], buffers)
+
+
+def _cells(table: pa.Table, name: str, dtype: type[np.generic], columns: int) -> NDArray[Any]:
+    """Back from `_binary`."""
+    joined = b"".join(table.column(name).to_pylist())
+    width = columns * np.dtype(dtype).itemsize
+    if {*pa.compute.unique(pa.compute.binary_length(table.column(name))).to_pylist()} - {width}:
+        raise ValueError(f"what it says of owned groups ({name}) has another size")
+    return np.frombuffer(joined, dtype=dtype).reshape(table.num_rows, columns).copy()

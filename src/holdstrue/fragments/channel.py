@@ -12,33 +12,40 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.wire_columns import ColumnReader, write_masks, write_pairs, write_rows
+from holdstrue.fragments.wire_columns import (
+    ColumnReader,
+    write_codes,
+    write_masks,
+    write_pairs,
+    write_rows,
+    write_words,
+)
 
-MessageColumns = dict[str, NDArray[Any]]
+MessageColumns = dict[str, Any]
+"""Columns by name: arrays, or a list of masks."""
 
 HEADER_BYTES = 48
 """What a message's header takes on the wire: batch digest 16, checksum 16, number 4, sizes 8, kind, sites 4."""
 
-_IDS = (("row", "u4"), ("hi", "u8"), ("lo", "u8"), ("masks", "?"))
-_STATES = (("cfd", "u2"), ("state", "u1"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
-_SIGNS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"))
-_PAIRS = (("cfd", "u2"), ("hi", "u8"), ("lo", "u8"), ("value_hi", "u8"), ("value_lo", "u8"))
-FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "ids": _IDS,
-    "rows": (("row", "u4"), ("masks", "?")),
-    "announce": _STATES,
-    "state": _STATES,
-    "conflict": _SIGNS,
-    "clean": _SIGNS,
-    "pairs": _PAIRS,
+_TOLD = ("hi", "codes", "words")
+_SIGNS = ("hi", "masks")
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "ids": ("row", "hi", "masks"),
+    "rows": ("row", "masks"),
+    "announce": _TOLD,
+    "ask": _SIGNS,
     "dirty": _SIGNS,
+    "state": _TOLD,
+    "broken": _SIGNS,
+    "clean": _SIGNS,
+    "pairs": ("hi", "words"),
+    "violating": ("hi",),
 }
-"""By kind of message its columns; `masks` holds for each CFD which rows are for it."""
+"""By kind of message its columns. `hi` stands for ids of two words, `words` for single ones; `masks` holds for each CFD
+which rows are for it, `codes` what is said of each."""
 
 
 class ChannelError(HoldstrueError):
@@ -75,18 +82,18 @@ class SiteMessage:
         """The columns, as they were sent. Complexity: O(bytes)."""
         found: MessageColumns = {}
         reader = ColumnReader(self.body, self.entries)
-        for name, code in FIELDS[self.kind]:
+        for name in FIELDS[self.kind]:
             match name:
                 case "row":
                     found[name] = reader.rows()
-                case "masks":
-                    found[name] = reader.masks()
-                case "hi" | "value_hi":
-                    found[name], found[name.replace("hi", "lo")] = reader.pairs()
-                case "lo" | "value_lo":
-                    continue
+                case "hi":
+                    found["hi"], found["lo"] = reader.pairs()
+                case "words":
+                    found[name] = reader.words()
+                case "codes":
+                    found[name] = reader.codes()
                 case _:
-                    found[name] = reader.plain(code)
+                    found[name] = reader.masks()
         return found
 
 
@@ -99,28 +106,29 @@ def message_schema(body: pa.DataType) -> pa.Schema:
 
 
 def message(
-    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, NDArray[Any]], about: int
+    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, Any], about: int
 ) -> SiteMessage:
-    """Pack columns of equal length; `masks` is CFDs x rows."""
+    """Pack columns; `masks` and `codes` are by CFD and row."""
     fields_ = FIELDS[kind]
-    entries = len(arrays[fields_[0][0]])
-    body = b"".join(_packed(arrays, name, code) for name, code in fields_)
+    entries = len(arrays[fields_[0]])
+    # ids of groups are different ones, those of rows often the same
+    body = b"".join(_packed(arrays, name, repeats=kind in ("ids", "pairs")) for name in fields_)
     bare = SiteMessage(source, target, batch, number, kind, about, entries, body, b"")
     return SiteMessage(**{**vars(bare), "checksum": _checksum(bare)})
 
 
-def _packed(arrays: Mapping[str, NDArray[Any]], name: str, code: str) -> bytes:
+def _packed(arrays: Mapping[str, Any], name: str, *, repeats: bool) -> bytes:
     match name:
         case "row":
             return write_rows(arrays[name])
-        case "masks":
-            return write_masks(arrays[name])
-        case "hi" | "value_hi":
-            return write_pairs(arrays[name], arrays[name.replace("hi", "lo")])
-        case "lo" | "value_lo":
-            return b""
+        case "hi":
+            return write_pairs(arrays["hi"], arrays["lo"], repeats=repeats)
+        case "words":
+            return write_words(arrays[name])
+        case "codes":
+            return write_codes(arrays[name])
         case _:
-            return np.ascontiguousarray(arrays[name], dtype=code).tobytes()
+            return write_masks(arrays[name])
 
 
 def _checksum(sent: SiteMessage) -> bytes:
@@ -157,6 +165,7 @@ class Channel:
 
     Examples
     --------
+    >>> import numpy as np
     >>> channel = Channel()
     >>> sent = message("S3", "S2", "b1", 0, "rows", {"row": np.array([7]), "masks": np.ones((1, 1), bool)}, 4)
     >>> [m.target for m in channel.carry(sent)], channel.tally["S3", "S2"].ids
@@ -173,8 +182,11 @@ class Channel:
 
     def count(self, sent: SiteMessage) -> None:
         """Note that a message went out."""
-        pair = (sent.source, sent.target)
-        self.tally[pair] = self.tally.get(pair, Traffic()) + Traffic(1, sent.entries, sent.size)
+        self.add(sent.source, sent.target, Traffic(1, sent.entries, sent.size))
+
+    def add(self, source: str, target: str, traffic: Traffic) -> None:
+        """Note what went from one site to another."""
+        self.tally[source, target] = self.tally.get((source, target), Traffic()) + traffic
 
     def snapshot(self) -> TrafficByPair:
         """The counts as they are now."""
@@ -196,7 +208,7 @@ class Mailbox:
         self.outbox: list[SiteMessage] = []
         self.inbox: list[SiteMessage] = []
 
-    def send(self, target: str, kind: str, arrays: Mapping[str, NDArray[Any]], about: int = 0) -> SiteMessage:
+    def send(self, target: str, kind: str, arrays: Mapping[str, Any], about: int = 0) -> SiteMessage:
         """Number a message and keep a copy, from which a repeated batch is answered."""
         number = self._sent.get(target, 0)
         self._sent[target] = number + 1
@@ -240,10 +252,10 @@ class Mailbox:
                     hint="apply the batch again",
                 )
 
-    def take(self, kind: str) -> list[SiteMessage]:
-        """What came of a kind since the last time, which is then forgotten."""
-        found = self.of(kind)
-        self.inbox = [got for got in self.inbox if got.kind != kind]
+    def take(self, kind: str, about: int | None = None) -> list[SiteMessage]:
+        """What came of a kind (and about one thing) since the last time, which is then forgotten."""
+        found = [got for got in self.of(kind) if about in (None, got.about)]
+        self.inbox = [got for got in self.inbox if not (got.kind == kind and about in (None, got.about))]
         return found
 
     def of(self, *kinds: str) -> list[SiteMessage]:

@@ -25,7 +25,7 @@ from holdstrue.errors import HoldstrueError, brief
 from holdstrue.fragments.fragment_layout import Site
 from holdstrue.fragments.integer_plan import SECONDS
 from holdstrue.fragments.opt_ver import BEAM
-from holdstrue.fragments.planning import HOWS, How
+from holdstrue.fragments.planning import HOWS, How, PlanOptions
 from holdstrue.fragments.relation import Relation
 from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.file import load_rules
@@ -34,7 +34,7 @@ from holdstrue.rules.yaml_text import read_yaml
 from holdstrue.state.object_url import ObjectUrl, is_object_url
 
 _TOP = ("key", "nulls", "rules", "sites", "state", "plan", "k", "seconds", "shares", "recall")
-_SITE = ("name", "columns", "where", "source", "state", "encoding", "format", "delimiter", "null_values")
+_SITE = ("name", "columns", "where", "source", "state", "address", "encoding", "format", "delimiter", "null_values")
 _READ = ("encoding", "format", "delimiter", "null_values")
 
 
@@ -50,6 +50,13 @@ class Declaration:
     seconds: float = SECONDS
     shares: Mapping[str, float] = field(default_factory=dict)
     recall: bool = False
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """By site where its process listens: HOST:PORT."""
+
+    @property
+    def options(self) -> PlanOptions:
+        """How to plan."""
+        return PlanOptions(self.plan, self.k, self.seconds, self.shares)
 
     def relation(self, **options: Any) -> Relation:
         """Open it."""
@@ -88,6 +95,11 @@ def load_declaration(path: str | os.PathLike[str]) -> Declaration:
         _above_0(content.get("seconds", SECONDS), f"{file}: seconds"),
         _shares(content.get("shares", {}), f"{file}: shares"),
         _one_of(content.get("recall", False), (True, False), f"{file}: recall"),
+        {
+            item["name"]: _text(item["address"], f"{file}: {item['name']}: address")
+            for item in sites
+            if "address" in item
+        },
     )
 
 
@@ -150,6 +162,12 @@ def _names(value: Any, place: str) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise HoldstrueError(f"{place} {brief(value)}", hint="a column or a list of them: [street, zip]")
     return tuple(names)
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise HoldstrueError(f"{place} {brief(value)} is not text", hint="put it in quotes")
+    return value
 
 
 def _number(value: Any, place: str) -> int:

@@ -1,253 +1,334 @@
-"""Horizontal fragments agree on which groups violate, by digests (paper 000, Section 6, incHor on batches).
+"""Horizontal fragments agree on which groups violate, through the groups' owners (paper 000, Section 6, incHor).
 
-A site knows of each group of rows with equal X that it holds whether the group violates the CFD anywhere: all
-of a group's rows do, or none. So a change is told to other fragments only when it can change that:
+A site knows of each group of rows with equal X that it holds whether the group violates the CFD anywhere: all of a
+group's rows do, or none. So a change is told only when it can change that, and only to the owner of the group:
 
 - insert, case 1(a)(ii): a group that is new here; 1(b)(ii): a right side that is new in a clean group;
 - delete, case 1(b): a violating group that lost a right side and has one or none left here.
 
-Where a local row with the same X is already a violation nothing is told (the paper's Example 9).
+Where a local row with the same X is already a violation nothing is told (the paper's Example 9), nor where the last
+row of a clean group goes.
 
-Rounds: `announce` (X, the only right side left here or "none" or "many"), `reply` (who holds another right
-side says so), `verdict` (the first announcer calls a group clean again when nobody does). Each costs at most
-one id a changed group and peer, whatever the table's size.
-
-From scratch one fragment, the coordinator, is sent both sides' ids and says which groups violate. For a first load
-each fragment sends every kind once; the batch algorithm (batHor) sends every matching row.
+Rounds: `announce` (to the owner: X, the only right side left here, or "none" or "many"), `reply` (the owner says that a
+group violates to those who cannot know; where it cannot tell from what it knows, it asks the sites that hold the
+group), `verdict` (these say what they hold), `conclude` (the owner says whom it concerns). The first is one entry a
+changed group, whatever the table's size and however many sites there are; the others are for groups that begin or
+cease to violate, and go to the sites that hold them. A first load is the same, with all groups new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdstrue.fragments.cfd_index import CFDIndex, IndexStep
+from holdstrue.fragments.bundles import Bundle, bit
 from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.indexed_rows import CFDStep
+from holdstrue.fragments.indexed_rows import IndexedRows, IndexStep, Place
+from holdstrue.fragments.owned_groups import CLEAN, DIRTY, EMPTY, OwnedGroups, OwnedStep
+from holdstrue.fragments.right_sides import SidesStep
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
-from holdstrue.kernels.classes import MANY_KINDS, NO_KIND
-from holdstrue.typing import I32, U8, Mask
+from holdstrue.kernels.sides import MANY, ONE
+from holdstrue.typing import I32, U8, U64, Mask
 
-Outgoing = tuple[str, str, MessageColumns]
-"""What one CFD has to tell: target, kind of message, entries."""
+SILENT, TELLS_ONE, TELLS_MANY, LOST_ALL, LEFT_ONE = range(5)
+"""What a site tells of a group: nothing; it holds one right side, or several; of a violating one it lost some and has
+none left, or one."""
 
-NONE, ONE, MANY = 0, 1, 2
-WAS_DIRTY = 4
-"""Set in a state when the group violated before the batch."""
+
+_NO_GROUPS, _NO_CODES, _NO_WORDS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
-class GroupStates:
-    """States of groups as sites announced them; `who` is the fragment of each."""
+class Told:
+    """What sites told of groups: a line for each group and site, a column for each CFD of the bundle."""
 
     x: Ids
-    state: U8
-    value: Ids
+    code: U8
+    value: U64
     who: I32
+    """By line the place of the site in the bundle."""
 
     @staticmethod
-    def join(parts: Iterable[GroupStates]) -> GroupStates:
+    def join(parts: Sequence[Told]) -> Told:
         """Several as one."""
-        x, state, value, who = zip(*((part.x, part.state, part.value, part.who) for part in parts), strict=True)
-        return GroupStates(Ids.concat(x), np.concatenate(state), Ids.concat(value), np.concatenate(who))
+        return Told(
+            Ids.concat(part.x for part in parts),
+            np.concatenate([part.code for part in parts]),
+            np.concatenate([part.value for part in parts]),
+            np.concatenate([part.who for part in parts]),
+        )
+
+    def take(self, lines: Mask | I32) -> Told:
+        """Some lines."""
+        return Told(self.x.take(lines), self.code[lines], self.value[lines], self.who[lines])
+
+    def columns(self) -> MessageColumns:
+        """On the wire: words only where there is one to tell."""
+        some = _speaks_of_one(self.code)
+        return {"hi": self.x.hi, "lo": self.x.lo, "codes": self.code.T, "words": self.value[some]}
+
+    @staticmethod
+    def of(arrays: MessageColumns, who: int) -> Told:
+        """Back from the wire."""
+        code = np.ascontiguousarray(arrays["codes"].T)
+        value = np.zeros(code.shape, dtype=np.uint64)
+        value[_speaks_of_one(code)] = arrays["words"]
+        return Told(Ids(arrays["hi"], arrays["lo"]), code, value, np.full(code.shape[0], who, dtype=np.int32))
+
+
+def _speaks_of_one(code: U8) -> Mask:
+    return (code == TELLS_ONE) | (code == LEFT_ONE)
+
+
+def _signs(x: Ids, cells: Mask) -> MessageColumns:
+    """Groups, and which CFDs of the bundle each is about."""
+    return {"hi": x.hi, "lo": x.lo, "masks": [*cells.T]}
 
 
 class Exchange:
-    """One CFD's exchange with other fragments in one batch, at its home."""
+    """One bundle's exchange with other fragments in one batch, at a site that holds rows and owns groups of it."""
 
-    def __init__(self, cfd: int, fragment: int, peers: Mapping[int, str], step: IndexStep) -> None:
-        self._cfd, self._fragment, self._peers = cfd, fragment, peers
-        self._index, self._step = step.index, step
-        self._own_states = self._own()
-        self._idle = False
-        """Whether nobody announced anything."""
+    def __init__(
+        self, bundle: Bundle, here: int, indexed: IndexedRows, step: IndexStep, owned: OwnedGroups, mail: Mailbox
+    ) -> None:
+        self.bundle, self._here, self._mail, self._owned = bundle, here, mail, owned
+        self._places = [indexed.places[cfd] for cfd in bundle.cfds]
+        self._left = indexed.left_sides[self._places[0].left]
+        self._steps = [step.pairs[place.pair] for place in self._places]
+        self._own = self._changes()
+        self._step: OwnedStep | None = None
+        self._standing_here: Told | None = None
 
-    def _own(self) -> GroupStates:
-        """What must be announced, after which flags of all other touched groups are as they will be."""
+    # --- who holds rows -------------------------------------------------------------------------------
+
+    def _changes(self) -> Told:
+        """What must be told, after which flags of all other touched groups are as they will be."""
+        found: list[tuple[I32, U8, U64]] = []
+        wholes = {id(step): _tells(step) for step in {id(step): step for step in self._steps}.values()}
+        for step, place in zip(self._steps, self._places, strict=True):
+            cfd = place.column
+            told, new, narrowed = (mask[:, cfd] for mask in wholes[id(step)])
+            if not told.any():
+                found.append((_NO_GROUPS, _NO_CODES, _NO_WORDS))
+                continue
+            groups = step.touched[told]
+            state, value = step.sides.sole(groups, cfd)
+            code = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT)).astype(np.uint8)
+            less = narrowed[told]
+            code[less] = np.where(state[less] == ONE, LEFT_ONE, LOST_ALL)
+            # what a group was flagged with in an earlier life is no more; what lost some violates until told otherwise
+            fresh = new[told]
+            step.flag(cfd, groups[fresh][step.sides.flags(groups[fresh], cfd) != 0], 0)
+            step.flag(cfd, groups[less & (state == ONE)], 1)
+            found.append((groups, code, value))
+        return self._lines(found)
+
+    def _lines(self, found: Sequence[tuple[I32, U8, U64]]) -> Told:
+        """By group a line, out of what there is to say of each CFD."""
+        groups = _distinct([some for some, _, _ in found], len(self._left))
+        code = np.zeros((groups.size, len(found)), dtype=np.uint8)
+        value = np.zeros((groups.size, len(found)), dtype=np.uint64)
+        for column, (some, codes, values) in enumerate(found):
+            at = np.searchsorted(groups, some)
+            code[at, column], value[at, column] = codes, values
+        return Told(self._left.ids(groups), code, value, np.full(groups.size, self._here, dtype=np.int32))
+
+    def announce(self) -> Iterator[SiteMessage]:
+        """What changed, each group to its owner."""
+        owners = self.bundle.owners(self._own.x)
+        for place, site in enumerate(self.bundle.sites):
+            some = np.flatnonzero(owners == place).astype(np.int32)
+            if place != self._here and some.size:
+                yield self._send(site, "announce", self._own.take(some).columns())
+        self._own = self._own.take(owners == self._here)
+
+    def _send(self, site: str, kind: str, arrays: MessageColumns) -> SiteMessage:
+        return self._mail.send(site, kind, arrays, self.bundle.number)
+
+    def _came(self, *kinds: str) -> Iterator[tuple[int, str, MessageColumns]]:
+        """What came for the bundle, with the place of who sent it."""
+        for kind in kinds:
+            for got in self._mail.take(kind, self.bundle.number):
+                yield self.bundle.sites.index(got.source), kind, got.arrays()
+
+    def verdict(self) -> Iterator[SiteMessage]:
+        """Say what is here of the groups that owners ask for; those that have none left are silent."""
+        self._take_verdicts("dirty")
+        for place, _, arrays in self._came("ask"):
+            told = self._standing(Ids(arrays["hi"], arrays["lo"]), np.stack(arrays["masks"], axis=1))
+            if told.x.size:
+                yield self._send(self.bundle.sites[place], "state", told.columns())
+
+    def _standing(self, x: Ids, cells: Mask) -> Told:
+        """What is here of groups, under the CFDs that are asked for."""
+        groups = self._left.find(x)
+        code, value = np.zeros(cells.shape, dtype=np.uint8), np.zeros(cells.shape, dtype=np.uint64)
+        for column, (step, place) in enumerate(zip(self._steps, self._places, strict=True)):
+            state, words = step.sides.sole(groups, place.column)
+            said = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT))
+            code[:, column] = np.where(cells[:, column], said, SILENT)
+            value[:, column] = np.where(cells[:, column], words, np.uint64(0))
+        some = np.flatnonzero(code.any(axis=1)).astype(np.int32)
+        return Told(x, code, value, np.full(x.size, self._here, dtype=np.int32)).take(some)
+
+    def finish(self) -> None:
+        """Take in what owners said in the end."""
+        self._take_verdicts("broken", "clean")
+
+    def _take_verdicts(self, *kinds: str) -> None:
+        for _, kind, arrays in self._came(*kinds):
+            self._flag(Ids(arrays["hi"], arrays["lo"]), np.stack(arrays["masks"], axis=1), int(kind != "clean"))
+
+    def _flag(self, x: Ids, cells: Mask, value: int) -> None:
+        groups = self._left.find(x)
+        for column, (step, place) in enumerate(zip(self._steps, self._places, strict=True)):
+            step.flag(place.column, groups[cells[:, column]], value)
+
+    # --- the owner ------------------------------------------------------------------------------------
+
+    def reply(self) -> Iterator[SiteMessage]:
+        """Take in what was told of the groups owned here: say what is certain, ask for what is not."""
+        heard = [Told.of(arrays, place) for place, _, arrays in self._came("announce")]
+        told = self._told = Told.join([self._own, *heard])
+        if not told.x.size:
+            return
+        lines = self._owned.number(told.x)
+        groups, at = np.unique(lines, return_inverse=True)
+        self._at = at.astype(np.int32)
+        step = self._step = self._owned.stage(groups.astype(np.int32))
+        size, words = groups.size, self.bundle.words
+        many, value, differs = _gathered(told, self._at, size)
+        broken = many | differs
+        lost = _spread((told.code == LOST_ALL) | (told.code == LEFT_ONE), self._at, size)
+        spoken = _spread(told.code != SILENT, self._at, size)
+        one = _spread(_speaks_of_one(told.code), self._at, size)
+        was_clean, was_dirty = step.state == CLEAN, step.state == DIRTY
+        self._asked = ~broken & ((was_clean & one & (value != step.value)) | (was_dirty & lost))
+        now_dirty = spoken & ~self._asked & (broken | was_dirty)
+        state = np.where(now_dirty, DIRTY, np.where(spoken & ~self._asked, CLEAN, step.state)).astype(np.uint8)
+        holders = step.holders.copy()
+        np.bitwise_or.at(holders, self._at, bit(told.who, words))
+        known = np.where(spoken & ~self._asked & one, value, step.value)
+        self._owned.put(step.groups, state, known, holders)
+        x = self._x = self._owned.ids(step.groups)
+        if not (now_dirty.any() or self._asked.any()):
+            return  # nobody needs to hear of it
+        for place, site in enumerate(self.bundle.sites):
+            said = self._said(place)
+            # who tells of one right side of a violating group must hear of it; of one that begins, all who hold it
+            tells = (said == TELLS_ONE) & now_dirty
+            begins = now_dirty & ~was_dirty & (said == SILENT) & _held(step.holders, place)[:, None]
+            yield from self._say(site, place, "dirty", x, tells | begins)
+            yield from self._say(site, place, "ask", x, self._asked & (said == SILENT) & _held(holders, place)[:, None])
+
+    def _said(self, place: int) -> U8:
+        """By group and CFD what one site told in this batch."""
+        code = np.zeros((self._x.size, len(self.bundle.cfds)), dtype=np.uint8)
+        own = self._told.who == place
+        code[self._at[own]] = self._told.code[own]
+        return code
+
+    def _say(self, site: str, place: int, kind: str, x: Ids, cells: Mask) -> Iterator[SiteMessage]:
+        """Send groups that a site must hear of; what the owner tells itself is done at once."""
+        some = np.flatnonzero(cells.any(axis=1))
+        if not some.size:
+            return
+        if place != self._here:
+            yield self._send(site, kind, _signs(x.take(some), cells[some]))
+        elif kind == "ask":
+            self._standing_here = self._standing(x.take(some), cells[some])
+        else:
+            self._flag(x.take(some), cells[some], int(kind != "clean"))
+
+    def conclude(self) -> Iterator[SiteMessage]:
+        """Decide the groups that were asked for, and tell whom it concerns."""
+        heard = [Told.of(arrays, place) for place, _, arrays in self._came("state")]
         step = self._step
-        before, after, dirty = step.sides_before, step.sides_after, step.dirty_before
-        new = (before == 0) & (after > 0)
-        widened = (before > 0) & ~dirty & step.gained
-        narrowed = dirty & step.lost & (after < 2)
-        told = new | widened | narrowed
-        self._step.flag(step.groups[dirty & ~told & (after > 0)], 1)
-        groups = step.groups[told]
-        state, value = self._states(groups)
-        state = state | np.where(dirty[told], np.uint8(WAS_DIRTY), np.uint8(0))
-        return GroupStates(self._index.ids(groups), state, value, np.full(groups.size, self._fragment, dtype=np.int32))
-
-    def _states(self, groups: I32) -> tuple[U8, Ids]:
-        kind, value = self._index.sole_values(groups)
-        state = np.where(kind == NO_KIND, NONE, np.where(kind == MANY_KINDS, MANY, ONE)).astype(np.uint8)
-        return state, value
-
-    def announced(self) -> Iterable[Outgoing]:
-        """What goes to each peer."""
-        own = self._own_states
-        if own.x.size:
-            for site in self._peers.values():
-                yield site, "announce", _entries(self._cfd, own.x, own.state, own.value)
-
-    def reply(self, heard: Iterable[GroupStates]) -> Iterable[Outgoing]:
-        """Take in all announcements; (site, kind, entries) of the answers."""
-        said = GroupStates.join([self._own_states, *heard])
-        self._idle = not said.x.size
-        if self._idle:
+        if step is None or not self._asked.any():
             return
-        numbers = self._numbers = Numbering()
-        at = numbers.assign(said.x.hi, said.x.lo, all_true(said.x.size))
-        size = len(numbers)
-        state = (said.state & 3).astype(np.uint8)
-        self._x = Ids(numbers.hi[:size].copy(), numbers.lo[:size].copy())
-        self._at, self._all = at, said
-        many, one = _any(at[state == MANY], size), at[state == ONE]
-        values = said.value.take(state == ONE)
-        self._value = Ids.zeros(size)
-        # the last value announced stands for all; where another one differs the group has several
-        self._value.hi[one], self._value.lo[one] = values.hi, values.lo
-        differs = _any(one[~values.equals(self._value.take(one))], size)
-        self._two = many | differs
-        self._one = _any(one, size) & ~self._two
-        self._none = ~self._two & ~self._one
-        mine = _any(at[said.who == self._fragment], size)
-        groups = self._index.find(self._x)
-        own, own_value = self._states(groups)
-        has = own != NONE
-        self._groups, self._mine, self._has = groups, mine, has
-        self._step.flag(groups[self._two & has], 1)
-        other = self._one & ~mine & has & ((own == MANY) | ~own_value.equals(self._value))
-        self._step.flag(groups[other], 1)
-        yield from self._conflicts(other, state)
-        yield from self._leftovers(own, own_value)
+        told = Told.join([self._told, *([] if self._standing_here is None else [self._standing_here]), *heard])
+        numbers = Numbering()
+        numbers.assign(self._x.hi, self._x.lo, all_true(self._x.size))
+        at = numbers.find(told.x.hi, told.x.lo, all_true(told.x.size))
+        size = step.groups.size
+        many, value, differs = _gathered(told, at, size)
+        one = _spread(_speaks_of_one(told.code), at, size)
+        dirty = self._asked & (many | differs)
+        clean = self._asked & ~dirty
+        state, known = self._owned.state[step.groups], self._owned.value[step.groups]
+        state = np.where(dirty, DIRTY, np.where(clean & one, CLEAN, np.where(clean, EMPTY, state))).astype(np.uint8)
+        self._owned.put(step.groups, state, np.where(clean & one, value, known), self._owned.holders[step.groups])
+        was_dirty = step.state == DIRTY
+        replies = told.take(np.arange(self._told.x.size, told.x.size, dtype=np.int32))
+        replied_at = at[self._told.x.size :]
+        for place, site in enumerate(self.bundle.sites):
+            said, answered = self._said(place), np.zeros((size, len(self.bundle.cfds)), dtype=np.uint8)
+            own = replies.who == place
+            answered[replied_at[own]] = replies.code[own]
+            broken = dirty & ((said == TELLS_ONE) | ((answered == TELLS_ONE) & ~was_dirty))
+            yield from self._say(site, place, "broken", self._x, broken)
+            mended = clean & was_dirty & ((said == LEFT_ONE) | (answered == TELLS_ONE))
+            yield from self._say(site, place, "clean", self._x, mended)
 
-    def _conflicts(self, other: Mask, state: U8) -> Iterable[Outgoing]:
-        """Who announced a right side, and holds rows, hears that there is another one."""
-        if not other.any():
-            return
-        for fragment, site in self._peers.items():
-            told = np.unique(self._at[(self._all.who == fragment) & (state != NONE)])
-            found = told[other[told]]
-            if found.size:
-                yield site, "conflict", group_ids(self._cfd, self._x.take(found))
+    def changed(self) -> OwnedStep | None:
+        """The owned groups of which something was told."""
+        return self._step
 
-    def _leftovers(self, own: U8, value: Ids) -> Iterable[Outgoing]:
-        """Where all who announced have nothing left, the first of them hears what the others hold."""
-        self._first = np.full(len(self._x.hi), np.iinfo(np.int32).max, dtype=np.int32)
-        indexed = (self._all.state & 3 != NONE) | self._none[self._at]
-        np.minimum.at(self._first, self._at[indexed], self._all.who[indexed])
-        asked = self._none & ~self._mine & self._has
-        if not asked.any():
-            return
-        for fragment, site in self._peers.items():
-            found = np.flatnonzero(asked & (self._first == fragment))
-            if found.size:
-                yield site, "state", _entries(self._cfd, self._x.take(found), own[found], value.take(found))
-
-    def verdict(self, conflicts: Ids, heard: Sequence[GroupStates]) -> Iterable[Outgoing]:
-        """Decide the groups announced here; tell those who cannot know that a group is clean again."""
-        if self._idle:
-            return
-        met = self._find(conflicts)
-        conflict = _any(met[met >= 0], self._x.size)
-        own = self._one & self._mine & self._has
-        self._step.flag(self._groups[own & conflict], 1)
-        self._step.flag(self._groups[own & ~conflict], 0)
-        was = _any(self._at[self._all.state & WAS_DIRTY != 0], self._x.size)
-        clean = own & ~conflict & was & (self._first == self._fragment)
-        for fragment, site in self._peers.items() if clean.any() else ():
-            knows = _any(self._at[(self._all.who == fragment) & (self._all.state & 3 != NONE)], self._x.size)
-            found = clean & ~knows
-            if found.any():
-                yield site, "clean", group_ids(self._cfd, self._x.take(found))
-        if heard:
-            yield from self._settled(GroupStates.join(heard))
-
-    def _settled(self, states: GroupStates) -> Iterable[Outgoing]:
-        """Where all who announced have nothing left: what the others hold is clean when it is one right side."""
-        at = self._find(states.x)
-        many = _any(at[states.state & 3 == MANY], self._x.size)
-        value = Ids.zeros(self._x.size)
-        value.hi[at], value.lo[at] = states.value.hi, states.value.lo
-        differs = _any(at[~states.value.equals(value.take(at))], self._x.size)
-        clean = ~(many | differs)
-        for fragment, site in self._peers.items():
-            found = at[(states.who == fragment) & clean[at]]
-            if found.size:
-                yield site, "clean", group_ids(self._cfd, self._x.take(found))
-
-    def finish(self, clean: Ids) -> None:
-        """Take in what others called clean."""
-        self._step.flag(self._index.find(clean), 0)
-
-    def _find(self, x: Ids) -> I32:
-        return self._numbers.find(x.hi, x.lo, all_true(x.size))
+    def abort(self) -> None:
+        """Forget what was told of owned groups."""
+        if self._step is not None:
+            self._step.abort()
 
 
-def _any(at: NDArray[np.integer], size: int) -> Mask:
-    found = np.zeros(size, dtype=np.bool_)
-    found[at] = True
+def _tells(step: SidesStep) -> tuple[Mask, Mask, Mask]:
+    """By touched group and CFD what must be told: in all, of groups that are new here, of those that lost some."""
+    gained, lost = step.moved
+    new = (step.before == 0) & (step.after > 0)
+    narrowed = step.was_dirty & lost & (step.after < 2)
+    return new | ((step.before > 0) & ~step.was_dirty & gained & (step.after > 0)) | narrowed, new, narrowed
+
+
+def _distinct(parts: Sequence[I32], total: int) -> I32:
+    """The groups, of so many, that are in one of some lists, ascending."""
+    if sum(part.size for part in parts) < total // 8:
+        return np.unique(np.concatenate(parts)).astype(np.int32)
+    there = np.zeros(total, dtype=np.bool_)  # a first load: marking them is cheaper than sorting
+    for part in parts:
+        there[part] = True
+    return np.flatnonzero(there).astype(np.int32)
+
+
+def _spread(lines: Mask, at: I32, size: int) -> Mask:
+    """By group where one of its lines is true."""
+    found = np.zeros((size, lines.shape[1]), dtype=np.bool_)
+    rows, columns = np.nonzero(lines)
+    found[at[rows], columns] = True
     return found
 
 
-def group_ids(cfd: int, x: Ids) -> MessageColumns:
-    """Ids of groups on the wire."""
-    return {"cfd": np.full(x.size, cfd, dtype=np.uint16), "hi": x.hi, "lo": x.lo}
+def _gathered(told: Told, at: I32, size: int) -> tuple[Mask, U64, Mask]:
+    """By group and CFD: whether several right sides were told of at once, one that was told, whether others differ."""
+    one = _speaks_of_one(told.code)
+    rows, columns = np.nonzero(one)
+    value = np.zeros((size, told.code.shape[1]), dtype=np.uint64)
+    # the last one stands for all; where another differs there are several
+    value[at[rows], columns] = told.value[rows, columns]
+    other = one.copy()
+    other[rows, columns] = told.value[rows, columns] != value[at[rows], columns]
+    return _spread(told.code == TELLS_MANY, at, size), value, _spread(other, at, size)
 
 
-def _entries(cfd: int, x: Ids, state: U8, value: Ids) -> MessageColumns:
-    return group_ids(cfd, x) | {"state": state, "value_hi": value.hi, "value_lo": value.lo}
-
-
-def posted(mail: Mailbox, parts: Iterable[Outgoing]) -> list[SiteMessage]:
-    """One message a target and kind, with the entries of all CFDs."""
-    by_target: dict[tuple[str, str], list[MessageColumns]] = {}
-    for site, kind, arrays in parts:
-        by_target.setdefault((site, kind), []).append(arrays)
-    return [
-        mail.send(site, kind, {name: np.concatenate([part[name] for part in some]) for name in some[0]})
-        for (site, kind), some in by_target.items()
-    ]
-
-
-def by_cfd(messages: Iterable[SiteMessage]) -> Iterator[tuple[str, int, MessageColumns]]:
-    """What messages say of each CFD, with who says it."""
-    for got in messages:
-        arrays = got.arrays()
-        for cfd in np.unique(arrays["cfd"]):
-            some = arrays["cfd"] == cfd
-            yield got.source, int(cfd), {name: array[some] for name, array in arrays.items()}
-
-
-def ids_in(arrays: MessageColumns, of: str = "") -> Ids:
-    """Ids out of a message's columns: of groups, or of right sides (`of="value_"`)."""
-    return Ids(arrays[f"{of}hi"], arrays[f"{of}lo"])
-
-
-def states_of(messages: Iterable[SiteMessage], fragments: Mapping[str, int]) -> dict[int, list[GroupStates]]:
-    """States of groups by CFD, out of messages; `fragments` says whose home each site is."""
-    found: dict[int, list[GroupStates]] = {}
-    for source, cfd, arrays in by_cfd(messages):
-        who = np.full(arrays["state"].size, fragments[source], dtype=np.int32)
-        states = GroupStates(ids_in(arrays), arrays["state"], ids_in(arrays, "value_"), who)
-        found.setdefault(cfd, []).append(states)
+def _held(holders: U64, place: int) -> Mask:
+    found: Mask = holders[:, place // 64] >> np.uint64(place % 64) & np.uint64(1) != 0
     return found
 
 
-def group_ids_of(messages: Iterable[SiteMessage]) -> dict[int, Ids]:
-    """Ids of groups by CFD, out of messages."""
-    found: dict[int, list[Ids]] = {}
-    for _, cfd, arrays in by_cfd(messages):
-        found.setdefault(cfd, []).append(ids_in(arrays))
-    return {cfd: Ids.concat(parts) for cfd, parts in found.items()}
-
-
-SiteSides = tuple[str, Ids, Ids]
-"""A site with the ids of its left and right sides."""
+SiteSides = tuple[str, Ids, U64]
+"""A site with the ids of its left sides and the words of its right sides."""
 
 
 def coordinator_of(spec: SiteSpec, number: int) -> str | None:
@@ -258,35 +339,32 @@ def coordinator_of(spec: SiteSpec, number: int) -> str | None:
     return spec.plan.fragments[taking[number % len(taking)]].home(number).site
 
 
-def own_side(spec: SiteSpec, staged: CFDStep, *, every_row: bool) -> SiteSides:
-    """What a site has to say of a variable CFD: its kinds, or all rows that match."""
-    if staged.step is None or every_row:
-        given = staged.given
-        return spec.name, given.x.take(given.member), given.b.take(given.member)
-    return (spec.name, *staged.step.index.kinds())
+def own_side(name: str, place: Place, step: IndexStep, number: int) -> SiteSides:
+    """What a site has to say of a variable CFD when everything is compared: all rows that match (batHor)."""
+    member = step.given.members[number]
+    return name, step.given.x[place.left].take(member), step.given.values[place.pair][member]
 
 
-def pairs(number: int, side: SiteSides) -> MessageColumns:
+def pairs(side: SiteSides) -> MessageColumns:
     """A side on the wire."""
-    _, x, b = side
-    return group_ids(number, x) | {"value_hi": b.hi, "value_lo": b.lo}
+    _, x, words = side
+    return {"hi": x.hi, "lo": x.lo, "words": words}
 
 
-def sides_of(messages: Iterable[SiteMessage], number: int) -> list[SiteSides]:
-    """The sides that came for a CFD."""
-    came = by_cfd(messages)
-    return [(source, ids_in(arrays), ids_in(arrays, "value_")) for source, cfd, arrays in came if cfd == number]
-
-
-def violating_groups(sides: list[SiteSides]) -> dict[str, Ids]:
+def violating_groups(sides: Iterable[SiteSides]) -> dict[str, Ids]:
     """By site which of its groups violate. Complexity: O(ids)."""
-    everything = CFDIndex()
-    x, b = Ids.concat(side[1] for side in sides), Ids.concat(side[2] for side in sides)
-    everything.stage(np.empty(0, dtype=np.int32), x, b, all_true(x.size))
-    found = {}
-    for site, theirs, _ in sides:
-        own = np.zeros(len(everything), dtype=np.bool_)
-        own[everything.find(theirs)] = True
-        groups = np.flatnonzero(own).astype(np.int32)
-        found[site] = everything.ids(groups[everything.dirty(groups)])
+    known = [*sides]
+    x, words = Ids.concat(side[1] for side in known), np.concatenate([side[2] for side in known])
+    numbers = Numbering()
+    at = numbers.assign(x.hi, x.lo, all_true(x.size))
+    value = np.zeros(len(numbers), dtype=np.uint64)
+    value[at] = words
+    dirty = np.zeros(len(numbers), dtype=np.bool_)
+    dirty[at[words != value[at]]] = True
+    found, start = {}, 0
+    for site, theirs, _ in known:
+        own = np.unique(at[start : start + theirs.size])
+        groups = own[dirty[own]]
+        found[site] = Ids(numbers.hi[groups], numbers.lo[groups])
+        start += theirs.size
     return found

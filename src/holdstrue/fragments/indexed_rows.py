@@ -5,7 +5,7 @@ Memory: the kept columns as Arrow and 36 to 46 bytes a row, 1 byte a row and con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,38 +13,62 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import StateError
-from holdstrue.fragments.cfd_index import CFDIndex, IndexStep
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.normal_cfds import NormalCFD
+from holdstrue.fragments.owned_groups import OwnedGroups
+from holdstrue.fragments.right_sides import LeftSide, RightSides, SidesStep
 from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Snapshot, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
-from holdstrue.typing import I32, Mask
+from holdstrue.typing import I32, U8, U64, Mask
+
+_NO_ROWS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class IndexInput:
-    """By entry what an index is given: ids of left and right side, and whether the row matches."""
+    """By entry what the indexes are given: ids of left sides, words of right sides, and which CFDs look at the row."""
 
-    x: Ids
-    b: Ids
-    member: Mask
+    x: tuple[Ids, ...]
+    """By left side."""
+    values: tuple[U64, ...]
+    """By pair of left and right side."""
+    members: Mapping[int, Mask]
+    """By CFD."""
+
+    def take(self, rows: slice | Mask | I32) -> IndexInput:
+        """The same of some entries."""
+        # CFDs that ask the same of rows share one mask, and go on to
+        shared = {id(mask): mask[rows] for mask in self.members.values()}
+        members = {number: shared[id(mask)] for number, mask in self.members.items()}
+        return IndexInput(tuple(ids.take(rows) for ids in self.x), tuple(some[rows] for some in self.values), members)
+
+
+class Place(NamedTuple):
+    """Where a variable CFD is indexed: its left side, its pair of sides, its number among the CFDs of that pair."""
+
+    left: int
+    pair: int
+    column: int
 
 
 @dataclass(frozen=True)
-class CFDStep:
-    """What a batch does to one CFD: the index step of a variable one, and by entry whether its old image violated."""
+class IndexStep:
+    """What a batch does to all indexes of a site."""
 
     given: IndexInput
-    before: Mask
-    step: IndexStep | None = None
+    groups: tuple[I32, ...]
+    """By left side the groups of rows that come."""
+    pairs: tuple[SidesStep, ...]
+    before: Mapping[int, Mask]
+    """By CFD: which entries' old images violated it."""
 
-    def flag(self, x: Ids) -> None:
-        """Note groups that violate together with other fragments."""
-        if self.step is not None:
-            self.step.flag(self.step.index.find(x), 1)
+    def abort(self) -> None:
+        """Take everything back."""
+        for step in self.pairs:
+            step.abort()
 
 
 class ChangedKeys(NamedTuple):
@@ -81,91 +105,186 @@ def keys_by_cfd(table: pa.Table) -> dict[int, ChangedKeys]:
 
 
 class IndexedRows:
-    """Rows and indexes of one site."""
+    """Rows and indexes of one site: one index of groups for all CFDs with equal left sides, and one of right sides for
+    all that differ in their patterns only."""
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
         self.rows = Rows(spec.schema, keyed=True)
-        self._indexes = {a.number: CFDIndex() for a in spec.own_cfds if not a.is_constant}
-        self._marks = {a.number: np.zeros(64, dtype=np.uint8) for a in spec.own_cfds if a.is_constant}
-
-    def index(self, number: int) -> CFDIndex:
-        """The index of a variable CFD."""
-        return self._indexes[number]
+        self.places: dict[int, Place] = {}
+        lefts: dict[tuple[str, ...], int] = {}
+        pairs: dict[tuple[int, str], list[int]] = {}
+        for cfd in spec.own_cfds:
+            if not cfd.is_constant:
+                left = lefts.setdefault(tuple(sorted(cfd.free)), len(lefts))
+                pairs.setdefault((left, cfd.b), []).append(cfd.number)
+        for pair, ((left, _), numbers) in enumerate(pairs.items()):
+            self.places |= {number: Place(left, pair, column) for column, number in enumerate(numbers)}
+        self.left_sides = tuple(LeftSide() for _ in lefts)
+        self.pair_cfds = tuple(tuple(numbers) for numbers in pairs.values())
+        self._left_of = tuple(left for left, _ in pairs)
+        self.pairs = tuple(RightSides(len(numbers)) for numbers in self.pair_cfds)
+        self.owned = {bundle.number: OwnedGroups(bundle) for bundle in spec.bundles}
+        """By bundle the groups that this site owns."""
+        self._marks = {cfd.number: np.zeros(64, dtype=np.uint8) for cfd in spec.own_cfds if cfd.is_constant}
 
     # --- a batch --------------------------------------------------------------------------------------
 
-    def stage(self, cfd: NormalCFD, old: I32, now: Mask, given: IndexInput) -> CFDStep:
-        """Count a batch into a CFD's index."""
-        gone = old[old >= 0]
-        before = np.zeros(old.size, dtype=np.bool_)
-        before[old >= 0] = self._violating(cfd, gone)
-        if cfd.is_constant:
-            return CFDStep(given, before)
-        step = self._indexes[cfd.number].stage(gone, given.x.take(now), given.b.take(now), given.member[now])
-        return CFDStep(given, before, step)
+    def given(self, batch: SiteBatch) -> IndexInput:
+        """What the indexes are given of a batch, after all of its ids arrived; of old images too, where they came."""
+        members: dict[int, Mask] = {}
+        x: list[Ids | None] = [None] * len(self.left_sides)
+        values: list[U64 | None] = [None] * len(self.pairs)
+        for cfd in self.spec.own_cfds:
+            sides = batch.arrived(cfd)
+            members[cfd.number] = member = sides[2]
+            if cfd.number in self.places:
+                left, pair, _ = self.places[cfd.number]
+                known = x[left]
+                # ids of rows that do not matter to a CFD may be those of nothing
+                x[left] = sides[0] if known is None else _merged(known, sides[0], member)
+                word = values[pair]
+                if word is None:
+                    values[pair] = sides[1].lo
+                elif word is not sides[1].lo:
+                    values[pair] = np.where(member, sides[1].lo, word)
+        return IndexInput(tuple(ids for ids in x if ids), tuple(w for w in values if w is not None), members)
 
-    def _violating(self, cfd: NormalCFD, slots: I32) -> Mask:
+    def stage(self, old: I32, now: Mask, given: IndexInput) -> IndexStep:
+        """Count a batch into the indexes."""
+        gone = old >= 0
+        slots = old[gone]
+        coming = given if now.all() else given.take(now)
+        before = {number: self._were(number, slots, gone) for number in given.members}
+        groups, touched = [], []
+        for number, left in enumerate(self.left_sides):
+            known = len(left)
+            cfds = [cfd for cfd, place in self.places.items() if place.left == number]
+            found = left.number(coming.x[number], _any([coming.members[cfd] for cfd in cfds]))
+            groups.append(found)
+            touched.append(_touched(left.groups(slots), found, known, len(left)))
+        steps = []
+        for pair, sides in enumerate(self.pairs):
+            own = self._left_of[pair]
+            size, were = len(self.left_sides[own]), self.left_sides[own].groups(slots)
+            members = _bits([coming.members[cfd] for cfd in self.pair_cfds[pair]])
+            steps.append(sides.stage(size, slots, were, groups[own], coming.values[pair], members, touched[own]))
+        return IndexStep(given, tuple(groups), tuple(steps), before)
+
+    def _were(self, number: int, slots: I32, gone: Mask) -> Mask:
+        if not slots.size:
+            return gone  # which is false everywhere
+        before = np.zeros(gone.size, dtype=np.bool_)
+        before[gone] = self._violating(number, slots)
+        return before
+
+    def _violating(self, number: int, slots: I32) -> Mask:
         """Which row versions violate a CFD."""
-        if cfd.is_constant:
-            return self._marks[cfd.number][slots] != 0
-        return self._indexes[cfd.number].violating(slots)
+        if number in self._marks:
+            return self._marks[number][slots] != 0
+        left, pair, column = self.places[number]
+        groups = self.left_sides[left].groups(slots)
+        return self.pairs[pair].members(slots, column) & self.pairs[pair].dirty(np.maximum(groups, 0), column)
 
-    def recheck(self, cfd: NormalCFD, batch: SiteBatch, x: Ids, b: Ids, member: Mask) -> None:
-        """Compare shipped ids of removed rows with the index: they must be those the rows came with."""
-        if cfd.is_constant or batch.images == batch.size:
-            return
+    def recheck(self, batch: SiteBatch, given: IndexInput) -> None:
+        """Compare shipped ids of removed rows with the indexes: they must be those the rows came with."""
         gone = batch.old >= 0
-        late = slice(batch.size, None)
-        was = self._indexes[cfd.number].kind_ids(batch.old[gone])
-        ids = Ids((x.hi + b.hi)[late][gone], (x.lo + b.lo)[late][gone])
-        known = member[late][gone]
-        if not ((was[1] == known) & (~known | was[0].equals(ids))).all():
-            raise StateError(
-                f"the index of CFD {cfd.number} at site {self.spec.name!r} does not fit the rows of its sites",
-                hint="load the relation anew",
-            )
+        if batch.images == batch.size or not gone.any():
+            return
+        slots = batch.old[gone]
+        was = given.take(np.flatnonzero(gone).astype(np.int32) + np.int32(batch.size))
+        groups = [left.groups(slots) for left in self.left_sides]
+        same_x = [left.find(x) == own for left, x, own in zip(self.left_sides, was.x, groups, strict=True)]
+        both = [
+            same_x[left] & (sides.values(slots, groups[left]) == words)
+            for left, sides, words in zip(self._left_of, self.pairs, was.values, strict=True)
+        ]
+        for number, (_, pair, column) in self.places.items():
+            sides, member, same = self.pairs[pair], was.members[number], both[pair]
+            if not ((sides.members(slots, column) == member) & (~member | same)).all():
+                raise StateError(
+                    f"the index of CFD {number} at site {self.spec.name!r} does not fit the rows of its sites",
+                    hint="load the relation anew",
+                )
 
-    def changed(self, batch: SiteBatch, staged: CFDStep) -> ChangedKeys:
-        """Whose violation of a CFD began or ceased. Complexity: O(entries + rows that flip)."""
-        before, after = staged.before, np.zeros(batch.size, dtype=np.bool_)
-        up = down = np.empty(0, dtype=np.int32)
-        if staged.step is None:
-            after = staged.given.member & batch.now
-        else:
-            index = staged.step.index
-            after[batch.now] = index.kinds_dirty(staged.step.new)
-            up, down = (self._others(index, groups, batch.old) for groups in staged.step.flipped())
+    def changed(self, batch: SiteBatch, staged: IndexStep) -> dict[int, ChangedKeys]:
+        """By CFD whose violation of it began or ceased. Complexity: O(entries + rows that flip)."""
+        dirty = [step.is_dirty for step in staged.pairs]
+        ever = [np.asarray((now | step.was_dirty).any(axis=0)) for now, step in zip(dirty, staged.pairs, strict=True)]
+        key = pa.schema([self.spec.schema.field(name) for name in self.spec.key]).empty_table()
+        nothing = ChangedKeys(key, key)
+        found = {}
+        for number in staged.given.members:
+            if number in self._marks:
+                after = staged.given.members[number] & batch.now
+                found[number] = self._entries(batch, staged.before[number], after)
+                continue
+            _, pair, column = self.places[number]
+            # of most CFDs no group that the batch touches violates, before or after it
+            quiet = not (ever[pair][column] or staged.pairs[pair].flagged(column).size)
+            found[number] = nothing if quiet else self._changed(number, batch, staged, dirty[pair][:, column])
+        return found
+
+    def _changed(self, number: int, batch: SiteBatch, staged: IndexStep, dirty: Mask) -> ChangedKeys:
+        left, pair, column = self.places[number]
+        after = np.zeros(batch.size, dtype=np.bool_)
+        if dirty.any():
+            by_group = np.zeros(len(self.left_sides[left]) + 1, dtype=np.bool_)
+            by_group[staged.pairs[pair].touched] = dirty
+            # rows of no group have number -1, and the last place answers for them
+            after[batch.now] = by_group[staged.groups[left]]
+            after &= staged.given.members[number]
+        up, down = (self._others(number, groups, batch.old) for groups in staged.pairs[pair].flipped(column))
+        return self._entries(batch, staged.before[number], after, up, down)
+
+    def _entries(
+        self, batch: SiteBatch, before: Mask, after: Mask, up: I32 = _NO_ROWS, down: I32 = _NO_ROWS
+    ) -> ChangedKeys:
+        """Keys of entries that changed, and of rows that are held and did."""
         return ChangedKeys(self._keys(up, batch, after & ~before), self._keys(down, batch, before & ~after))
 
     def _keys(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
         """Keys of rows that are held and of entries of the batch."""
         key = list(self.spec.key)
-        return pa.concat_tables([self.rows.take(slots, key), batch.rows.select(key).filter(pa.array(entries))])
+        own = batch.rows.select(key)
+        own = own.filter(pa.array(entries)) if entries.any() else own.slice(0, 0)
+        return pa.concat_tables([self.rows.take(slots, key), own])
 
-    def _others(self, index: CFDIndex, groups: I32, old: I32) -> I32:
-        """Living rows of groups that the batch itself does not remove."""
+    def _others(self, number: int, groups: I32, old: I32) -> I32:
+        """Living rows of groups that a CFD looks at and the batch itself does not remove."""
+        if not groups.size or not self.rows.size:
+            return np.empty(0, dtype=np.int32)
         gone = old[old >= 0]
         self.rows.alive[gone] = 0
         try:
-            return index.rows_of(groups, self.rows.alive, self.rows.size)
+            return self._rows_of(number, groups)
         finally:
             self.rows.alive[gone] = 1
 
-    def commit(self, ids: Ids, rows: pa.Table, now: Mask, old: I32, steps: Mapping[int, CFDStep]) -> None:
+    def _rows_of(self, number: int, groups: I32) -> I32:
+        left, pair, column = self.places[number]
+        lists = self.left_sides[left].lists(self.rows.size)
+        return self.pairs[pair].rows_of(groups, column, lists, self.rows.alive, self.rows.size)
+
+    def commit(self, ids: Ids, rows: pa.Table, now: Mask, old: I32, step: IndexStep) -> None:
         """Put the rows, in the columns and types that are kept, in their places. Complexity: O(entries)."""
         gone = old >= 0
-        keys = ids.take(gone)
-        self.rows.remove(old[gone], (keys.hi, keys.lo))
-        come = ids.take(now)
-        slots = self.rows.append(self.spec.kept(rows).filter(pa.array(now)), (come.hi, come.lo), ())
-        for number, part in steps.items():
-            if part.step is not None:
-                self._indexes[number].commit(part.step, slots)
-                continue
+        come = ids
+        if gone.any():
+            keys = ids.take(gone)
+            self.rows.remove(old[gone], (keys.hi, keys.lo))
+        kept = self.spec.kept(rows)
+        if not now.all():
+            kept, come = kept.filter(pa.array(now)), ids.take(now)
+        slots = self.rows.append(kept, (come.hi, come.lo), ())
+        for left, groups in zip(self.left_sides, step.groups, strict=True):
+            left.commit(slots, groups)
+        for sides, part in zip(self.pairs, step.pairs, strict=True):
+            sides.commit(part, slots)
+        for number in self._marks:
             marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
             marks[old[gone]] = 0
-            marks[slots] = part.given.member[now]
+            marks[slots] = step.given.members[number][now]
 
     # --- what violates --------------------------------------------------------------------------------
 
@@ -174,36 +293,92 @@ class IndexedRows:
         if cfd.is_constant:
             marks = self._marks[cfd.number][: self.rows.size]
             return np.flatnonzero(marks).astype(np.int32)
-        index = self._indexes[cfd.number]
-        return index.rows_of(index.dirty_groups(), self.rows.alive, self.rows.size)
+        left, pair, column = self.places[cfd.number]
+        everything = np.arange(len(self.left_sides[left]), dtype=np.int32)
+        dirty = everything[self.pairs[pair].dirty(everything, column)]
+        return self._rows_of(cfd.number, dirty) if dirty.size else dirty
 
     def violates(self, cfd: NormalCFD, ids: Ids) -> Mask:
         """Which rows, by their ids, violate a CFD."""
         slots = self.rows.find(ids.hi, ids.lo)
-        return (slots >= 0) & self._violating(cfd, np.maximum(slots, 0))
+        return (slots >= 0) & self._violating(cfd.number, np.maximum(slots, 0))
+
+    def classes(self, number: int, ids: Ids) -> list[tuple[bytes, bytes, bytes] | None]:
+        """Of rows, by their ids, the id of their group and the word of their right side under a CFD."""
+        left, pair, column = self.places[number]
+        found = self.rows.find(ids.hi, ids.lo)
+        slots = np.maximum(found, 0)
+        groups = self.left_sides[left].groups(slots)
+        member = (found >= 0) & self.pairs[pair].members(slots, column)
+        x, value = self.left_sides[left].ids(np.maximum(groups, 0)), self.pairs[pair].values(slots, groups)
+        return [
+            (int(hi).to_bytes(8), int(lo).to_bytes(8), int(word).to_bytes(8)) if own else None
+            for hi, lo, word, own in zip(x.hi, x.lo, value, member, strict=True)
+        ]
 
     def size_bytes(self) -> int:
         """Memory held beside the values of the rows."""
-        indexes = sum(index.size_bytes() for index in self._indexes.values())
+        indexes = sum(left.size_bytes() for left in self.left_sides)
+        indexes += sum(sides.size_bytes(self.rows.size) for sides in self.pairs)
+        indexes += sum(owned.size_bytes() for owned in self.owned.values())
         return self.rows.size_bytes() + indexes + sum(marks.nbytes for marks in self._marks.values())
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state (the values are kept apart)."""
+        rows = self.rows.size
         arrays = nested("rows", self.rows.snapshot())
-        for number, index in self._indexes.items():
-            arrays |= nested(f"classes{number}", index.snapshot(self.rows.size))
+        for number, left in enumerate(self.left_sides):
+            arrays |= nested(f"left{number}", left.snapshot(rows))
+        for number, sides in enumerate(self.pairs):
+            groups = len(self.left_sides[self._left_of[number]])
+            arrays |= nested(f"right{number}", sides.snapshot(groups, rows))
+        for number, owned in self.owned.items():
+            arrays |= nested(f"owned{number}", owned.snapshot())
         for number, marks in self._marks.items():
-            arrays[f"marks{number}"] = with_slack(marks, min(self.rows.size, marks.size))
+            arrays[f"marks{number}"] = with_slack(marks, min(rows, marks.size))
         return arrays
 
     def restore(self, arrays: Checked, values: pa.Table) -> None:
         """Take over the arrays of a snapshot and the values that belong to it."""
         self.rows.restore(arrays.part("rows"), values)
         rows, alive = self.rows.size, self.rows.alive
-        for number, index in self._indexes.items():
-            index.restore(arrays.part(f"classes{number}"), rows, alive)
+        for number, left in enumerate(self.left_sides):
+            left.restore(arrays.part(f"left{number}"), rows)
+        for number, sides in enumerate(self.pairs):
+            sides.restore(arrays.part(f"right{number}"), self.left_sides[self._left_of[number]], rows, alive)
+        for number, owned in self.owned.items():
+            owned.restore(arrays.part(f"owned{number}"))
         for number in self._marks:
             marks = arrays.array(f"marks{number}", np.uint8, (0,), grows=0)
             arrays.within(f"marks{number}", marks, 0, 1)
             marks = self._marks[number] = room(marks, rows, fill=0)
             arrays.require(not (marks[:rows] > alive[:rows]).any(), f"a row violates CFD {number} and is not there")
+
+
+def _merged(known: Ids, other: Ids, member: Mask) -> Ids:
+    """Ids of rows that matter to several CFDs, put together for each of them."""
+    if other is known:
+        return known
+    return Ids(np.where(member, other.hi, known.hi), np.where(member, other.lo, known.lo))
+
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    """Where one of some masks is true; equal ones are often the same."""
+    distinct = [*{id(mask): mask for mask in masks}.values()]
+    return distinct[0] if len(distinct) == 1 else np.logical_or.reduce(distinct)
+
+
+def _bits(masks: Sequence[Mask]) -> U8:
+    """By row a bit for each mask."""
+    found = np.zeros((masks[0].size, (len(masks) + 7) // 8), dtype=np.uint8)
+    for number, mask in enumerate(masks):
+        found[:, number // 8] |= mask.view(np.uint8) << np.uint8(number % 8)
+    return found
+
+
+def _touched(old: I32, new: I32, known: int, total: int) -> I32:
+    """The groups that rows left or entered, ascending."""
+    if not known:
+        return np.arange(total, dtype=np.int32)  # all are new
+    both = np.concatenate((old, new))
+    return np.unique(both[both >= 0]).astype(np.int32)

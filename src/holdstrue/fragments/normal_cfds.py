@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -68,10 +69,23 @@ class NormalCFD:
         """Whether one row alone can violate it."""
         return self.wanted is not None
 
-    @property
+    @cached_property
     def guards(self) -> dict[str, Condition]:
         """By column, or by part of the filter: what rows must fulfil to be looked at."""
         return {c: Comparison(c, Op.EQ, value) for c, value in self.constants} | dict(self.parts)
+
+    @cached_property
+    def tests(self) -> tuple[tuple[str, str, Condition], ...]:
+        """What rows must fulfil to be looked at, each with its column (or part of the filter) and its text."""
+        return tuple((attr, condition_text(guard), guard) for attr, guard in self.guards.items())
+
+    @cached_property
+    def unwanted(self) -> tuple[str, Condition] | None:
+        """Of a CFD that one row alone can violate: that its right side is another, with its text."""
+        if self.wanted is None:
+            return None
+        differs = Comparison(self.b, Op.NE, self.wanted)
+        return condition_text(differs), differs
 
     @property
     def free(self) -> tuple[str, ...]:

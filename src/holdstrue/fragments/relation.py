@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,21 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.byte_costs import ID_BYTES, id_width
+from holdstrue.fragments.bundles import bundles_of
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
-from holdstrue.fragments.fragment_layout import FragmentLayout, Site, layout_of
+from holdstrue.fragments.design import designed
+from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
 from holdstrue.fragments.integer_plan import SECONDS
 from holdstrue.fragments.netting import netted, routed
-from holdstrue.fragments.normal_cfds import needed, normal_cfds
 from holdstrue.fragments.opt_ver import BEAM
-from holdstrue.fragments.planning import How, PlanOptions, copy_plan, fits, plan_of
+from holdstrue.fragments.planning import How, PlanOptions, copy_plan
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, changed_keys, counted, listed_by_cfd
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
-from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import column_types, kept_plan, shared_seed, site_schema, widest
-from holdstrue.plan.bind import bind
-from holdstrue.plan.filter import holds
+from holdstrue.fragments.site_state import kept_plan, shared_seed, site_schema
 from holdstrue.rules.file import RuleSource, load_rules
-from holdstrue.rules.terms import condition_columns
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.files import UncommittedError
 from holdstrue.typing import Mask
@@ -114,56 +110,29 @@ class Relation(Closing):
         self.rules = load_rules(rules)
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
-        schemas = self._schemas = {site.name: site_schema(site, schema) for site in sites}
-        told = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-        self.layout: FragmentLayout = layout_of(told, names)
-        for site in self.layout.sites:
-            for column in condition_columns(site.condition):
-                if column not in self.layout.columns:
-                    raise HoldstrueError(
-                        f"the filter (where) of site {site.name!r} speaks of a column {column!r} that no site has",
-                        hint=f"the columns are {', '.join(self.layout.columns)}",
-                    )
-        self._cfds = normal_cfds(self.rules, self.layout)
-        self._types = column_types(self.layout, schemas)
-        widths = {name: id_width(types) for name, types in self._types.items() if id_width(types) < ID_BYTES}
-        options = PlanOptions(plan, k, seconds, shares or {}, widths)
-        self._plan = self._planned(options)
-        wanted = needed(self._cfds) | set(names)
-        wanted |= {c for f in self.layout.fragments for c in condition_columns(f.where)}
-        self.schema = pa.schema([(c, widest(self._types[c])) for c in self.layout.columns if c in wanted])
-        self._bind()
-        self._seed = shared_seed([site.state for site in self.layout.sites if site.state is not None])
-        self._specs = {site.name: self._spec(site, self._plan, recall) for site in self.layout.sites}
-        self.channel = Channel() if channel is None else channel
-        self._host = (host or local_host)(self._specs, {site.name: site for site in self.layout.sites})
-
-    def _planned(self, options: PlanOptions) -> ShippingPlan:
-        """The plan that states were made with, where it is one of these rules and sites; else a new one."""
-        self._how = options.how
-        kept = kept_plan([site.state for site in self.layout.sites if site.state is not None], options.how)
-        if kept is not None and fits(kept, self.layout, self.rules, self._cfds):
-            return kept
-        return plan_of(self.layout, self.rules, self._cfds, options)
-
-    def _bind(self) -> None:
-        """Refuse rules and filters that compare what does not compare, before anything is loaded."""
-        everything = pa.schema([(name, widest(self._types[name])) for name in self.layout.columns])
-        for rule in self.rules:
-            bind(rule, "relation", {"relation": everything})
-        for fragment in self.layout.fragments:
-            holds(fragment.where, lambda name: pa.nulls(0, self.schema.field(name).type), 0)
-
-    def _spec(self, site: Site, plan: ShippingPlan, recall: bool) -> SiteSpec:
-        number = next(i for i, f in enumerate(self.layout.fragments) if site.name in [s.name for s in f.sites])
-        kept = [field for field in self.schema if field.name in (site.columns or ())]
-        domains = {field.name: common_domain(field.name, self._types[field.name], self._seed) for field in kept}
-        return SiteSpec(
-            site.name, number, self.layout.key, pa.schema(kept), domains, self._cfds, plan,
-            self.layout.fragments[number].where, self.rules.nulls == "equal", recall, self._schemas[site.name],
-            tuple(f.where for i, f in enumerate(self.layout.fragments) if i != number and f.where is not None),
-            self._seed, self._how,
+        schemas = {site.name: site_schema(site, schema) for site in sites}
+        states = [site.state for site in sites if site.state is not None]
+        self._design = designed(
+            sites, self.rules, names, schemas, PlanOptions(plan, k, seconds, shares or {}),
+            seed=shared_seed(states), kept=kept_plan(states, plan), recall=recall,
         )  # fmt: skip
+        self.channel = Channel() if channel is None else channel
+        placed = {site.name: site for site in self._design.layout.sites}
+        self._host = (host or local_host)(self._design.specs, placed)
+
+    @property
+    def layout(self) -> FragmentLayout:
+        """Who holds what."""
+        return self._design.layout
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that matter."""
+        return self._design.schema
+
+    @cached_property
+    def _bundles(self) -> list[tuple[int]]:
+        return [(bundle.number,) for bundle in bundles_of(self._design.plan, self._design.cfds)]
 
     def close(self) -> None:
         """Let all sites go."""
@@ -171,7 +140,7 @@ class Relation(Closing):
 
     def plan(self) -> ShippingPlan:
         """Where indexes live and what is shipped."""
-        return self._plan
+        return self._design.plan
 
     @property
     def loaded(self) -> bool:
@@ -214,20 +183,24 @@ class Relation(Closing):
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._ship(self._plan, loading=changes is None)
-            if changes is None:
-                self._judge(every_row=False)
-            elif any(self._plan.participants):
-                for verb in ("announce", "reply", "verdict"):
-                    self._host.round(self.channel, verb)
-            found = self._host.all("finish")
+            self._ship(self._design.plan)
+            # a first load is much: one bundle of CFDs at a time
+            for some in self._bundles if batch == LOAD else [()] if self._bundles else []:
+                for verb in ("announce", "reply", "verdict", "conclude"):
+                    self._host.round(self.channel, verb, *some)
+            found = self._findings()
             self._compare()
             self._host.all("prepare")
         except BaseException:
             self._abort()
             raise
         self._commit(batch)
+        self._host.all("release", batch)
         return self._delta(batch, *self._changed(found), before, started)
+
+    def _findings(self) -> dict[str, Any]:
+        """By site what it found of the batch."""
+        return self._host.all("finish")
 
     def _delta(
         self, batch: str, added: KeysByRule, removed: KeysByRule, before: TrafficByPair, started: float
@@ -261,13 +234,20 @@ class Relation(Closing):
                 )
 
     def _begin(self, batch: str, changes: Any) -> None:
-        prints = self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes)
+        self._compare_entries(self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes))
+
+    def _compare_entries(self, prints: Mapping[str, str]) -> None:
+        """Sites of one fragment have the same entries of a batch, in one order."""
         for fragment in self.layout.fragments:
-            first = fragment.sites[0].name
-            for site in fragment.sites[1:]:
-                if prints[site.name] != prints[first]:
+            names = [site.name for site in fragment.sites]
+            told = {name: prints[name] for name in names}
+            if len(set(told.values())) > 1:
+                # their sources may have the same rows in different orders
+                told = self._host.all("align", sites=names)
+            for name in names[1:]:
+                if told[name] != told[names[0]]:
                     raise HoldstrueError(
-                        f"sites {first!r} and {site.name!r} do not hold the same rows",
+                        f"sites {names[0]!r} and {name!r} do not hold the same rows",
                         hint="sites of one fragment hold columns of the same rows: compare their keys",
                     )
 
@@ -277,37 +257,37 @@ class Relation(Closing):
         rows = fitted(changes, self.schema, self.layout.key)
         net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
         handed = {
-            site.name: (batch, net.rows.select(self._specs[site.name].schema.names), now)
+            site.name: (batch, net.rows.select(self._design.specs[site.name].schema.names), now)
             for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
             for site in fragment.sites
         }
         return self._host.each("begin", handed)
 
     def _key_ids(self, rows: pa.Table) -> Ids:
-        domains = {name: common_domain(name, self._types[name], self._seed) for name in self.layout.key}
+        domains = {name: common_domain(name, self._design.types[name], self._design.seed) for name in self.layout.key}
         return key_ids(rows, self.layout.key, domains)
 
     def _any(self, verb: str, *args: Any, sites: Iterable[str]) -> Mask:
         """Where one of some sites says yes."""
         return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
 
-    def _ship(self, plan: ShippingPlan, *, loading: bool) -> None:
+    def _ship(self, plan: ShippingPlan) -> None:
         """The rounds inside fragments, after which every index has what it needs."""
         for level in range(max(part.levels for part in plan.fragments)):
             self._host.round(self.channel, "ship", level)
         try:
-            self._host.all("settle", loading)
+            self._host.all("settle")
         except StateError:
             # ids that do not fit the index may be those of a lost message, and then say so
             self._compare()
             raise
 
-    def _judge(self, *, every_row: bool) -> None:
+    def _judge(self) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
-        for cfd, taking in enumerate(self._plan.participants):
+        for cfd, taking in enumerate(self._design.plan.participants):
             if taking:
-                self._host.round(self.channel, "gather", cfd, every_row)
-                self._host.round(self.channel, "judge", cfd, every_row)
+                self._host.round(self.channel, "gather", cfd)
+                self._host.round(self.channel, "judge", cfd)
                 self._host.all("take_verdicts", cfd)
 
     def _compare(self) -> None:
@@ -345,7 +325,7 @@ class Relation(Closing):
         added: dict[str, pa.Table] = {}
         removed: dict[str, pa.Table] = {}
         for number, rule in enumerate(self.rules):
-            cfds = [cfd.number for cfd in self._cfds if cfd.rule == number]
+            cfds = [cfd.number for cfd in self._design.cfds if cfd.rule == number]
             if any(cfd in lists for cfd in cfds):
                 keys = changed_keys(cfds, lists, self._key_ids, self._violates)
                 added |= {rule.name: keys.added} if keys.added.num_rows else {}
@@ -353,7 +333,7 @@ class Relation(Closing):
         return added, removed
 
     def _violates(self, cfd: int, keys: pa.Table) -> Mask:
-        return self._any("violates", cfd, keys, sites={part.home(cfd).site for part in self._plan.fragments})
+        return self._any("violates", cfd, keys, sites={part.home(cfd).site for part in self._design.plan.fragments})
 
     def violations(self) -> KeysByRule:
         """By rule the keys of the rows that violate it. Complexity: O(violations + groups)."""
@@ -370,7 +350,7 @@ class Relation(Closing):
         found: dict[str, list[pa.Table]] = {}
         for by_cfd in parts:
             for number, keys in by_cfd.items():
-                found.setdefault(self.rules.rules[self._cfds[number].rule].name, []).append(keys)
+                found.setdefault(self.rules.rules[self._design.cfds[number].rule].name, []).append(keys)
         names = list(self.layout.key)
         return {
             rule: tables[0]
@@ -389,12 +369,12 @@ class Relation(Closing):
         Looks at the rows that the sites hold, or at their sources when nothing is loaded; changes nothing.
         """
         self._refuse_between()
-        plan = copy_plan(self.layout, self._cfds, self._plan)
+        plan = copy_plan(self.layout, self._design.cfds, self._design.plan)
         before, started = self.channel.snapshot(), self._host.elapsed
-        self._host.each("open_check", {site.name: (self._spec(site, plan, True),) for site in self.layout.sites})
+        self._host.each("open_check", {site.name: (self._design.spec(site, plan, True),) for site in self.layout.sites})
         try:
-            self._ship(plan, loading=True)
-            self._judge(every_row=True)
+            self._ship(plan)
+            self._judge()
             self._compare()
             found = self._host.all("finish").values()
         finally:

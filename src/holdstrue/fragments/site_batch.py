@@ -1,7 +1,7 @@
 """One batch at one site: its entries, which CFDs they may matter to, and ids put together as the plan says.
 
 An entry is a row that the batch removes, brings or replaces. All sites of a fragment see the same entries in
-the same order (by row id), so that on the wire a row is its number. Rows travel as ids only, and only those
+the same order, so that on the wire a row is its number. Rows travel as ids only, and only those
 that can still matter to a CFD that needs them (the paper's "rows must match the pattern").
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdstrue.data.buffers import known
 from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
@@ -21,8 +23,7 @@ from holdstrue.fragments.shipping_plan import Shipment
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
-from holdstrue.rules.model import Comparison, Condition, Op
-from holdstrue.rules.text import condition_text
+from holdstrue.rules.model import Condition
 from holdstrue.typing import I32, Mask
 
 
@@ -64,6 +65,7 @@ class SiteBatch:
         self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
+        self._both: dict[tuple[int, ...], tuple[Mask, tuple[Mask, ...]]] = {}
         self._got: dict[int, Ids] = {}
         self._sums: dict[tuple[int, ...], Ids] = {}
         self._done: set[int] = set()
@@ -73,8 +75,9 @@ class SiteBatch:
         """New images, and old ones where these are shipped."""
         return int(self._exists.size)
 
+    @cached_property
     def fingerprint(self) -> str:
-        """Equal at all sites that have the same entries."""
+        """Equal at all sites that have the same entries in the same order."""
         told = hashlib.blake2b(self.ids.hi.tobytes(), digest_size=16)
         for part in (self.ids.lo, self.now, self.old >= 0):
             told.update(part.tobytes())
@@ -96,29 +99,45 @@ class SiteBatch:
             self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
         return self._ids[attr]
 
-    def _holds(self, condition: Condition) -> Mask:
-        text = condition_text(condition)
+    def _holds(self, text: str, condition: Condition) -> Mask:
         if text not in self._guards:
             self._guards[text] = holds(condition, self.column, self.images)
         return self._guards[text]
 
     def match(self, cfd: NormalCFD) -> Mask:
-        """Which images may matter to a CFD, as far as is known here by now."""
+        """Which images may matter to a CFD, as far as is known here by now; never written to.
+
+        CFDs that ask the same of rows share one array.
+        """
         if cfd.number not in self._match:
-            found = self._exists.copy()
             own = self.spec.held
-            for attr, guard in cfd.guards.items():
-                if attr in own:
-                    found &= self._holds(guard)
-            if cfd.wanted is not None:
-                if cfd.b in own:
-                    found &= self._holds(Comparison(cfd.b, Op.NE, cfd.wanted))
+            asked = [(text, guard) for attr, text, guard in cfd.tests if attr in own]
+            names: list[str] = []
+            if cfd.unwanted is not None:
+                asked += [cfd.unwanted] if cfd.b in own else []
             elif not self.spec.nulls_equal:
-                for attr in (*cfd.x, cfd.b):
-                    if attr in own and not attr.startswith(GUARD):
-                        found &= known(self.column(attr))
-            self._match[cfd.number] = found
+                names = [attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD)]
+            masks = [self._holds(text, guard) for text, guard in asked]
+            masks += [self._knows(name) for name in names if self.column(name).null_count]
+            self._match[cfd.number] = self._all(self._exists, *masks)
         return self._match[cfd.number]
+
+    def _knows(self, name: str) -> Mask:
+        """Which images have a value."""
+        text = f"{name} is known"
+        if text not in self._guards:
+            self._guards[text] = known(self.column(name))
+        return self._guards[text]
+
+    def _all(self, *masks: Mask) -> Mask:
+        """Where all of some masks are true; asked again for the same ones, the same array."""
+        distinct = {id(mask): mask for mask in masks}
+        key = tuple(sorted(distinct))
+        if key not in self._both:
+            both = np.logical_and.reduce([*distinct.values()]) if len(distinct) > 1 else masks[0]
+            # the parts are kept beside it, so that what is told apart by its place in memory stays there
+            self._both[key] = (both, tuple(distinct.values()))
+        return self._both[key][0]
 
     # --- shipments ----------------------------------------------------------------------------------
 
@@ -129,11 +148,13 @@ class SiteBatch:
             if shipment.source != self.spec.name or shipment.level != level:
                 continue
             self._take_in(level)
-            masks = np.stack([self.match(self.spec.cfds[a]) for a in shipment.cfds])
-            rows = np.flatnonzero(masks.any(axis=0))
+            masks = [self.match(self.spec.cfds[a]) for a in shipment.cfds]
+            distinct = {id(mask): mask for mask in masks}
+            rows = np.flatnonzero(np.logical_or.reduce([*distinct.values()]))
             if not rows.size:
                 continue
-            arrays: MessageColumns = {"row": rows.astype(np.uint32), "masks": masks[:, rows]}
+            picked = {at: mask[rows] if rows.size < mask.size else mask for at, mask in distinct.items()}
+            arrays: MessageColumns = {"row": rows.astype(np.uint32), "masks": [picked[id(mask)] for mask in masks]}
             if shipment.attrs:
                 ids = self.put_together(shipment.own, shipment.received).take(rows)
                 arrays |= {"hi": ids.hi, "lo": ids.lo}
@@ -150,17 +171,24 @@ class SiteBatch:
 
     def _take(self, shipment: Shipment) -> None:
         ids = Ids.zeros(self.images)
-        came = np.zeros((len(shipment.cfds), self.images), dtype=np.bool_)
-        for got in self.mail.of("ids", "rows"):
-            if got.about == shipment.number:
-                arrays = got.arrays()
-                rows = arrays["row"]
-                if shipment.attrs:
-                    ids.hi[rows], ids.lo[rows] = arrays["hi"], arrays["lo"]
-                came[:, rows] = arrays["masks"]
+        came = [np.zeros(self.images, dtype=np.bool_)] * len(shipment.cfds)
+        # a shipment is one message
+        for got in self.mail.take("ids" if shipment.attrs else "rows", shipment.number):
+            arrays = got.arrays()
+            rows = arrays["row"]
+            everything = rows.size == self.images
+            if shipment.attrs and everything:
+                ids = Ids(arrays["hi"], arrays["lo"])
+            elif shipment.attrs:
+                ids.hi[rows], ids.lo[rows] = arrays["hi"], arrays["lo"]
+            spread = {}
+            for mask in arrays["masks"]:
+                if id(mask) not in spread:
+                    spread[id(mask)] = mask if everything else _spread(mask, rows, self.images)
+            came = [spread[id(mask)] for mask in arrays["masks"]]
         self._got[shipment.number] = ids
         for cfd, mask in zip(shipment.cfds, came, strict=True):
-            self._match[cfd] = self.match(self.spec.cfds[cfd]) & mask
+            self._match[cfd] = self._all(self.match(self.spec.cfds[cfd]), mask)
 
     def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
         """The ids of a set, from the site's own columns and from shipments."""
@@ -174,6 +202,11 @@ class SiteBatch:
             self._sums[key] = sum(parts[1:], start=parts[0])
         return self._sums[key]
 
+    def forget(self) -> None:
+        """Let go of what was worked out on the way, once the indexes have what they need."""
+        for cache in (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums):
+            cache.clear()
+
     def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:
         """At the home of a CFD, after all rounds: ids of left and right side, and which images match."""
         self._take_in(self.spec.levels)
@@ -184,6 +217,12 @@ class SiteBatch:
         x = self.put_together(home.x_own, home.x_received)
         b = self.put_together((cfd.b,) if home.b_own else (), home.b_received)
         return x, b, match
+
+
+def _spread(mask: Mask, rows: NDArray[np.uint32], size: int) -> Mask:
+    found = np.zeros(size, dtype=np.bool_)
+    found[rows] = mask
+    return found
 
 
 def in_order(ids: Ids) -> I32:

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from holdstrue.data.coding import Domain
 from holdstrue.data.seed import PROCESS, Seed
+from holdstrue.fragments.bundles import Bundle, bundles_of
 from holdstrue.fragments.normal_cfds import NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
-SHAPE = 2
-"""Of the state of a site: 2 since it keeps its plan, and constants of patterns are no part of ids."""
+SHAPE = 3
+"""Of the state of a site: 3 since CFDs share indexes and groups have owners."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ class SiteSpec:
     def peers(self, cfd: NormalCFD) -> tuple[tuple[int, str], ...]:
         """The homes of a CFD in the other fragments that must agree on it."""
         return self.plan.peers(self.fragment, cfd.number)
+
+    @cached_property
+    def bundles(self) -> tuple[Bundle, ...]:
+        """The CFDs that this site must agree on with others, by left side."""
+        return tuple(bundle for bundle in bundles_of(self.plan, self.cfds) if self.name in bundle.sites)
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""

@@ -32,10 +32,9 @@ from holdstrue.state.journal import (
     Written,
     facts_of,
     has_state,
-    schema_of,
-    schema_text,
 )
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.schema_text import schema_of, schema_text
 
 StatePath = str | os.PathLike[str]
 

@@ -17,24 +17,14 @@ import pyarrow as pa
 from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.fragments.batch_record import REPEATED, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
-from holdstrue.fragments.exchange import (
-    Exchange,
-    coordinator_of,
-    group_ids,
-    group_ids_of,
-    own_side,
-    pairs,
-    posted,
-    sides_of,
-    states_of,
-    violating_groups,
-)
+from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
 from holdstrue.fragments.ids import Ids, key_ids
-from holdstrue.fragments.indexed_rows import CFDStep, ChangedKeys, IndexedRows, IndexInput
+from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.index.arrays import all_true
+from holdstrue.kernels.hashing import repeats
 from holdstrue.plan.filter import holds
 from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
@@ -63,6 +53,7 @@ class SiteWork:
         self._last = None if state is None else state.restore(self._indexed)
         self._seen: set[str] = set()
         self._check: SiteWork | None = None
+        self._alone = False
         self._behind = False
         """Whether the state may have a batch that memory does not have."""
         self._clear()
@@ -70,7 +61,7 @@ class SiteWork:
     def _clear(self) -> None:
         self._batch: SiteBatch | None = None
         self._repeated: BatchRecord | None = None
-        self._steps: dict[int, CFDStep] = {}
+        self._step: IndexStep | None = None
         self._exchanges: dict[int, Exchange] = {}
         self._found: dict[int, ChangedKeys] = {}
         self._record: BatchRecord | None = None
@@ -92,6 +83,7 @@ class SiteWork:
     def open_check(self, spec: SiteSpec) -> None:
         """Start to check everything from scratch (batVer, batHor); nothing of it is kept."""
         self._check = SiteWork(spec, self._current_rows)
+        self._check._alone = True  # fragments are compared at one of them, not through owners
         self._check.begin("check")
 
     def close_check(self) -> None:
@@ -118,7 +110,7 @@ class SiteWork:
 
     def presence(self, batch: str, keys: pa.Table) -> Mask:
         """Which keys are those of rows here, before the batch."""
-        ids = self._key_ids(keys)
+        ids = self.key_ids(keys)
         if self._last is not None and batch == self._last.batch:
             return self._last.presence(ids)
         return self._indexed.rows.find(ids.hi, ids.lo) >= 0
@@ -139,19 +131,30 @@ class SiteWork:
             rows = self._own_rows()
         if now is None:
             now = all_true(rows.num_rows)
-        ids = self._key_ids(rows)
-        order = in_order(ids)
-        ids, now = ids.take(order), now[order]
-        self._refuse_repeats(ids, rows, order)
+        ids = self.key_ids(rows)
+        if repeats(ids.lo):
+            self._refuse_repeats(ids, rows)
         old = self._indexed.rows.find(ids.hi, ids.lo)
         # what is neither here nor comes here belongs to other fragments
         own = now | (old >= 0)
-        rows, ids, now, old = rows.take(pa.array(order[own])), ids.take(own), now[own], old[own]
-        images = None if self.spec.recall else self._old_images(rows, old)
-        self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
-        return self._batch.fingerprint()
+        if not own.all():
+            rows, ids, now, old = rows.filter(pa.array(own)), ids.take(own), now[own], old[own]
+        return self._start(batch, ids, rows, now, old)
 
-    def _key_ids(self, rows: pa.Table) -> Ids:
+    def align(self) -> str:
+        """Put the entries in the order of their ids, as sites do whose rows came in different orders."""
+        running = self._running()
+        order = in_order(running.ids)
+        rows = running.rows.take(pa.array(order))
+        return self._start(running.name, running.ids.take(order), rows, running.now[order], running.old[order])
+
+    def _start(self, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32) -> str:
+        images = None if self.spec.recall or not (old >= 0).any() else self._old_images(rows, old)
+        self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
+        return self._batch.fingerprint
+
+    def key_ids(self, rows: pa.Table) -> Ids:
+        """The ids of rows, by their key."""
         return key_ids(rows, self.spec.key, self.spec.domains)
 
     def _current_rows(self) -> pa.Table:
@@ -171,10 +174,12 @@ class SiteWork:
                     f"the source of site {self.spec.name!r} has rows without {name!r}",
                     hint="every row needs its whole key",
                 )
-        self._refuse_foreign(rows)
+        self.refuse_foreign(rows)
         return rows
 
-    def _refuse_repeats(self, ids: Ids, rows: pa.Table, order: I32) -> None:
+    def _refuse_repeats(self, ids: Ids, rows: pa.Table) -> None:
+        order = in_order(ids)
+        ids = ids.take(order)
         same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
         if same.any():
             at = int(order[int(np.flatnonzero(same)[0])])
@@ -183,8 +188,8 @@ class SiteWork:
                 f"site {self.spec.name!r} got two rows with the key {key}", hint="the key must tell rows apart"
             )
 
-    def _refuse_foreign(self, rows: pa.Table) -> None:
-        """Rows of the source that the fragment's filter does not select, as far as the site can tell."""
+    def refuse_foreign(self, rows: pa.Table) -> None:
+        """Refuse rows that the fragment's filter does not select, as far as the site can tell."""
         wanted = (*(() if self.spec.where is None else (self.spec.where,)), *self.spec.elsewhere)
         for number, where in enumerate(wanted):
             if not set(condition_columns(where)) <= set(rows.column_names):
@@ -220,67 +225,84 @@ class SiteWork:
         """Take a message in."""
         self._running().mail.receive(got)
 
-    def settle(self, loading: bool = False) -> None:
+    def settle(self) -> None:
         """Count the entries into the indexes that live here."""
         running = self._running()
-        for cfd in self.spec.own_cfds:
-            x, b, member = running.arrived(cfd)
-            self._indexed.recheck(cfd, running, x, b, member)
-            first = slice(0, running.size)
-            given = IndexInput(x.take(first), b.take(first), member[first])
-            staged = self._steps[cfd.number] = self._indexed.stage(cfd, running.old, running.now, given)
-            peers = dict(self.spec.peers(cfd))
-            if staged.step is not None and peers and not loading:
-                self._exchanges[cfd.number] = Exchange(cfd.number, self.spec.fragment, peers, staged.step)
+        given = self._indexed.given(running)
+        running.forget()
+        self._indexed.recheck(running, given)
+        if running.images > running.size:
+            given = given.take(slice(0, running.size))
+        self._step = self._indexed.stage(running.old, running.now, given)
+        for bundle in () if self._alone else self.spec.bundles:
+            here = bundle.sites.index(self.spec.name)
+            owned = self._indexed.owned[bundle.number]
+            exchange = Exchange(bundle, here, self._indexed, self._step, owned, running.mail)
+            self._exchanges[bundle.number] = exchange
 
-    def announce(self) -> list[SiteMessage]:
-        """Tell other fragments about groups that may have changed for them."""
-        return posted(self._running().mail, (part for one in self._exchanges.values() for part in one.announced()))
+    def announce(self, number: int | None = None) -> list[SiteMessage]:
+        """Tell owners about groups that may have changed for other fragments: of one bundle, or of all."""
+        return [sent for one in self._chosen(number) for sent in one.announce()]
 
-    def reply(self) -> list[SiteMessage]:
-        """Answer what other fragments announced."""
-        mail = self._running().mail
-        heard = states_of(mail.of("announce"), self.spec.plan.fragment_of)
-        return posted(mail, (part for n, one in self._exchanges.items() for part in one.reply(heard.get(n, ()))))
+    def reply(self, number: int | None = None) -> list[SiteMessage]:
+        """As the owner of groups, answer what was announced."""
+        return [sent for one in self._chosen(number) for sent in one.reply()]
 
-    def verdict(self) -> list[SiteMessage]:
-        """Decide what was announced here, and tell who cannot know."""
-        mail = self._running().mail
-        conflicts, heard = group_ids_of(mail.of("conflict")), states_of(mail.of("state"), self.spec.plan.fragment_of)
-        said = ((one, conflicts.get(n, Ids.zeros(0)), heard.get(n, ())) for n, one in self._exchanges.items())
-        return posted(mail, (part for one, conflict, states in said for part in one.verdict(conflict, states)))
+    def verdict(self, number: int | None = None) -> list[SiteMessage]:
+        """Say what is here of the groups that owners ask for."""
+        return [sent for one in self._chosen(number) for sent in one.verdict()]
 
-    def gather(self, number: int, every_row: bool = False) -> list[SiteMessage]:
-        """At a first load, in place of the rounds above: what is here of a CFD, to the site that judges it."""
-        step, site = self._steps.get(number), coordinator_of(self.spec, number)
-        if step is None or site is None or site == self.spec.name:
+    def conclude(self, number: int | None = None) -> list[SiteMessage]:
+        """As the owner of groups, decide what was asked for, and tell whom it concerns."""
+        return [sent for one in self._chosen(number) for sent in one.conclude()]
+
+    def _chosen(self, number: int | None) -> list[Exchange]:
+        if number is None:
+            return [*self._exchanges.values()]
+        return [self._exchanges[number]] if number in self._exchanges else []
+
+    def gather(self, number: int) -> list[SiteMessage]:
+        """When everything is checked, in place of the rounds above: all rows of a CFD, to the site that judges it."""
+        place, site = self._indexed.places.get(number), coordinator_of(self.spec, number)
+        if place is None or site is None or site == self.spec.name:
             return []
-        side = own_side(self.spec, step, every_row=every_row)
-        return [self._running().mail.send(site, "pairs", pairs(number, side), number)] if side[1].size else []
+        side = own_side(self.spec.name, place, self._staged(), number)
+        return [self._running().mail.send(site, "pairs", pairs(side), number)] if side[1].size else []
 
-    def judge(self, number: int, every_row: bool = False) -> list[SiteMessage]:
+    def judge(self, number: int) -> list[SiteMessage]:
         """Compare what came for a CFD; tell every fragment which of its groups violate."""
-        step, site = self._steps.get(number), coordinator_of(self.spec, number)
-        if step is None or site != self.spec.name:
+        place = self._indexed.places.get(number)
+        if place is None or coordinator_of(self.spec, number) != self.spec.name:
             return []
         mail = self._running().mail
-        own = own_side(self.spec, step, every_row=every_row)
-        dirty = violating_groups([own, *sides_of(mail.take("pairs"), number)])
-        step.flag(dirty.pop(self.spec.name))
-        return [mail.send(site, "dirty", group_ids(number, x), number) for site, x in dirty.items() if x.size]
+        sides = [own_side(self.spec.name, place, self._staged(), number)]
+        for got in mail.take("pairs", number):
+            arrays = got.arrays()
+            sides.append((got.source, Ids(arrays["hi"], arrays["lo"]), arrays["words"]))
+        dirty = violating_groups(sides)
+        self._flag(place, dirty.pop(self.spec.name))
+        return [mail.send(site, "violating", {"hi": x.hi, "lo": x.lo}, number) for site, x in dirty.items() if x.size]
 
     def take_verdicts(self, number: int) -> None:
         """Note which groups of a CFD were judged to violate."""
-        for x in group_ids_of(self._running().mail.take("dirty")).values():
-            self._steps[number].flag(x)
+        for got in self._running().mail.take("violating", number):
+            arrays = got.arrays()
+            self._flag(self._indexed.places[number], Ids(arrays["hi"], arrays["lo"]))
+
+    def _flag(self, place: Place, x: Ids) -> None:
+        groups = self._indexed.left_sides[place.left].find(x)
+        self._staged().pairs[place.pair].flag(place.column, groups, 1)
+
+    def _staged(self) -> IndexStep:
+        if self._step is None:
+            raise HoldstrueError(f"no batch is counted at site {self.spec.name!r}", hint="let it settle first")
+        return self._step
 
     def finish(self) -> dict[int, ChangedKeys]:
         """By CFD the keys of rows that began and ceased to violate it; the site's own share of the delta."""
-        running = self._running()
-        clean = group_ids_of(running.mail.of("clean"))
-        for number, exchange in self._exchanges.items():
-            exchange.finish(clean.get(number, Ids.zeros(0)))
-        self._found = {number: self._indexed.changed(running, step) for number, step in self._steps.items()}
+        for exchange in self._exchanges.values():
+            exchange.finish()
+        self._found = self._indexed.changed(self._running(), self._staged())
         return {number: keys for number, keys in self._found.items() if keys.size}
 
     # --- two-step commit ----------------------------------------------------------------------------------
@@ -295,7 +317,8 @@ class SiteWork:
 
     def prepare(self) -> None:
         """Write the batch down; it does not count yet."""
-        self._record = BatchRecord.of(self._running(), self._steps, self._found)
+        owned = [step for one in self._exchanges.values() if (step := one.changed()) is not None]
+        self._record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
         if self._state is not None:
             self._prepared = self._state.prepare(self._record)
 
@@ -311,7 +334,7 @@ class SiteWork:
                 except UncommittedError as error:
                     self._behind = isinstance(error, OvertakenError)
                     raise
-            self._indexed.commit(running.ids, running.rows, running.now, running.old, self._steps)
+            self._indexed.commit(running.ids, running.rows, running.now, running.old, self._staged())
             self._last = None if self._record is None else self._record.answer()
             self._behind = False
             if self._state is None:
@@ -320,11 +343,17 @@ class SiteWork:
         if fresh and self._state is not None:
             self._state.tidy(self._indexed)
 
+    def release(self, batch: str) -> None:
+        """Every site has committed a batch, so that nobody will ask for what was sent and found again."""
+        if self._last is not None and self._last.batch == batch:
+            self._last = self._last.released()
+
     def abort(self) -> None:
         """Forget the batch under way."""
-        for staged in self._steps.values():
-            if staged.step is not None:
-                staged.step.abort()
+        if self._step is not None:
+            for exchange in self._exchanges.values():
+                exchange.abort()
+            self._step.abort()
         self._clear()
 
     # --- what violates ------------------------------------------------------------------------------------
@@ -337,17 +366,11 @@ class SiteWork:
 
     def violates(self, number: int, keys: pa.Table) -> Mask:
         """Which rows violate a CFD whose index is here."""
-        return self._indexed.violates(self.spec.cfds[number], self._key_ids(keys))
+        return self._indexed.violates(self.spec.cfds[number], self.key_ids(keys))
 
-    def classes(self, number: int, keys: pa.Table) -> list[tuple[bytes, bytes] | None]:
-        """For rows, by key, the ids of their class under a CFD: of X and B together."""
-        ids = self._key_ids(keys)
-        slots = self._indexed.rows.find(ids.hi, ids.lo)
-        found, member = self._indexed.index(number).kind_ids(np.maximum(slots, 0))
-        return [
-            (int(h).to_bytes(8), int(lo).to_bytes(8)) if s >= 0 and m else None
-            for s, h, lo, m in zip(slots, found.hi, found.lo, member, strict=True)
-        ]
+    def classes(self, number: int, keys: pa.Table) -> list[tuple[bytes, bytes, bytes] | None]:
+        """For rows, by key, what their class under a CFD is told by: the id of X and the word of B."""
+        return self._indexed.classes(number, self.key_ids(keys))
 
     def close(self) -> None:
         """Let go of the state directory."""

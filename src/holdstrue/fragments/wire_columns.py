@@ -10,19 +10,21 @@ form that is smallest, with a byte that says which.
 >>> len(body)  # 1000 rows, their ids (four different ones) and what three CFDs say of them
 332
 >>> reader = ColumnReader(body, 1000)
->>> (reader.rows() == rows).all(), (reader.pairs()[0] == ids[0]).all(), reader.masks().shape
-(np.True_, np.True_, (3, 1000))
+>>> (reader.rows() == rows).all(), (reader.pairs()[0] == ids[0]).all(), len(reader.masks())
+(np.True_, np.True_, 3)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.index.arrays import Numbering, all_true
-from holdstrue.typing import U64, Mask
+from holdstrue.kernels.bit_packing import pack_bits, unpack_bits
+from holdstrue.typing import I32, U8, U64, Mask
 
 PLAIN, RANGE, BITMAP, NUMBERED = 0, 1, 2, 3
 
@@ -46,28 +48,71 @@ def write_rows(rows: NDArray[Any]) -> bytes:
     return _head(PLAIN) + rows.astype("<u4").tobytes()
 
 
-def write_pairs(hi: U64, lo: U64) -> bytes:
-    """Ids of two words. Complexity: O(ids) expected."""
-    numbers = Numbering()
-    at = numbers.assign(hi, lo, all_true(hi.size))
-    distinct = len(numbers)
+def _numbered(at: I32, distinct: int) -> bytes:
+    """Numbers below `distinct` in as few bits as they take."""
     width = max(distinct - 1, 0).bit_length()
-    if 16 * distinct + (width * hi.size + 7) // 8 + 5 < 16 * hi.size:
-        shifted = at[:, None] >> np.arange(width, dtype=np.int32) & 1
-        packed = np.packbits(shifted.astype(np.bool_), axis=None, bitorder="little")
+    packed = np.zeros((width * at.size + 7) // 8, dtype=np.uint8)
+    pack_bits(at, width, packed)
+    return packed.tobytes()
+
+
+def _pays(distinct: int, count: int, size: int) -> bool:
+    """Whether values of so many bytes are shorter when each is written once and numbered."""
+    width = max(distinct - 1, 0).bit_length()
+    return size * distinct + (width * count + 7) // 8 + 5 < size * count
+
+
+def write_pairs(hi: U64, lo: U64, *, repeats: bool = True) -> bytes:
+    """Ids of two words, which may repeat. Complexity: O(ids) expected."""
+    numbers = Numbering()
+    at = numbers.assign(hi, lo, all_true(hi.size)) if repeats else np.empty(0, dtype=np.int32)
+    if repeats and _pays(len(numbers), hi.size, 16):
         upper, lower = numbers.keys()
         words = upper.astype("<u8").tobytes() + lower.astype("<u8").tobytes()
-        return _head(NUMBERED, distinct) + words + packed.tobytes()
+        return _head(NUMBERED, len(numbers)) + words + _numbered(at, len(numbers))
     return _head(PLAIN) + hi.astype("<u8").tobytes() + lo.astype("<u8").tobytes()
 
 
-def write_masks(masks: Mask) -> bytes:
+def write_words(words: U64) -> bytes:
+    """Single words, and how many. Complexity: O(words) expected."""
+    numbers = Numbering()
+    at = numbers.assign(np.zeros(words.size, dtype=np.uint64), words, all_true(words.size))
+    if _pays(len(numbers), words.size, 8):
+        return (
+            _head(NUMBERED, words.size, len(numbers))
+            + numbers.keys()[1].astype("<u8").tobytes()
+            + _numbered(at, len(numbers))
+        )
+    return _head(PLAIN, words.size) + words.astype("<u8").tobytes()
+
+
+def write_masks(masks: Sequence[Mask]) -> bytes:
     """By CFD which of the rows are for it: masks that are equal are written once, full ones not at all."""
-    known: dict[bytes, int] = {np.packbits(np.ones(masks.shape[1], dtype=np.bool_), bitorder="little").tobytes(): 0}
-    at = [known.setdefault(np.packbits(mask, bitorder="little").tobytes(), len(known)) for mask in masks]
+    kept = [*masks]  # so that no two of them can have had the same place in memory
+    size = kept[0].size if kept else 0
+    known: dict[bytes, int] = {np.packbits(np.ones(size, dtype=np.bool_), bitorder="little").tobytes(): 0}
+    same: dict[int, int] = {}
+    at = []
+    for mask in kept:
+        # CFDs that ask the same of rows often share one array
+        if id(mask) not in same:
+            same[id(mask)] = known.setdefault(np.packbits(mask, bitorder="little").tobytes(), len(known))
+        at.append(same[id(mask)])
     wide = "<u2" if len(known) > 255 else "u1"
-    head = _head(NUMBERED if wide == "u1" else PLAIN, masks.shape[0])
+    head = _head(NUMBERED if wide == "u1" else PLAIN, len(at))
     return head + np.array(at, dtype=wide).tobytes() + b"".join([*known][1:])
+
+
+def write_codes(codes: U8) -> bytes:
+    """Small numbers by CFD and row, bit by bit; CFDs of which the same is said are written once."""
+    known: dict[bytes, int] = {}
+    at = [known.setdefault(line.tobytes(), len(known)) for line in codes]
+    distinct = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(len(known), codes.shape[1])
+    bits = int(distinct.max(initial=0)).bit_length()
+    planes = distinct[:, None, :] >> np.arange(bits, dtype=np.uint8)[None, :, None] & 1
+    wide = "<u2" if len(known) > 255 else "u1"
+    head = _head(NUMBERED if wide == "u1" else PLAIN, len(at), len(known), bits)
+    return head + np.array(at, dtype=wide).tobytes() + np.packbits(planes, axis=-1, bitorder="little").tobytes()
 
 
 class ColumnReader:
@@ -108,16 +153,42 @@ class ColumnReader:
             return hi, lo
         distinct = int(self._take("<u4", 1)[0])
         hi, lo = (self._take("<u8", distinct).astype(np.uint64) for _ in range(2))
-        width = (distinct - 1).bit_length()
-        bits = self._packed(width * self._entries).reshape(self._entries, width)
-        at = bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64))
+        at = self._numbers(self._entries, distinct)
         return hi[at], lo[at]
 
-    def masks(self) -> Mask:
-        """By CFD which rows are for it."""
+    def _numbers(self, count: int, distinct: int) -> I32:
+        width = max(distinct - 1, 0).bit_length()
+        found = np.empty(count, dtype=np.int32)
+        unpack_bits(self._take("u1", (width * count + 7) // 8).copy(), width, found)
+        return found
+
+    def words(self) -> U64:
+        """Single words, as many as there are."""
+        [form] = self._take("u1", 1)
+        count = int(self._take("<u4", 1)[0])
+        if form == PLAIN:
+            return self._take("<u8", count).astype(np.uint64)
+        distinct = int(self._take("<u4", 1)[0])
+        known: U64 = self._take("<u8", distinct).astype(np.uint64)
+        return known[self._numbers(count, distinct)]
+
+    def masks(self) -> list[Mask]:
+        """By CFD which rows are for it; equal ones are one array."""
         [form] = self._take("u1", 1)
         count = int(self._take("<u4", 1)[0])
         at = self._take("u1" if form == NUMBERED else "<u2", count)
         known = [np.ones(self._entries, dtype=np.bool_)]
         known += [self._packed(self._entries) for _ in range(int(at.max(initial=0)))]
-        return np.stack([known[i] for i in at]) if count else np.zeros((0, self._entries), dtype=np.bool_)
+        return [known[i] for i in at]
+
+    def codes(self) -> U8:
+        """Small numbers by CFD and row."""
+        [form] = self._take("u1", 1)
+        count, distinct, bits = (int(size) for size in self._take("<u4", 3))
+        at = self._take("u1" if form == NUMBERED else "<u2", count)
+        width = (self._entries + 7) // 8
+        packed = self._take("u1", distinct * bits * width).reshape(distinct, bits, width)
+        planes = np.unpackbits(packed, axis=-1, count=self._entries, bitorder="little")
+        weights = (1 << np.arange(bits, dtype=np.uint8)).astype(np.uint8)
+        known: U8 = (planes * weights[None, :, None]).sum(axis=1, dtype=np.uint8)
+        return known[at]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdstrue.index.checked import Checked
+from holdstrue.index.rehashing import Rehashing
 from holdstrue.kernels import bounds, hashing
 from holdstrue.typing import I32, U64, Mask
 
@@ -104,6 +105,13 @@ _SMALLEST = 64
 MOST_SLOTS = 2**31 - 1
 """Rows, groups and kinds are numbered by 32 bits."""
 
+BESIDE_FROM = 1 << 19
+"""Cells from which on a larger hash table is filled beside the work: a batch waits 15 ms for the keys of so many, and
+74 for two million keys."""
+EARLY = 0.9
+"""It is begun when the cells in use are so full, and small batches come: a whole table that is loaded needs none. The
+tenth that is left of a million keys are a hundred batches of a thousand, of some milliseconds each."""
+
 FIRST_PART = 1 << 15
 """Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
 
@@ -128,6 +136,8 @@ class Numbering:
         self.count = np.zeros(1, dtype=np.int64)
         """How many keys there are, where kernels can write it."""
         self._turn = next(turns)
+        self._beside: Rehashing | None = None
+        """The next hash table, where this one is nearly full."""
 
     @property
     def _used(self) -> int:
@@ -153,6 +163,7 @@ class Numbering:
             origin = np.empty(size, dtype=np.int32)
             before = self._used
             self._used = hashing.find_or_add(self._cells, self.hi, self.lo, before, hi, lo, member, out, origin)
+            self._look_ahead()
             return out, origin[: self._used - before]
         origins: list[I32] = []
         start, fresh = 0, 0.0
@@ -191,6 +202,7 @@ class Numbering:
     def reserve(self, more: int) -> None:
         """Make room for so many more keys."""
         self._reserve(self._used + more)
+        self._look_ahead()
 
     @property
     def cells(self) -> U64:
@@ -200,12 +212,22 @@ class Numbering:
     def _reserve(self, keys: int) -> None:
         self.hi = room(self.hi, keys)
         self.lo = room(self.lo, keys)
-        if keys > self._most(self._cells.size):
-            size = self._cells.size
+        size = self._cells.size
+        if keys > self._most(size):
             while keys > self._most(size):
                 size *= 2
-            self._cells = np.zeros(size, dtype=np.uint64)
-            hashing.rehash(self._cells, self.hi, self.lo, self._used)
+            beside, self._beside = self._beside, None
+            if beside is not None and beside.size >= size:
+                self._cells = beside.take(self.hi, self.lo, self._used)
+            else:
+                self._cells = np.zeros(size, dtype=np.uint64)
+                hashing.rehash(self._cells, self.hi, self.lo, 0, self._used)
+
+    def _look_ahead(self) -> None:
+        """Have the next hash table filled beside the work, where this one is nearly full."""
+        size = self._cells.size
+        if self._beside is None and size >= BESIDE_FROM and self._used > self._most(size) * EARLY:
+            self._beside = Rehashing(self.hi, self.lo, self._used, 2 * size)
 
     def _most(self, cells: int) -> int:
         """Keys that so many cells may hold: three quarters, and of large tables up to a ninth less, by turn.
@@ -236,7 +258,7 @@ class Numbering:
         arrays.require(roomy, f"{cells.size} cells for {used} keys")
         arrays.require(bounds.filled(cells, used) == used, f"its cells do not hold the numbers below {used}")
         self.hi, self.lo = (arrays.array(name, np.uint64, (used,), grows=0) for name in ("hi", "lo"))
-        self._cells, self._used = cells, used
+        self._cells, self._used, self._beside = cells, used, None
 
 
 def nested(prefix: str, arrays: Snapshot) -> Snapshot:

@@ -72,7 +72,8 @@ def search_approximate(
 
     As `kernels.hitting_sets.search`, with evidences in order of weight. `levels[l]` is the number of chosen atoms
     at a level of the search and whether its branch of leaving the evidence unhit was taken already; a level
-    without branches adds none. `state` is the level (-1 at the end) and whether a set became too long.
+    without branches adds none. `state` is the level (-1 at the end), whether a set became too long, and whether
+    one had too many predicates.
 
     Complexity: O(evidences) an atom tried.
     """
@@ -106,7 +107,10 @@ def search_approximate(
                 _set(candidates[level], chosen[depth - 1])
             continue
         _clear(branch[level], atom)
-        if _predicates(chosen, depth, atom, about[:, 0]) > most or _clashes(chosen, depth, atom, about, scratch):
+        if _predicates(chosen, depth, atom, about[:, 0]) > most:
+            state[2] = 1
+            continue
+        if _clashes(chosen, depth, atom, about, scratch):
             continue
         if depth == chosen.size:
             state[1] = 1

@@ -133,10 +133,18 @@ def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, o
 
 
 @kernel
-def rehash(cells: U64, key_hi: U64, key_lo: U64, used: int) -> None:
-    """Fill an empty, larger table with the keys already numbered. Complexity: O(used)."""
+def rehash(cells: U64, key_hi: U64, key_lo: U64, first: int, used: int) -> None:
+    """Fill a larger table, which holds the keys below `first`, with those already numbered. Complexity: O(keys).
+
+    >>> cells = np.zeros(8, dtype=np.uint64)
+    >>> hi, lo = np.zeros(3, dtype=np.uint64), np.array([7, 9, 8], dtype=np.uint64)
+    >>> rehash(cells, hi, lo, 0, 2)
+    >>> rehash(cells, hi, lo, 2, 3)
+    >>> sorted(int(cell) >> 32 for cell in cells if cell)
+    [1, 2, 3]
+    """
     mask = np.uint64(cells.size - 1)
-    for number in range(used):
+    for number in range(first, used):
         h = hashed(key_hi[number], key_lo[number])
         at = (h >> _S32) & mask
         while cells[at] != 0:

@@ -204,8 +204,9 @@ def search(
     `inside[a]` are bits of the sets of which one must contain the whole answer (no columns: no such
     wish). `most` bounds the predicates. By depth of the search: `uncovered` evidences, `critical[d, i]`
     those that only the i-th chosen atom hits, `candidates`, `branch` atoms still to try, `within`.
-    `state` is the depth, which is -1 when the search has ended, and whether a set became too long for the
-    arrays; the search stops early after `steps` atoms tried or when `out` is full.
+    `state` is the depth, which is -1 when the search has ended, whether a set became too long for the
+    arrays, and whether one had too many predicates; the search stops early after `steps` atoms tried or
+    when `out` is full.
 
     Complexity: O(evidences / 64 x size) an atom tried.
     """
@@ -227,7 +228,10 @@ def search(
                 _set(candidates[depth], chosen[depth])
             continue
         _clear(branch[depth], atom)
-        if _predicates(chosen, depth, atom, about[:, 0]) > most or _clashes(chosen, depth, atom, about, scratch):
+        if _predicates(chosen, depth, atom, about[:, 0]) > most:
+            state[2] = 1
+            continue
+        if _clashes(chosen, depth, atom, about, scratch):
             continue
         if depth == chosen.size:
             state[1] = 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError, brief
 from holdstrue.index.arrays import Numbering
 from holdstrue.monitor.known import AcceptedEntry, KnownViolations, WrittenReport, comparable
-from holdstrue.monitor.report import Report
+from holdstrue.monitor.report import Findings, Report
 from holdstrue.operators import Op
 from holdstrue.plan.compile import compile_rules
 from holdstrue.rules.accepted import MOST_ACCEPTED, TOO_MANY, Acceptance, RowName, load_accepted
@@ -52,8 +53,15 @@ def accepting(report: Report, source: str | Sequence[Acceptance], *, today: dt.d
     >>> known.total, known.new, list(known)
     (3, 2, [Violation(rule='zip -> city', t=1, s=3), Violation(rule='zip -> city', t=2, s=3)])
     """
+    entries = entries_for(report, source)
+    with report.reading():
+        results, counted, known = weighed(report.results, entries, partial(_violations, report), today)
+    return replace(report, results=results, accepted=counted, _known=known)
+
+
+def entries_for(report: Findings, source: str | Sequence[Acceptance]) -> tuple[Acceptance, ...]:
+    """The entries of a file, all of which are about rules of a report whose rows have keys."""
     entries = load_accepted(source) if isinstance(source, str) else tuple(source)
-    today = today or dt.datetime.now(dt.UTC).astimezone().date()
     by_name = {result.rule.name: result for result in report.results}
     for entry in entries:
         if entry.rule not in by_name:
@@ -64,30 +72,40 @@ def accepting(report: Report, source: str | Sequence[Acceptance], *, today: dt.d
         if by_name[entry.rule].rule.kind == "measure":
             raise _whole_table(entry.rule)
         _require_key(report.key_columns(by_name[entry.rule].rule))
+    return entries
+
+
+def weighed(
+    found: Sequence[RuleResult],
+    entries: Sequence[Acceptance],
+    violations: Callable[[RuleResult, Acceptance], int],
+    today: dt.date | None = None,
+) -> tuple[tuple[RuleResult, ...], tuple[AcceptedEntry, ...], dict[str, KnownViolations]]:
+    """Results with what is accepted of them, the entries with what each stands for, and by rule what is known.
+
+    `violations` counts those of a rule that an entry names.
+    """
+    today = today or dt.datetime.now(dt.UTC).astimezone().date()
     counted: list[AcceptedEntry] = []
     known: dict[str, KnownViolations] = {}
     results = []
-    with report.reading():
-        for result in report.results:
-            own = [
-                AcceptedEntry(
-                    entry,
-                    _violations(report, result, entry),
-                    entry.expired(today),
-                    entry.text not in (None, result.rule.text),
-                )
-                for entry in entries
-                if entry.rule == result.rule.name
-            ]
-            live = [entry.acceptance for entry in own if not entry.lapsed]
-            _require_apart(live)
-            counted += own
-            accepted = sum(entry.violations for entry in own if not entry.lapsed)
-            if live:
-                known[result.rule.name] = KnownViolations.of(live)
-            status = "accepted" if accepted == result.counts.open > 0 else result.status
-            results.append(replace(result, accepted=accepted, status=status))
-    return replace(report, results=tuple(results), accepted=tuple(counted), _known=known)
+    for result in found:
+        own = [
+            AcceptedEntry(
+                entry, violations(result, entry), entry.expired(today), entry.text not in (None, result.rule.text)
+            )
+            for entry in entries
+            if entry.rule == result.rule.name
+        ]
+        live = [entry.acceptance for entry in own if not entry.lapsed]
+        _require_apart(live)
+        counted += own
+        accepted = sum(entry.violations for entry in own if not entry.lapsed)
+        if live:
+            known[result.rule.name] = KnownViolations.of(live)
+        status = "accepted" if accepted == result.counts.open > 0 else result.status
+        results.append(replace(result, accepted=accepted, status=status))
+    return tuple(results), tuple(counted), known
 
 
 def _require_apart(entries: Sequence[Acceptance]) -> None:
@@ -134,7 +152,7 @@ def _violations(report: Report, result: RuleResult, entry: Acceptance) -> int:
         sets = np.repeat(np.arange(len(entry.conflicts)), [len(conflict) for conflict in entry.conflicts])
         which, slots = _slots(engine, table, key, names)
         rows = engine.tables[table].rows.take(slots, rule.columns)
-        count += _conflicts(rule, rows.append_column(SET, pa.array(sets[which])), engine.plan.rules.nulls)
+        count += conflicts_in(rule, rows.append_column(SET, pa.array(sets[which])), engine.plan.rules.nulls)
     return count
 
 
@@ -146,7 +164,7 @@ def _slots(engine: Engine, table: str, key: Sequence[str], names: Sequence[RowNa
     """Living rows with these keys: for each the place of its name, and its slot."""
     rows = engine.tables[table].rows
     wanted = Numbering()
-    numbers = wanted.assign(*engine.key_digest(table, _key_table(rows.schema, key, names), key), _all(len(names)))
+    numbers = wanted.assign(*engine.key_digest(table, key_table(rows.schema, key, names), key), _all(len(names)))
     living = rows.living_slots()
     found = wanted.find(*engine.key_digest(table, rows.take(living, key), key), _all(living.size))
     places: dict[int, list[int]] = {}
@@ -162,7 +180,7 @@ def _all(size: int) -> Any:
     return np.ones(size, dtype=np.bool_)
 
 
-def _key_table(schema: pa.Schema, key: Sequence[str], names: Sequence[RowName]) -> pa.Table:
+def key_table(schema: pa.Schema, key: Sequence[str], names: Sequence[RowName]) -> pa.Table:
     """Keys of a file as values of the key's columns."""
     columns = []
     for at, column in enumerate(key):
@@ -186,7 +204,7 @@ def _key_table(schema: pa.Schema, key: Sequence[str], names: Sequence[RowName]) 
     return pa.table(columns, names=list(key))
 
 
-def _conflicts(rule: Rule, rows: pa.Table, nulls: Any) -> int:
+def conflicts_in(rule: Rule, rows: pa.Table, nulls: Any) -> int:
     """Violating pairs of rows of one set."""
     alone = RuleSet((replace(rule, body=_within_sets(rule.body), table=None),), nulls=nulls)
     plan = compile_rules(alone, "rows", {"rows": rows.schema})

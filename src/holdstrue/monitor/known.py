@@ -78,6 +78,12 @@ class KnownViolations:
         return bool(frozenset.intersection(*shared)) if shared else False
 
 
+def is_known(violation: Violation, known: Mapping[str, KnownViolations]) -> bool:
+    """Whether a violation is accepted, by rule."""
+    accepted = known.get(violation.rule)
+    return accepted is not None and accepted.holds(violation)
+
+
 @dataclass(frozen=True)
 class WrittenReport:
     """What a check wrote as JSON: by rule the columns of its rows' key, and the violations."""

@@ -11,22 +11,19 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from holdstrue.data.cells import Values
-from holdstrue.data.changes import DELETE, INSERT, UPSERT, Changes, changed_rows
+from holdstrue.data.changes import INSERT, Changes, changed_rows
 from holdstrue.data.notes import Notes
 from holdstrue.detect.clock import Clock
 from holdstrue.detect.delta import Batched, Delta, RuleCounts, Step
-from holdstrue.detect.engine import Engine, Incoming
-from holdstrue.detect.one_row import RowChange, RowProgram
 from holdstrue.detect.ordering import order_notes, ordered_text, text_note
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.detect.sequence import is_gone
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.checkpoint import BESIDE_FROM, LAST_PATIENCE, Checkpointer
-from holdstrue.monitor.format_1 import is_format_1, loaded
 from holdstrue.monitor.keeper import Request
-from holdstrue.monitor.one_row import UNREADABLE, RowReader, RuleSteps
+from holdstrue.monitor.opening import clock_of, require_same, shard_of
 from holdstrue.monitor.reading import Guard
+from holdstrue.monitor.single_rows import SingleRows
 from holdstrue.monitor.views import Views
 from holdstrue.plan.explain import explain
 from holdstrue.plan.measures import Part
@@ -36,8 +33,10 @@ from holdstrue.shards.facts import (
     HISTORY,
     Facts,
     batch_name,
+    changing,
     history_lines,
     history_of,
+    history_rows,
     history_table,
     late_notes,
     new_fields,
@@ -45,15 +44,13 @@ from holdstrue.shards.facts import (
     plain_field,
     typed,
 )
-from holdstrue.shards.layout import Layout
 from holdstrue.shards.logged import size_of, tables_of
 from holdstrue.shards.shard import Shard, write_checkpoint
 from holdstrue.sources.feeds import read_changes
 from holdstrue.sources.validity import validated
-from holdstrue.state.files import GoneError
+from holdstrue.state.files import GoneError, LogTable
 from holdstrue.state.journal import Journal
 from holdstrue.state.moment import At
-from holdstrue.state.runs import Runs
 
 SHARDED_FACTS = ("sharding", "shards", "delta", "kept")
 """What only the manifest of a state in shards says."""
@@ -87,10 +84,7 @@ class OnePiece:
         self._lines: list[tuple[str, str, Mapping[str, Step]]] = []
         """Of each batch its id, when it came and what it did, where there is no journal."""
         self._ids: set[str] = set()
-        self._readers: dict[str, RowReader] = {}
-        self._steps: RuleSteps | None = None
-        self._read_for: tuple[Engine, Facts] | None = None
-        """What single rows are read for, as far as that was found out."""
+        self._single: SingleRows | None = None
         self._text_order: tuple[Mapping[str, pa.Schema], dict[tuple[str, str], Rule]] | None = None
 
     @staticmethod
@@ -117,20 +111,11 @@ class OnePiece:
             files.verify(*journal.runs.base.values())
             piece = OnePiece(facts)
             piece._attach(journal)
-            clock = clock or (None if at is None else _clock_of(journal))
-            if is_format_1(journal.facts):
-                piece.shard = loaded(journal, facts) if facts.schemas else None
-                piece._stale = True
-            elif "sharding" in journal.facts:
-                piece.shard = _gathered(journal, facts, clock)
-                piece._stale = True
-            elif facts.schemas:
-                piece.shard = Shard.open(
-                    files, journal.read(lambda _: facts.plan()), facts.all_keys, journal.runs, clock
-                )
+            clock = clock or (None if at is None else clock_of(journal))
+            piece.shard, piece._stale = shard_of(journal, facts, clock)
             files.verified()
             if facts.schemas:
-                _require_same(journal, "rows", facts.rows, piece.rows())
+                require_same(journal, "rows", facts.rows, piece.rows())
             if facts.schemas and not piece._stale:
                 # in shards a row that is in several of them may be counted more than once
                 by_time = {rule for rule, check in facts.measure_checks().items() if check.timed}
@@ -138,8 +123,8 @@ class OnePiece:
                     {rule: counts for rule, counts in known.items() if rule not in by_time}
                     for known in (facts.counts, piece.counts())
                 )
-                _require_same(journal, "violations", told, found)
-                _require_same(journal, "measures", facts.measures, piece.measures())
+                require_same(journal, "violations", told, found)
+                require_same(journal, "measures", facts.measures, piece.measures())
         except BaseException:
             journal.close()
             raise
@@ -257,7 +242,7 @@ class OnePiece:
         measured = views.measured(steps)
         self.batches += 1
         self._last_batch = request.batch
-        self._keep(shard, lambda: incoming, request.batch, steps)
+        self._keep(shard, request.batch, steps, size_of(incoming), lambda: tables_of(incoming), self.counts)
         self.stopped = False
         if self.journal is not None and self.journal.trouble:
             request.notes.add(*self.journal.trouble)
@@ -273,23 +258,24 @@ class OnePiece:
         shard = self.shard
         if shard is None or self._closed or (self.journal is not None and self.journal.read_only):
             return None
-        written = self._written(shard, changes, on_conflict)
-        if written is None:
+        single = self._single_rows(shard)
+        row = single.code(changes, on_conflict)
+        if row is None:
             return None
         batch = batch_name(batch_id, self.batches)
         if batch_id is not None and self.seen(batch):
             return None
-        table, program, values, op = written
         self.guard.change()
         self.stopped = True  # by whatever may stop this half-way
-        change = program.apply(values, op, min(limit, 2**31 - 1))
+        change = row.program.apply(row.values, row.op, min(limit, 2**31 - 1))
         if change is None:
             self.stopped = False
             return None
-        delta = self._told_of(shard, table, change, batch, limit)
+        delta = single.told(row, change, batch, limit)
         self.batches += 1
         self._last_batch = batch
-        self._keep(shard, lambda: {table: program.as_batch(values, change)}, batch, delta.counts)
+        size = (change.old >= 0) + (change.new >= 0)
+        self._keep(shard, batch, delta.counts, size, lambda: row.logged(change), lambda: single.counts)
         self.stopped = False
         if self.journal is not None and self.journal.trouble:
             delta = replace(delta, notes=(*delta.notes, *self.journal.trouble))
@@ -302,71 +288,26 @@ class OnePiece:
         The row comes in and goes again, and its slot is free as if it had never been. Complexity: as `apply_row`.
         """
         shard = self.shard
-        written = None if shard is None else self._written(shard, changes, on_conflict)
-        if shard is None or written is None:
+        if shard is None:
             return None
-        table, program, values, op = written
-        if op not in (INSERT, UPSERT) or not program.retracts or program.holds(values):
+        single = self._single_rows(shard)
+        row = single.code(changes, on_conflict)
+        if row is None or not row.previewable:
             return None
         self.guard.change()
         self.stopped = True
-        change = program.apply(values, INSERT, min(limit, 2**31 - 1))
+        change = row.program.apply(row.values, INSERT, min(limit, 2**31 - 1))
         if change is None:
             raise RuntimeError("a key is there that was not found")
-        delta = self._told_of(shard, table, change, batch_name(None, self.batches), limit)
-        self._rule_steps(shard).after(program.retract(values, change).outcomes)
+        delta = single.told(row, change, batch_name(None, self.batches), limit)
+        single.retract(row, change)
         self.stopped = False
         return delta
 
-    def _written(
-        self, shard: Shard, changes: Any, on_conflict: OnConflict
-    ) -> tuple[str, RowProgram, Values, int] | None:
-        """One row that plainly fits: its table and who takes it in, its values, which are coded, and the operation."""
-        table, changes = self._one_table(changes)
-        reader = self._reader(shard, table)
-        if reader is None or on_conflict not in ("error", "upsert", "ignore"):
-            return None
-        try:
-            given = reader.read(changes)
-            if given is None:
-                return None
-            values = reader.program.write(given.values, read=given.read)
-        except UNREADABLE:
-            return None
-        return table, reader.program, values, UPSERT if on_conflict == "upsert" and given.op != DELETE else given.op
-
-    def _told_of(self, shard: Shard, table: str, change: RowChange, batch: str, limit: int) -> Delta:
-        """What a row did, for people."""
-        steps = self._rule_steps(shard)
-        counts = steps.after(change.outcomes)
-        added, removed = steps.named(change.outcomes, limit) if change.outcomes else ((), ())
-        notes = tuple(text_note(place, rule) for place, rule in self._orders_text().items() if place[0] == table)
-        return Delta(batch, added, removed, counts, notes=notes, measured=steps.measured(counts))
-
-    def _one_table(self, changes: Any) -> tuple[str, Any]:
-        """Of changes by table those of the one there is; of others the main table."""
-        if type(changes) is dict and len(changes) == 1:
-            [name] = changes
-            if name in self.facts.keys:
-                return name, changes[name]
-        return self.facts.main, changes
-
-    def _reader(self, shard: Shard, table: str) -> RowReader | None:
-        """What reads single rows of a table; None where they must be read as tables are."""
-        facts, engine = self.facts, shard.engine
-        if self._read_for is None or self._read_for[0] is not engine or self._read_for[1] is not facts:
-            self._read_for, self._readers, self._steps = (engine, facts), {}, None
-        if table not in self._readers:
-            if facts.rules.types or facts.sequence or table not in facts.schemas:
-                return None
-            program = RowProgram(engine, table, facts.keys[table])
-            self._readers[table] = RowReader(program, facts.schemas[table], facts.keys[table])
-        return self._readers[table]
-
-    def _rule_steps(self, shard: Shard) -> RuleSteps:
-        if self._steps is None:
-            self._steps = RuleSteps(shard.engine, Views(shard.engine, shard.keys, self.guard))
-        return self._steps
+    def _single_rows(self, shard: Shard) -> SingleRows:
+        if self._single is None or not self._single.serves(shard.engine, self.facts):
+            self._single = SingleRows(shard.engine, self.facts, Views(shard.engine, shard.keys, self.guard))
+        return self._single
 
     def _read(self, facts: Facts, table: str, part: Any, request: Request) -> Changes:
         if isinstance(part, Changes):
@@ -437,10 +378,26 @@ class OnePiece:
     # --- keeping -------------------------------------------------------------------------------
 
     def _keep(
-        self, shard: Shard, given: Callable[[], Mapping[str, Incoming]], batch: str, steps: Mapping[str, Step]
+        self,
+        shard: Shard,
+        batch: str,
+        steps: Mapping[str, Step],
+        size: int,
+        tables: Callable[[], list[LogTable]],
+        counts: Callable[[], Mapping[str, RuleCounts]],
     ) -> None:
-        """Make the batch durable: one run, or a checkpoint when it is due, and one commit."""
-        journal = self.journal
+        """Make the batch durable: one run, or a checkpoint when it is due, and one commit.
+
+        Parameters
+        ----------
+        size
+            How many row versions it brings and removes.
+        tables
+            What the log is to hold of it, where that is asked for.
+        counts
+            How every rule stands now, likewise.
+        """
+        journal, time = self.journal, now_text()
         rows = sum(shard.living().values())
         # a large table that is kept is compacted beside the work, unless that fails again and again
         if shard.wasteful(1 if journal is None or rows < BESIDE_FROM else LAST_RESORT):
@@ -449,16 +406,15 @@ class OnePiece:
         if journal is not None and journal.runs.renumbering and journal.runs.due(0, rows, patience=LAST_PATIENCE):
             self._stale = True
         if journal is None:
-            self._lines.append((batch, now_text(), steps))
+            self._lines.append((batch, time, steps))
             self._ids.add(batch)
             return
-        incoming, lines = given(), history_lines(batch, now_text(), steps)
-        small = rows < BESIDE_FROM and journal.runs.due(size_of(incoming), rows)
+        small = rows < BESIDE_FROM and journal.runs.due(size, rows)
         if self._stale or small:
-            self._checkpoint(journal, lines)
+            self._checkpoint(journal, history_lines(batch, time, steps))
         else:
-            written = tables_of(incoming), size_of(incoming), history_table(lines), self.now().changing()
-            journal.commit(journal.write_batch(*written))
+            facts = changing(self.batches, self._last_batch, self.rows(), counts(), self.measures())
+            journal.commit(journal.write_batch(tables(), size, history_rows(batch, time, steps), facts))
         self.stopped = False
         if self._beside is not None:
             self._beside.tend(shard)
@@ -533,32 +489,3 @@ class OnePiece:
         if self.shard is None:
             raise RuntimeError("no table is known yet")
         return self.shard
-
-
-def _require_same(journal: Journal, what: str, told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """The manifest and the files must be of the same rows."""
-    if dict(told) != dict(found):
-        raise journal.files.broken(journal.version, f"it tells of other {what} than its files: {told}, not {found}")
-
-
-def _clock_of(journal: Journal) -> Clock | None:
-    """Shows when a version was made, as far as the state says so: an earlier version is judged as it was then."""
-    time = journal.moment.time
-    return None if time is None else Clock(lambda: int(time.timestamp() * 10**6) * 1000)
-
-
-def _gathered(journal: Journal, facts: Facts, clock: Clock | None) -> Shard:
-    """One shard with all rows of a state that is in shards, which its homes hold. Complexity: O(table)."""
-    plan = journal.read(lambda _: facts.plan())
-    layout = journal.read(lambda data: Layout.restored(data["sharding"], plan, facts.all_keys))
-    found: dict[str, list[pa.Table]] = {name: [] for name in plan.schemas}
-    for number in range(layout.shards):
-        if str(number) in journal.facts.get("shards", {}):
-            runs = Runs.of(journal.facts["shards"][str(number)])
-            home = Shard.open(journal.files, layout.home_plan, facts.all_keys, runs)
-            for name, table in home.engine.tables.items():
-                found[name].append(table.rows.take(table.rows.living_slots()))
-    shard = Shard(plan, facts.all_keys, clock=clock)
-    tables = {name: pa.concat_tables(parts) for name, parts in found.items() if parts}
-    shard.apply({name: shard.engine.first_rows(name, rows, facts.all_keys[name]) for name, rows in tables.items()}, 0)
-    return shard

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.data.cells import UnfitError, Values
 from holdstrue.data.changes import DELETE, INSERT
-from holdstrue.detect.delta import Step, Violation, shares
+from holdstrue.detect.delta import RuleCounts, Step, Violation, shares
 from holdstrue.detect.detector import Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.measure import MeasureDetector
@@ -19,7 +20,7 @@ from holdstrue.detect.one_row import RowProgram
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.monitor.views import Views
 from holdstrue.sources.feeds.batches import OP_COLUMNS, WORDS
-from holdstrue.sources.validity import validated
+from holdstrue.state.few_rows import RowForm
 
 _NOT_VALUES = (Mapping, list, tuple, os.PathLike, pa.Table, pa.RecordBatch)
 
@@ -85,6 +86,12 @@ class RowReader:
         self._op_columns = tuple(name for name in OP_COLUMNS if name not in self._names)
         self._whole = len(kept) == len(seen)
         self._usable = program.usable and not any(pa.types.is_null(type_) for type_ in seen.types)
+        self._arrow_form: ArrowForm | None = None
+
+    @cached_property
+    def form(self) -> RowForm:
+        """How rows are written as text; of a table that is usable, all of whose columns have one."""
+        return RowForm(self.program.schema)
 
     def read(self, changes: Any) -> GivenRow | None:
         """The row, where it is one and plainly fits; it may turn out not to when it is written."""
@@ -127,37 +134,60 @@ class RowReader:
         return GivenRow([record[name] if name in self._key else None for name in self._kept], DELETE, read=False)
 
     def _arrow(self, rows: pa.Table | pa.RecordBatch) -> GivenRow | None:
-        schema = rows.schema
-        if schema.equals(self._seen):
-            places, op, held = self._places, INSERT, rows
-        else:
-            names = schema.names
-            found = next((name for name in self._op_columns if name in names), None)
-            if found is None or len(set(names)) < len(names) or not set(names) - {found} <= self._names:
-                return None
-            type_ = schema.field(found).type
-            wanted = self._key if len(names) <= len(self._names) else self._kept
-            if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
-                return None
-            if any(name not in names or schema.field(name).type != self._seen.field(name).type for name in wanted):
-                return None
-            word = validated(pa.table([rows.column(found)], names=[found]), "the table").column(0)[0].as_py()
-            op = WORDS.get(word, -1) if word is not None else -1
-            if op < 0 or (op != DELETE and wanted is self._key):
-                return None
-            if op == DELETE:
-                held = pa.table([rows.column(name) for name in self._key], names=list(self._key))
-                validated(held, "the table")
-                key = {name: held.column(name)[0].as_py() for name in self._key}
-                return GivenRow([key.get(name) for name in self._kept], DELETE, read=True)
-            places, held = tuple(names.index(name) for name in self._kept), rows
-        columns = [held.column(place) for place in places]
-        if self._whole and held is rows:
+        form = self._arrow_form
+        if form is None or not rows.schema.equals(form.schema):
+            form = self._arrow_form = self._form_of(rows.schema)
+        columns, op = rows.columns, INSERT
+        if form.op is not None:
+            columns[form.op].validate(full=True)
+            op = WORDS.get(columns[form.op][0].as_py(), -1)
+        places = form.key if op == DELETE else form.kept
+        if places is None or op < 0:
+            return None
+        if form.whole and places is form.kept:
             rows.validate(full=True)
         else:
-            for column in columns:
-                column.validate(full=True)
-        return GivenRow([column[0].as_py() for column in columns], op, read=True)
+            for place in places:
+                if place >= 0:
+                    columns[place].validate(full=True)
+        return GivenRow([columns[place][0].as_py() if place >= 0 else None for place in places], op, read=True)
+
+    def _form_of(self, schema: pa.Schema) -> ArrowForm:
+        """How rows of some columns are read: those of the table, or with an operation beside them."""
+        if schema.equals(self._seen):
+            return ArrowForm(schema, None, self._places, None, self._whole)
+        names = schema.names
+        found = next((name for name in self._op_columns if name in names), None)
+        nothing = ArrowForm(schema, None, None, None, whole=False)
+        if found is None or len(set(names)) < len(names) or not set(names) - {found} <= self._names:
+            return nothing
+        type_ = schema.field(found).type
+        if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+            return nothing
+
+        def places(wanted: Sequence[str]) -> tuple[int, ...] | None:
+            if any(name not in names or schema.field(name).type != self._seen.field(name).type for name in wanted):
+                return None
+            return tuple(names.index(name) if name in wanted else -1 for name in self._kept)
+
+        complete = len(names) > len(self._names)
+        kept = places(self._kept) if complete else None
+        return ArrowForm(schema, names.index(found), kept, places(self._key), complete and self._whole)
+
+
+@dataclass(frozen=True)
+class ArrowForm:
+    """Where the columns of a table stand in rows that are given as Arrow."""
+
+    schema: pa.Schema
+    op: int | None
+    """The place of the operation; None where rows are inserts."""
+    kept: tuple[int, ...] | None
+    """The places of the columns that are kept; None where such rows are not read here."""
+    key: tuple[int, ...] | None
+    """The same of a delete, which only gives its key: -1 for all other columns."""
+    whole: bool
+    """Whether every column is read."""
 
 
 class RuleSteps:
@@ -168,6 +198,8 @@ class RuleSteps:
         self._names = [rule.name for rule in engine.plan.rules]
         self._timed = {d.check.rule for d in engine.detectors if isinstance(d, MeasureDetector)}
         self._still: dict[str, Step] = {}
+        self.counts: dict[str, RuleCounts] = {}
+        """How each rule stands after the last row."""
         self._generation = -1
 
     def after(self, outcomes: Mapping[int, Outcome]) -> dict[str, Step]:
@@ -175,17 +207,15 @@ class RuleSteps:
         engine = self._engine
         if self._generation != engine.generation:
             self._generation = engine.generation
-            self._still = {name: Step(0, 0, self._open(number)) for number, name in enumerate(self._names)}
+            self.counts = {name: self._views.counts(number) for number, name in enumerate(self._names)}
+            self._still = {name: Step(0, 0, counts.open) for name, counts in self.counts.items()}
         steps = self._still.copy()
         for number in {engine.detectors[at].check.rule for at in outcomes} | self._timed:
             own = [outcomes[at] for at in engine.by_rule[number] if at in outcomes]
-            name, still = self._names[number], self._open(number)
-            steps[name] = Step(sum(o.added for o in own), sum(o.removed for o in own), still)
-            self._still[name] = Step(0, 0, still)
+            name, counts = self._names[number], self._views.counts(number)
+            steps[name] = Step(sum(o.added for o in own), sum(o.removed for o in own), counts.open)
+            self.counts[name], self._still[name] = counts, Step(0, 0, counts.open)
         return steps
-
-    def _open(self, number: int) -> int:
-        return sum(self._engine.detectors[at].open for at in self._engine.by_rule[number])
 
     def named(self, outcomes: Mapping[int, Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
         """Added and removed violations, each up to the limit, as `Views.changed` has them."""
@@ -196,7 +226,7 @@ class RuleSteps:
             most = shares([slots.shape[0] for slots in lists], limit)
             for at, slots, own in zip(checks, lists, most, strict=True):
                 if own:
-                    found.extend(self._views.name(self._engine.detectors[at], slots[:own])[1])
+                    found.extend(self._views.named_few(self._engine.detectors[at], slots[:own]))
             both.append(tuple(found))
         return both[0], both[1]
 

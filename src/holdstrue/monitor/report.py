@@ -16,7 +16,7 @@ from holdstrue.detect.clock import Clock
 from holdstrue.detect.delta import RuleResult, Violation
 from holdstrue.detect.engine import Engine
 from holdstrue.errors import HoldstrueError
-from holdstrue.monitor.known import AcceptedEntry, KnownViolations
+from holdstrue.monitor.known import AcceptedEntry, KnownViolations, is_known
 from holdstrue.monitor.reading import MOST_DRAWN, Guard
 from holdstrue.monitor.views import Group, SlotList, Views
 from holdstrue.plan.explain import explain
@@ -208,8 +208,7 @@ class Report(Findings):
 
     def known(self, violation: Violation) -> bool:
         """Whether a violation is accepted."""
-        accepted = self._known.get(violation.rule)
-        return accepted is not None and accepted.holds(violation)
+        return is_known(violation, self._known)
 
     def _listed(self, rules: Sequence[int], limit: int | None) -> Iterator[SlotList]:
         """Violations by slot: from the engine, or as they were drawn before the monitor went on."""

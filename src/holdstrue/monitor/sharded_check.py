@@ -186,16 +186,18 @@ def _layout(
 ) -> tuple[Layout, int]:
     """Shards, blocks and hot places for tables of this size, and the number of tasks."""
     tasks = sizing.tasks or runner.tasks()
+    # more of them than run at a time where each would hold too much; a hot key is spread over those that run
+    width = sizing.tasks or runner.tasks_for(list(sources.values()))
     counts = {name: runner.count(frame) if counted else 0 for name, frame in sources.items()}
     rows = sum(counts.values())
     # shards are not kept, so one a task will do
-    layout = Layout.of(plan, keys, sizing.shards or tasks, sizing.blocks or blocks_for(tasks, rows))
+    layout = Layout.of(plan, keys, sizing.shards or width, sizing.blocks or blocks_for(tasks, rows))
     samples = {
         name: runner.sample(frame, SAMPLE, counts[name]).cast(plan.schemas[name])
         for name, frame in sources.items()
         if counts[name] and counts[name] >= sizing.hot_from and layout.blocks > 1
     }
-    return layout.with_hot(hot_places(layout, tasks, samples)), min(tasks, len(layout.spots))
+    return layout.with_hot(hot_places(layout, tasks, samples)), min(width, len(layout.spots))
 
 
 @dataclass(frozen=True)

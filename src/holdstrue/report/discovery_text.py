@@ -19,7 +19,7 @@ MISSES = 10
 """Near misses that text shows."""
 EXAMPLES = 5
 RULE_WIDTH = 100
-STOPPED = "stopped for want of time or room, there may be more: --budget, --max-predicates, --columns"
+STOPPED = "there may be more: --budget, --max-predicates, --columns"
 
 
 def discovery_data(found: Discovery, style: Style) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     kinds += f", of which {broken:,} nearly hold" if broken else ""
     implied = sum(rule.implied for rule in found.rules)
     kinds += f" (and {implied:,} that these imply)" if implied else ""
-    partly = "" if found.complete else f" ({STOPPED})"
+    partly = "" if found.complete else f" ({_up_to(found)}; {STOPPED})"
     yield from moment_line(found.moment)
     yield f"{counts}: {kinds}{partly}\n"
     most = TOP if style.limit is None else style.limit
@@ -72,6 +72,14 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
         yield f"\n{ink.paint('faint', 'nearly true rules that were not looked for:')}\n"
     for what in misses.unlooked:
         yield f"  {ink.paint('faint', printable(what))}\n"
+
+
+def _up_to(found: Discovery) -> str:
+    """What a search that was stopped is complete in."""
+    said = [f"{what} up to {k} {counted}" for what, (k, counted) in found.complete_up_to.items() if k]
+    unknown = [what for what, (k, _) in found.complete_up_to.items() if not k]
+    ends = [f"complete: {', '.join(said)}"] if said else []
+    return "stopped for want of time or room, " + "; ".join(ends + [f"{what} in part" for what in unknown])
 
 
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:

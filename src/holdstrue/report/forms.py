@@ -63,6 +63,7 @@ ANSWERS: Mapping[str, Writers] = {
     "RuleChanges": Writers("discovery_text.rule_changes_text"),
     "ShippingPlan": Writers("fragments_text.plan_text", drawing="plan_svg.plan_svg"),
     "RelationDelta": Writers("fragments_text.relation_delta_text"),
+    "ApartDelta": Writers("fragments_text.apart_delta_text"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdstrue.fragments.apart_relation import KNOWN, ApartDelta
 from holdstrue.fragments.channel import TrafficByPair, total
 from holdstrue.fragments.relation_delta import RelationDelta, key_values
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -37,6 +38,23 @@ def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]
     if not rules and counts is None:
         yield "no violation began or ceased\n"
     yield from shipments_text(delta.shipped)
+
+
+def apart_delta_text(delta: ApartDelta, style: object = None) -> Iterator[str]:
+    """A batch at sites that are apart, or all that violates rules, as text, line by line."""
+    elsewhere = [(site, rule, *both) for site, rules in delta.elsewhere.items() for rule, both in rules.items()]
+    if delta.batch != KNOWN:
+        lines = [*relation_delta_text(delta, style)]
+        shipped = [*shipments_text(delta.shipped)] if not delta.repeated else []
+        yield from lines[: len(lines) - len(shipped)]
+        yield from (f"at {site}: {rule}: +{more:,} -{fewer:,}\n" for site, rule, more, fewer in elsewhere)
+        yield from shipped
+        return
+    for rule, table in delta.added.items():
+        yield f"{rule}: {table.num_rows:,} row{'s' * (table.num_rows != 1)} here\n  {_listed(table)}\n"
+    yield from (f"{rule}: {more:,} row{'s' * (more != 1)} at {site}\n" for site, rule, more, _ in elsewhere)
+    if not delta.added and not elsewhere:
+        yield "no row violates a rule\n"
 
 
 def shipments_text(tally: TrafficByPair) -> Iterator[str]:

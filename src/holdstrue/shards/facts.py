@@ -23,8 +23,9 @@ from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.model import Inclusion, Measured, RuleSet
 from holdstrue.rules.types import Declared, types_of_table, with_types
 from holdstrue.sources.declared import agrees
+from holdstrue.state.few_rows import FewRows, RowForm
 from holdstrue.state.history import Lines
-from holdstrue.state.journal import schema_of, schema_text
+from holdstrue.state.schema_text import schema_of, schema_text
 from holdstrue.state.shape import DIGEST, RUNS, require
 
 Keys = Mapping[str, tuple[str, ...]]
@@ -181,6 +182,7 @@ HISTORY = Lines(
     sums=("added", "removed"),
 )
 _COLUMNS = tuple((attrgetter(field.name), field.type) for field in HISTORY.schema)
+_FORM = RowForm(HISTORY.schema)
 
 
 _COUNTS = {"rows": int, "pairs": int, "groups": int, "open": int}
@@ -299,16 +301,7 @@ class Facts:
 
     def changing(self) -> dict[str, Any]:
         """What every batch changes."""
-        return {
-            "batches": self.batches,
-            "last_batch": self.last_batch,
-            "rows": dict(self.rows),
-            "counts": {
-                rule: {"rows": c.rows, "pairs": c.pairs, "groups": c.groups, "open": c.open}
-                for rule, c in self.counts.items()
-            },
-            **({"measures": {rule: written(parts) for rule, parts in self.measures.items()}} if self.measures else {}),
-        }
+        return changing(self.batches, self.last_batch, self.rows, self.counts, self.measures)
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Facts:
@@ -340,6 +333,25 @@ class Facts:
         return replace(facts, measures=known)
 
 
+def changing(
+    batches: int,
+    last_batch: str | None,
+    rows: Mapping[str, int],
+    counts: Mapping[str, RuleCounts],
+    measures: Mapping[str, tuple[Part, ...]],
+) -> dict[str, Any]:
+    """What every batch changes of a monitor's facts, as plain JSON data."""
+    return {
+        "batches": batches,
+        "last_batch": last_batch,
+        "rows": dict(rows),
+        "counts": {
+            rule: {"rows": c.rows, "pairs": c.pairs, "groups": c.groups, "open": c.open} for rule, c in counts.items()
+        },
+        **({"measures": {rule: written(parts) for rule, parts in measures.items()}} if measures else {}),
+    }
+
+
 def late_notes(late: Mapping[str, int], sequence: Mapping[str, str]) -> list[str]:
     """What there is to say of changes that lost to newer ones."""
     return [
@@ -357,6 +369,11 @@ def measure_checks(plan: Plan) -> dict[str, MeasureCheck]:
 def now_text() -> str:
     """The time of a line of history that is written now."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+def history_rows(batch: str, time: str, steps: Mapping[str, Step]) -> FewRows:
+    """The same as rows of the history."""
+    return FewRows(_FORM, [(batch, time, rule, step.added, step.removed, step.open) for rule, step in steps.items()])
 
 
 def history_lines(batch: str, time: str, steps: Mapping[str, Step]) -> list[Batched]:

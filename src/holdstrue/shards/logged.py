@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,8 @@ from holdstrue.errors import DataError, StateError
 from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
 from holdstrue.shards.facts import Keys
-from holdstrue.state.files import Joint, StateFiles
+from holdstrue.state.few_rows import FewRows, RowForm
+from holdstrue.state.files import Joint, LogTable, StateFiles, as_table
 from holdstrue.state.manifest import RunFile
 from holdstrue.state.runs import MOVED, Runs
 from holdstrue.typing import I32, U8
@@ -44,7 +46,7 @@ def write_run(files: StateFiles, joint: Joint, runs: Runs, incoming: Mapping[str
     A run is merged when the younger ones hold half as much, so that there are few, and each
     row is written again a few times at most.
     """
-    kept, merged = len(runs.log), tables_of(incoming)
+    kept, merged = len(runs.log), [as_table(table) for table in tables_of(incoming)]
     size = sum(table.nbytes for table in merged)
     while len(runs.log) >= MERGE_FROM and kept and runs.log[kept - 1].size <= 2 * size + MERGED_ANYWAY:
         kept -= 1
@@ -159,9 +161,9 @@ def size_of(incoming: Mapping[str, Incoming]) -> int:
     return sum(part.values.num_rows + part.old.size for part in incoming.values())
 
 
-def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
+def tables_of(incoming: Mapping[str, Incoming]) -> list[LogTable]:
     """A batch as the tables of a run: for each table its rows, named, and the slots, beside them where they are few."""
-    tables = []
+    tables: list[LogTable] = []
     for name, part in incoming.items():
         about = {"table": name}
         if part.old.size + part.updates.size <= FEW_SLOTS:
@@ -172,6 +174,17 @@ def tables_of(incoming: Mapping[str, Incoming]) -> list[pa.Table]:
             tables.append(part.values.replace_schema_metadata(about))
             tables += [pa.Table.from_arrays([arrow_of(own)], schema=schema) for own, schema in slots]
     return tables
+
+
+def row_of(form: RowForm, table: str, values: Sequence[Any], old: int, new: int) -> list[LogTable]:
+    """One row as the table of a run, as `tables_of` has it; -1 where there is no version before or after.
+
+    >>> form = RowForm(pa.schema({"id": pa.int64()}))
+    >>> row_of(form, "people", [7], 3, 9)
+    [FewRows(rows=[[7]], about={'table': 'people', 'old': '3', 'updates': '3'})]
+    """
+    about = {"table": table, "old": str(old) if old >= 0 else "", "updates": str(old) if new >= 0 else ""}
+    return [FewRows(form, [values] if new >= 0 else [], about)]
 
 
 def _as_text(slots: I32) -> str:

@@ -48,6 +48,9 @@ class Runner(Protocol):
     def tasks(self) -> int:
         """How many tasks run at a time."""
 
+    def tasks_for(self, frames: Sequence[Frame]) -> int:
+        """How many tasks the rows of some frames are for, so that none holds too much."""
+
     def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages."""
 

@@ -32,6 +32,7 @@ from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
 from holdstrue.shards.logged import moves_of, replay, size_of, write_run
+from holdstrue.shards.memory import allowed_bytes, pooled_bytes
 from holdstrue.state.files import Joint, StateFiles
 from holdstrue.state.manifest import RunFile
 from holdstrue.state.runs import MOVED, Runs
@@ -295,10 +296,6 @@ def _restore_labels(files: StateFiles, file: RunFile, engine: Engine) -> None:
             raise files.damaged(file, str(error)) from error
 
 
-MOST_BYTES = 2 << 30
-"""What the open shards of one worker may hold beside mapped files. Chosen, not tuned."""
-
-
 class Pool:
     """Shards that a Python worker keeps open between batches, so that a batch reads only what others wrote since.
 
@@ -332,7 +329,10 @@ class Pool:
             _, before = self._open.pop((files.url, number), (None, 0))
             self._open[files.url, number] = shard, size
             self._held += size - before
-            while self._held > MOST_BYTES and len(self._open) > 1:
+            allowed = allowed_bytes()
+            most = pooled_bytes(allowed)
+            # where memory is limited, even one shard that is too large is opened anew for the next batch
+            while self._held > most and len(self._open) > (allowed is None):
                 self._held -= self._open.popitem(last=False)[1][1]
 
     def empty(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +18,16 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
-from holdstrue.monitor.report import Findings, known_rule
-from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, checked, prepared, unread
+from holdstrue.monitor.known import KnownViolations, is_known
+from holdstrue.monitor.report import Findings, Report, known_rule
+from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, Prepared, checked, prepared, unread
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.compile import Plan, main_table
 from holdstrue.plan.explain import explain
+from holdstrue.rules.accepted import Acceptance
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import Inclusion, Rule
+from holdstrue.rules.model import Inclusion, Rule, RuleSet
 from holdstrue.rules.types import with_types
 from holdstrue.shards.ledger import Ledger
 from holdstrue.shards.lists import by_table, violation_of
@@ -34,9 +36,12 @@ from holdstrue.shards.routes import MOST
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.shards.status import explain_layout
 from holdstrue.sources.fit import is_text
+from holdstrue.spark.accepted import accepting
+from holdstrue.spark.catalyst.detecting import Tables
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner
+from holdstrue.spark.small import check_small
 from holdstrue.spark.tables import by_key, rows_with_keys, violations_frame
 
 _UNGROUPED = (ArrayType, MapType, StructType, TimeType)
@@ -56,6 +61,7 @@ def check(
     blocks: int | None = None,
     tasks: int | None = None,
     hot_from: int = HOT_FROM,
+    accepted: str | Sequence[Acceptance] | None = None,
 ) -> SparkReport:
     """Find every violation of the rules in a data frame, or in several by their names.
 
@@ -75,9 +81,13 @@ def check(
         What columns hold, beside what the rule file declares: text is parsed so (see `holdstrue.check`).
     shards, blocks, tasks
         How the work of Arrow kernels is cut; chosen by the number of rows and cores unless given. Rules that Catalyst
-        can check are checked by it, unless `shards` or `blocks` is given.
+        can check are checked by it, unless `shards` or `blocks` is given. Small tables (256 KiB by Spark's estimate, at
+        most 10,000 rows) are fetched and checked in this process, unless one of these is given.
     hot_from
         From so many rows on, where blocks are made, a sample is searched for hot keys.
+    accepted
+        A file as `holdstrue accept` writes it, or its entries: such violations are counted, and neither listed nor
+        held against the data.
 
     Complexity: as in one process, divided over the tasks.
     """
@@ -89,11 +99,38 @@ def check(
     frames = frames or {main: named_frames(data)}
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
-    most = MOST if limit is None else limit
     sizing = Sizing(shards, blocks, tasks, hot_from)
+    report = _checked(runner, frames, ruleset, main, own, limit, index, sizing)
+    if accepted is None:
+        return report
+    known = accepting(report, accepted)
+    new = sum(entry.violations for entry in known.accepted if not entry.lapsed)
+    if limit is None or report.small is not None or not new or report.total <= limit:
+        return known
+    # the list is of the first violations, of which some are accepted: as many more are named
+    longer = _checked(runner, frames, ruleset, main, own, limit + new, index, sizing)
+    return replace(known, lists=longer.lists, named=longer.named)
+
+
+def _checked(
+    runner: SparkRunner,
+    frames: Mapping[str, DataFrame],
+    ruleset: RuleSet,
+    main: str,
+    own: tuple[str, ...],
+    limit: int | None,
+    index: IndexKind,
+    sizing: Sizing,
+) -> SparkReport:
+    """The report, by whatever way suits the tables."""
+    most = MOST if limit is None else limit
     given = prepared(runner, frames, ruleset, main, own, index)
+    # how the work is cut was asked for, so that it is to be cut
+    small = check_small(given, limit) if sizing == Sizing() else None
+    if small is not None:
+        return _in_this_process(runner, given, small, most)
     native = Native.of(given.plan, given.sources, given.keys)
-    if shards is not None or blocks is not None:
+    if sizing.shards is not None or sizing.blocks is not None:
         # how shards are cut was asked for, so that there are to be shards
         native.rules = []
     if native.rules:
@@ -115,6 +152,17 @@ def check(
     return SparkReport(
         results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, ledger, source, runner,
         tuple(broken), native, how, notes=notes,
+    )  # fmt: skip
+
+
+def _in_this_process(runner: SparkRunner, given: Prepared, found: Report, most: int) -> SparkReport:
+    """The report on tables that are so small that they were fetched."""
+    ledger, source = unread(runner, given, most, Sizing())
+    rows = {name: found.rows[name] for name in given.plan.schemas}
+    said = f"in this process: {sum(rows.values()):,} rows, as few as a job of tasks would mostly wait for"
+    return SparkReport(
+        found.results, rows, found.limit, (), ledger, source, runner, tuple(found.listed()),
+        Native(Tables(given.plan, {}), given.keys), said, found, notes=(*given.notes, *found.notes),
     )  # fmt: skip
 
 
@@ -175,24 +223,29 @@ class SparkReport(Findings):
     native: Native
     rest: str | None
     """How other rules were checked, where Catalyst checked some."""
+    small: Report | None = None
+    """What was found in this process, of small tables."""
+    known: Mapping[str, KnownViolations] = field(default_factory=dict)
+    """By rule which violations are accepted."""
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
-        return islice(self._found(), self.limit)
+        return islice(self.found(), self.limit)
 
-    def _found(self) -> Iterator[Violation]:
-        yield from self.named
-        yield from (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist())
+    def found(self) -> Iterator[Violation]:
+        """The first violations of every rule that are not accepted, of each up to the report's limit."""
+        every = chain(self.named, (violation_of(row) for table in by_table(self.lists) for row in table.to_pylist()))
+        yield from (violation for violation in every if not is_known(violation, self.known))
 
     def violations(self, rule: str | None = None) -> DataFrame:
-        """All violations as a data frame of rule, t and s; the check is run again when it is read."""
+        """All violations that are not accepted as a data frame of rule, t and s; it is a check anew when it is read."""
         names = [result.rule.name for result in self.results]
         known_rule([result.rule for result in self.results], rule)
         wanted = [i for i, name in enumerate(names) if rule in (None, name)]
         listing = Listing(self.source.job, tuple(c for i in wanted for c in self.ledger.checks_of(i)))
         layout = self.source.job.layout
         messages = self.runner.messages(self.source.work, self.source.job.tasks)
-        found = violations_frame(messages, FreshListing(listing), layout, listing.checks)
+        found = violations_frame(messages, FreshListing(listing), layout, listing.checks, known=self.known)
         whole = [result.rule.name for result in self.results if result.measured is not None and result.counts.open]
         own = [(name, False, None, None) for name in whole if rule in (None, name)]
         return found.unionAll(found.sparkSession.createDataFrame(own, found.schema)) if own else found
@@ -208,7 +261,10 @@ class SparkReport(Findings):
         # not of `listed`, which the rules before may fill
         if result.measured is not None:
             return []
-        own = list(islice((v for v in self._found() if v.rule == result.rule.name), limit))
+        if self.small is not None:
+            named = self.small.examples(result, limit)
+            return [(v, [{n: x for n, x in row.items() if n != ROW} for row in rows]) for v, rows in named]
+        own = list(islice((v for v in self.found() if v.rule == result.rule.name), limit))
         layout = self.source.job.layout
         table = result.rule.own_table or layout.plan.main
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *result.rule.columns)))
@@ -230,4 +286,6 @@ class SparkReport(Findings):
     def explain(self) -> str:
         """Which scans, shuffles, routes and checks served the rules."""
         said = [self.native.explain()] if self.native.rules else [explain_layout(self.ledger)]
+        if self.small is not None:
+            said = []
         return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.ledger.layout.plan, {})))

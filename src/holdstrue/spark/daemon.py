@@ -13,11 +13,18 @@ import traceback
 from contextlib import redirect_stdout
 from importlib import import_module
 
+from holdstrue.shards.memory import address_little
+
+LIMITED = "PYSPARK_EXECUTOR_MEMORY_MB"
+"""What Spark tells the daemon where `spark.executor.pyspark.memory` limits its workers."""
+
 
 def prepare() -> None:
     """Import the worker and load all kernels; what fails here is reported and left to the worker."""
     # a worker is one task on one core; and threads of the daemon would not survive its forks
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if os.environ.get(LIMITED):
+        address_little()
     # Spark reads the daemon's port from standard output: nothing else may be written there
     with redirect_stdout(sys.stderr):
         try:

@@ -47,7 +47,7 @@ SENT = StructType([StructField(field.name, _TYPES[field.type]) for field in WIRE
 _LATER = frozenset({"receive", "settle", "open_check", "take_verdicts", "compare"})
 """Verbs that answer nothing: they are done with the next one that does, `prepare` and `finish` at the latest."""
 
-_AHEAD: Mapping[str, SiteCall] = {"done": ("last", ()), "begin": ("ship", (0,)), "finish": ("sent", ())}
+_AHEAD: Mapping[str, SiteCall] = {"done": ("last", ()), "finish": ("sent", ())}
 """What is asked next anyway, and is answered by the same job."""
 
 _READING = frozenset({"count", "done", "last", "presence", "violations", "violates", "size", "classes"})
@@ -110,7 +110,7 @@ class SparkHost(SiteHost):
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
         """Let a site do something, by a job unless the answer is known or can wait."""
-        if verb in ("abort", "close_check", "close"):
+        if verb in ("abort", "close_check", "close", "release"):
             self._forget(site)
             return None
         if verb in self._known[site] and args in ((), (0,)):
@@ -142,9 +142,6 @@ class SparkHost(SiteHost):
 
     def _run(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]], verb: str) -> Any:
         ahead = _AHEAD.get(verb)
-        if ahead is not None and ahead[0] == "ship":
-            # the first round follows every begin, so its script goes on from here
-            ahead = ahead if self._specs[site].levels else None
         calls = [*script, ahead] if ahead is not None else [*script]
         job = SiteJob(self._specs[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from holdstrue import __version__
-from holdstrue.errors import DataError
+from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards import scatter
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
+from holdstrue.spark.estimates import estimated_bytes, plan_text
 from holdstrue.spark.jobs import causes, described, require_version
 
 # Spark would ask Java to parse these on every use if they were text
@@ -35,8 +37,13 @@ MESSAGES = StructType(
 )
 DIGESTS = StructType([StructField("rule", IntegerType()), StructField("hi", LongType()), StructField("lo", LongType())])
 
-UNKNOWN_CLUSTER_TASKS = 8
-"""Tasks of a batch where Spark does not say how many cores it has; `tasks=` tells."""
+TASK_BYTES = 128 << 20
+"""Of files, or of what Spark thinks that a query gives, for each task, as Spark itself cuts files."""
+_MOST_TASKS = 2000
+_NO_LIMIT = 2**31 - 1
+"""What Spark says of executors that come and go where nobody limits their number."""
+_UNKNOWN_BYTES = 2.0**50
+"""Spark says 2^63 where it does not know."""
 
 
 class SparkRunner:
@@ -44,6 +51,7 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self._found: int | None = None
 
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
@@ -91,19 +99,34 @@ class SparkRunner:
         return found.toArrow()
 
     def tasks(self) -> int:
-        """How many tasks run at a time, as far as the settings tell."""
+        """How many tasks run at a time: by the settings that say so, or by what the cluster has now."""
         master = self._setting("spark.master") or ""
         local = re.match(r"local\[(\d+)", master)
         if local:
             return int(local[1])
-        shuffle = self._setting("spark.sql.shuffle.partitions")
-        if master.startswith("local"):
-            return int(shuffle or 1)
-        cores = self._setting("spark.cores.max")
+        cores, each = self._setting("spark.cores.max"), int(self._setting("spark.executor.cores") or 1)
         if cores:
             return int(cores)
-        instances, each = self._setting("spark.executor.instances"), self._setting("spark.executor.cores")
-        return int(instances) * int(each or 1) if instances else UNKNOWN_CLUSTER_TASKS
+        instances = self._setting("spark.executor.instances")
+        if self._setting("spark.dynamicAllocation.enabled") == "true":
+            # executors come as tasks wait for them: what may come counts, and not what happens to be there
+            instances = self._setting("spark.dynamicAllocation.maxExecutors")
+        if instances and int(instances) < _NO_LIMIT:
+            return int(instances) * each
+        return max(1, self._offered())
+
+    def _offered(self) -> int:
+        """The parts into which Spark cuts what nobody cut: one for each core that it knows of. No job is run."""
+        if self._found is None:
+            told = self.spark.range(1).select(F.lit(1).alias("one"))
+            self._found = _parts_in(plan_text(told))
+        return self._found
+
+    def tasks_for(self, frames: Sequence[DataFrame]) -> int:
+        """How many tasks the rows of some frames are for: so many that none of them holds more than its share."""
+        sizes = [estimated_bytes(frame) for frame in frames]
+        known = sum(size for size in sizes if size is not None and size < _UNKNOWN_BYTES)
+        return max(self.tasks(), min(_MOST_TASKS, math.ceil(known / TASK_BYTES)))
 
     def _setting(self, name: str) -> str | None:
         try:
@@ -146,6 +169,18 @@ class SparkRunner:
         """The numbers of the tasks, each in a partition of its own."""
         numbers = self.spark.range(tasks).select(F.col("id").cast("int").alias("task"))
         return numbers.repartitionById(tasks, F.col("task"))
+
+
+def _parts_in(plan: str) -> int:
+    """Into how many parts a range is cut, by the plan of it.
+
+    >>> _parts_in("== Physical Plan ==\\n*(1) Project [1 AS one#2]\\n+- *(1) Range (0, 1, step=1, splits=12)")
+    12
+    """
+    found = re.search(r"Range \(.*splits=(?:Some\()?(\d+)", plan)
+    if found is None:
+        raise HoldstrueError("Spark does not say how many tasks it runs at a time", hint="give tasks=")
+    return int(found[1])
 
 
 def column(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BooleanType, ByteType, DataType, StringType, StructField, StructType
 
 from holdstrue.detect.delta import plain
+from holdstrue.monitor.known import KnownViolations, is_known
 from holdstrue.shards.layout import Layout
+from holdstrue.shards.lists import violation_of
 from holdstrue.spark.runner import column
 
 
@@ -49,19 +51,31 @@ def violations_type(key: pa.DataType | None, *, change: bool = False) -> StructT
 
 
 def violations_frame(
-    source: DataFrame, stage: Any, layout: Layout, checks: Iterable[int], *, change: bool = False
+    source: DataFrame,
+    stage: Any,
+    layout: Layout,
+    checks: Iterable[int],
+    *,
+    change: bool = False,
+    known: Mapping[str, KnownViolations] | None = None,
 ) -> DataFrame:
     """The lists that a stage makes, as a data frame of rule, t and s; t and s as text where keys differ by table.
 
-    With `change` also whether a violation was added (1) or removed (-1).
+    With `change` also whether a violation was added (1) or removed (-1). Violations that are `known` are left out.
     """
     key = key_type(layout, checks)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in stage(batches):
-            yield from in_frame(table, key, change=change).to_batches()
+            own = unknown(table, known) if known else table
+            yield from in_frame(own, key, change=change).to_batches()
 
     return source.mapInArrow(run, violations_type(key, change=change))
+
+
+def unknown(violations: pa.Table, known: Mapping[str, KnownViolations]) -> pa.Table:
+    """A list of violations without those that are accepted."""
+    return violations.filter(pa.array([not is_known(violation_of(row), known) for row in violations.to_pylist()]))
 
 
 def in_frame(table: pa.Table, key: pa.DataType | None, *, change: bool) -> pa.Table:
@@ -87,15 +101,20 @@ def as_text(value: Any) -> str | None:
 
 def rows_with_keys(frame: DataFrame, key: Sequence[str], columns: Sequence[str], keys: Iterable[Any]) -> pa.Table:
     """The rows of a data frame with these keys, and some columns. One job."""
-    wanted = [value if isinstance(value, tuple) else (value,) for value in keys]
     names = list(dict.fromkeys((*key, *columns)))
+    return with_keys(frame.select(*(column(name) for name in names)), key, keys).toArrow()
+
+
+def with_keys(frame: DataFrame, key: Sequence[str], keys: Iterable[Any]) -> DataFrame:
+    """The rows of a data frame with these keys."""
+    wanted = [value if isinstance(value, tuple) else (value,) for value in keys]
     aliases = [f":key {i}" for i in range(len(key))]
     schema = StructType([StructField(a, frame.schema[name].dataType) for a, name in zip(aliases, key, strict=True)])
     # keys come out of Arrow, so that they go back the same way, whatever their types
     asked = F.broadcast(frame.sparkSession.createDataFrame(wanted, schema))
     # without a constraint on it, a key may be NULL
     match = [column(name).eqNullSafe(column(alias)) for name, alias in zip(key, aliases, strict=True)]
-    return frame.select(*(column(name) for name in names)).join(asked, match, "left_semi").toArrow()
+    return frame.join(asked, match, "left_semi")
 
 
 def by_key(rows: pa.Table, key: Sequence[str], columns: Sequence[str]) -> dict[Any, dict[str, Any]]:

@@ -25,6 +25,7 @@ from typing import Any
 MARK = b"holdstr4"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _PREFIX = struct.Struct("<8s16sQ")
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class BrokenError(Exception):
@@ -41,7 +42,7 @@ class Entry:
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
     """An entry as bytes."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _ENCODE(header).encode()
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
     return b"".join((_PREFIX.pack(MARK, _digest(text), len(text)), text, payload))
 

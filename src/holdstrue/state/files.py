@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import arrow_of
 from holdstrue.errors import StateError
-from holdstrue.state import old_formats
+from holdstrue.state import few_rows, old_formats
 from holdstrue.state.entry import encode
 from holdstrue.state.manifest import FORMAT, RUN_NAME, RunFile, files_of
 from holdstrue.state.run_reader import JOINT, Arrays, RunReader, checksum_of
@@ -35,9 +35,11 @@ __all__ = [
     "Draft",
     "GoneError",
     "Joint",
+    "LogTable",
     "OvertakenError",
     "StateFiles",
     "UncommittedError",
+    "as_table",
     "streams",
 ]
 
@@ -203,9 +205,10 @@ class StateFiles(RunReader):
         self.store.publish(RUNS + name)
         return run
 
-    def inline(self, version: int, tables: Sequence[pa.Table]) -> tuple[RunFile, bytes]:
+    def inline(self, version: int, tables: Sequence[LogTable]) -> tuple[RunFile, bytes]:
         """Tables that are to be the payload of a version's entry, and how they are named."""
-        data = streams(tables)
+        few = [table for table in tables if isinstance(table, few_rows.FewRows)]
+        data = few_rows.encode(few) if len(few) == len(tables) else streams([as_table(table) for table in tables])
         return RunFile(f"{LOG}{version:012d}", len(data), checksum_of(bytearray(data))), data
 
     def commit(self, draft: Draft) -> None:
@@ -325,6 +328,15 @@ class StateFiles(RunReader):
             return set()
         before = [v for v, listed in older.items() if listed.modified <= when.timestamp()]
         return {v for v in older if not before or v >= before[-1]}
+
+
+LogTable: TypeAlias = pa.Table | few_rows.FewRows
+"""What an entry of the log can hold."""
+
+
+def as_table(rows: LogTable) -> pa.Table:
+    """Rows as Arrow."""
+    return rows.table() if isinstance(rows, few_rows.FewRows) else rows
 
 
 def streams(tables: Sequence[pa.Table]) -> bytes:

@@ -16,7 +16,6 @@ itself beside its files (rules, options, counts) are its facts: plain JSON in th
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import os
 import threading
@@ -28,7 +27,8 @@ import pyarrow as pa
 
 from holdstrue.closing import Closing
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.state.files import INLINE_BYTES, Draft, StateFiles
+from holdstrue.state.few_rows import FewRows
+from holdstrue.state.files import INLINE_BYTES, Draft, LogTable, StateFiles, as_table
 from holdstrue.state.history import Lines, history_files, read_lines, write_history
 from holdstrue.state.ids import BatchIds
 from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
@@ -66,7 +66,7 @@ class Written:
     draft: Draft
     facts: Manifest
     runs: Runs
-    lines: pa.Table | None
+    lines: LogTable | None
     """The batch's lines of history, where the log keeps them."""
     batches: tuple[str, ...]
     """The batches that it adds to those since the checkpoint."""
@@ -101,7 +101,7 @@ class Journal(Closing):
         """What went wrong after a commit, such as files that could not be removed: no batch is lost by it."""
         self._history = history
         self._ids: BatchIds | None = None
-        self._lines: list[pa.Table] | None = None if self.runs.log else []
+        self._lines: list[LogTable] | None = None if self.runs.log else []
         """The lines of history of each run of the log, where they were asked for or written."""
         self._collecting: threading.Thread | None = None
         self._recent: list[str] = manifest["recent"]
@@ -197,7 +197,7 @@ class Journal(Closing):
         """The lines of history of the log."""
         if self._lines is None:
             self._lines = [read_lines(self.files, file, self._history) for file in self.runs.log]
-        return self._lines
+        return [as_table(lines) for lines in self._lines]
 
     def seen(self, batch: str) -> bool:
         """Whether a batch of this id was committed, of the last million batches. Complexity: O(log batches)."""
@@ -216,9 +216,9 @@ class Journal(Closing):
 
     def write_batch(
         self,
-        tables: Sequence[pa.Table],
+        tables: Sequence[LogTable],
         size: int,
-        lines: pa.Table,
+        lines: LogTable,
         facts: Mapping[str, Any],
         *,
         runs: Runs | None = None,
@@ -239,10 +239,10 @@ class Journal(Closing):
         version, runs = self.version + 1, runs or self.runs
         tables = [lines, *tables]
         # the few bytes of a few rows are not worth being counted twice
-        small = not apart and (size <= FEW_ROWS or sum(table.nbytes for table in tables) <= INLINE_BYTES)
+        small = not apart and (size <= FEW_ROWS or sum(as_table(table).nbytes for table in tables) <= INLINE_BYTES)
         run, payload = self.files.inline(version, tables) if small else (None, b"")
         if run is None or len(payload) > INLINE_BYTES:
-            run, payload = self.files.write_tables("batch", version, tables), b""
+            run, payload = self.files.write_tables("batch", version, [as_table(table) for table in tables]), b""
         batches = _names(lines)
         facts = {**facts, "committed": self.committed + len(batches)}
         after, rest = runs.appended(run, size), len(self._recent)
@@ -299,7 +299,7 @@ class Journal(Closing):
         self,
         runs: Runs,
         facts: Mapping[str, Any],
-        lines: pa.Table | None,
+        lines: LogTable | None,
         batches: Sequence[str],
         rest: int,
         payload: bytes = b"",
@@ -332,7 +332,8 @@ class Journal(Closing):
         if self._lines is not None:
             self._lines += [] if written.lines is None else [written.lines]
             cut = len(self._lines) - len(written.runs.log)
-            self._lines = self._lines[cut:] if cut >= 0 else None
+            if cut:
+                self._lines = self._lines[cut:] if cut > 0 else None
         if written.frees:
             self._ids = None
         elif self._ids is not None:
@@ -429,8 +430,10 @@ def read_facts(files: StateFiles, facts: Manifest, reader: Callable[[Manifest], 
         raise files.broken(facts["version"], f"what it says cannot be: {why}") from error
 
 
-def _names(lines: pa.Table) -> list[str]:
-    """The batches of which there are lines."""
+def _names(lines: LogTable) -> list[str]:
+    """The batches of which there are lines; their names come first in a line."""
+    if isinstance(lines, FewRows):
+        return list(dict.fromkeys(line[0] for line in lines.rows))
     return list(dict.fromkeys(lines.column("batch").to_pylist()))
 
 
@@ -445,18 +448,3 @@ def other_kind(path: str, wanted: Kind, found: Kind) -> StateError:
         f"{path} is the state of {_ARTICLE[found]}, not of {_ARTICLE[wanted]}",
         hint=READ_WITH[found].replace("STATE", path),
     )
-
-
-def schema_text(schema: pa.Schema) -> str:
-    """Columns and types as text for a manifest."""
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def schema_of(text: str) -> pa.Schema:
-    """Back from `schema_text`; a ValueError where it cannot be."""
-    try:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
-        _ = schema.names  # which must be text
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"the columns of a table cannot be read: {error}") from error
-    return schema

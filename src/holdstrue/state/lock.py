@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 from holdstrue.errors import StateError
@@ -69,8 +68,10 @@ class WriterLock:
     def note(self, version: int) -> None:
         """Remember that a version is on disk."""
         if self._handle is not None:
-            with suppress(OSError):  # the version is made: the note may be behind
+            try:
                 write_at(self._handle, _note(version), 0)
+            except OSError:
+                return  # the version is made: the note may be behind
 
     def noted(self) -> int:
         """The last version that was noted; -1 where none is, or one that is just being written."""

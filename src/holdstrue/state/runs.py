@@ -65,7 +65,7 @@ class Runs:
 
     def appended(self, file: RunFile, size: int) -> Runs:
         """The same with one more run."""
-        return replace(self, log=(*self.log, file), log_rows=self.log_rows + size)
+        return Runs(self.base, (*self.log, file), self.log_rows + size, self.moved)
 
 
 @dataclass(frozen=True)

@@ -87,3 +87,11 @@ def test_watch_refuses_what_it_cannot_watch(tmp_path: Path, people: Path, state:
     assert "--by is for watching in one process" in refused("watch", state, tmp_path, "--by", "id", *on).stderr
     assert run("init", tmp_path / "new", "--rules", rules).exit_code == 0
     assert "columns of table 'people' are not known yet" in refused("watch", tmp_path / "new", tmp_path, *on).stderr
+
+
+def test_a_discovery_that_is_kept_is_followed_in_one_process(tmp_path: Path, people: Path) -> None:
+    on = ("--engine", "spark")
+    kept = tmp_path / "found"
+    assert run("discover", people, "--kind", "key", "--key", "id", "--state", kept).exit_code == 0
+    for asked in ((), ("--apply", people)):
+        assert "hint: leave out --engine spark" in refused("discover", "--state", kept, *asked, *on).stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.discovery.denials.choose_space import choose_space
+from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
@@ -155,16 +157,16 @@ def test_text_by_order_under_changes_and_restored() -> None:
 
 
 def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdstrue.discovery.denials import denial_core
+    from holdstrue.discovery.denials import batch_costs, denial_core
 
     table = pa.table({"a": list(range(60)), "b": [i // 2 for i in range(60)]})
     core = DenialCore.load(table, work=ONE)
     assert str(core.method) == "evidence" and "60" not in core.explain()[0]
     monkeypatch.setattr(denial_core, "NEW_PAIRS", 10)
-    monkeypatch.setattr(denial_core, "CANDIDATE_SECONDS", 1e-12)
+    monkeypatch.setattr(batch_costs, "SWEEP_SECONDS", 1e-12)
     turnover = core.apply(NONE, pa.table({"a": [60, 5], "b": [30, 31]}))
     assert str(core.method) == "index"
-    assert any("through indexes" in line for line in core.explain())
+    assert any("verifying rules" in line for line in core.explain())
     whole = pa.concat_tables([table, pa.table({"a": [60, 5], "b": [30, 31]})])
     assert texts(core) == texts(DenialCore.load(whole, work=ONE))
     assert turnover.died and all(len(died.rows) == 2 for died in turnover.died)
@@ -173,6 +175,32 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts(core) == texts(DenialCore.load(rest, work=ONE))
     with pytest.raises(DataError, match="near misses need the counts"):
         core.near_misses(10, ONE)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_cut_short_is_complete_up_to_a_length(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = taxes(400, wrong=5)
+    space = choose_space(table, DiscoveryOptions())
+    whole = DenialCore.load(table, space=space, method="evidence")
+    assert whole.length is None
+
+    def cut_short(self: CoverSearch, evidences: Any, work: Work, **inside: Any) -> Cover:
+        cover = search(self, evidences, work, **inside)
+        return cover if self.most <= 2 else replace(cover, complete=False, sets=cover.sets[:1])
+
+    search = CoverSearch.search
+    monkeypatch.setattr(CoverSearch, "search", cut_short)
+    core = DenialCore.load(table, DiscoveryOptions(), Work.lasting(100), space=space, method=method)
+    assert core.length == 2 and not core.complete
+    short = {rule.body for rule in whole.rules() if len(rule.body.predicates) <= 2}
+    assert short <= {rule.body for rule in core.rules()} <= {rule.body for rule in whole.rules()}
+    core = DenialCore.restore(table.schema, core.options, Checked(core.snapshot()))
+    core.apply(np.arange(0, 400, 7), taxes(450, wrong=9).slice(400))
+    monkeypatch.undo()
+    now = pa.concat_tables([table.take(np.setdiff1d(np.arange(400), np.arange(0, 400, 7))), taxes(450, 9).slice(400)])
+    anew = {rule.body for rule in DenialCore.load(now, space=space).rules()}
+    assert core.length == 2
+    assert {body for body in anew if len(body.predicates) <= 2} <= set(core.bodies()) <= anew
 
 
 def test_keys_on_measures_rank_below_real_ones() -> None:

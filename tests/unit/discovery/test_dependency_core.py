@@ -132,7 +132,8 @@ def test_wide_tables_end_without_room_with_the_short_rules(monkeypatch: pytest.M
 def test_a_deadline_in_the_past_ends_at_once() -> None:
     core = DependencyCore.load(wide(), work=Work.lasting(-1))
     assert not core.complete
-    assert core.bodies() == ()
+    # columns that are keys by themselves take no search
+    assert core.bodies() == (Key(("id",)),)
     table = pa.table({"a": [1, 2, 2], "b": [1, 1, 1]})
     core = DependencyCore.load(table, work=Work.lasting(-1))
     core.apply(np.array([2]), table.slice(0, 0))
@@ -231,3 +232,13 @@ def test_what_is_found_holds(whole_data: Path) -> None:
     report = holdstrue.check(hospital, bodies)
     assert len(bodies) > 20
     assert report.ok
+
+
+def test_a_column_that_is_a_key_takes_no_search() -> None:
+    import time
+
+    table = pa.table({"id": range(50)} | {f"c{i}": [(row * (i + 3)) % 7 for row in range(50)] for i in range(20)})
+    core = DependencyCore.load(table, DiscoveryOptions(), Work(deadline=time.monotonic() - 1))
+    assert not core.complete and core.length == 0
+    assert Key(("id",)) in core.bodies()
+    assert not any(isinstance(body, Key) and body.columns != ("id",) for body in core.bodies())

@@ -31,7 +31,7 @@ def test_names_are_escaped_on_a_page() -> None:
 def test_no_time_is_said() -> None:
     rows = [[(i * (c + 3)) % 7 for i in range(300)] for c in range(40)]
     wide = pa.table({f"c{c}": values for c, values in enumerate(rows)})
-    found = discover(wide, budget=0.5, cross=False)
+    found = discover(wide, budget=2, cross=False)
     assert not found.complete
     assert "stopped before the end" in repr(found)
     # what was found holds all the same

@@ -31,7 +31,7 @@ class JobHost(SiteHost):
         return tuple(self.specs)
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
-        if verb == "close":
+        if verb in ("close", "release"):
             return None
         if verb in ("begin", "open_check", "abort", "close_check"):
             self.scripts[site], self.told[site] = [], []

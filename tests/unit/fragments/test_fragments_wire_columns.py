@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdstrue.fragments.wire_columns import ColumnReader, write_masks, write_pairs, write_rows
+from holdstrue.fragments.wire_columns import (
+    ColumnReader,
+    write_codes,
+    write_masks,
+    write_pairs,
+    write_rows,
+    write_words,
+)
 
 
 @given(
@@ -29,15 +36,28 @@ def test_what_is_written_is_read(rows: set[int], distinct: int, cfds: int, data:
     row = st.lists(st.booleans(), min_size=told.size, max_size=told.size)
     drawn = data.draw(st.lists(row, min_size=cfds, max_size=cfds))
     masks = np.array(drawn, dtype=np.bool_).reshape(cfds, told.size)
-    reader = ColumnReader(write_rows(told) + write_pairs(hi, lo) + write_masks(masks), told.size)
+    reader = ColumnReader(write_rows(told) + write_pairs(hi, lo) + write_masks([*masks]), told.size)
     assert np.array_equal(reader.rows(), told)
     assert all(np.array_equal(found, sent) for found, sent in zip(reader.pairs(), (hi, lo), strict=True))
-    assert np.array_equal(reader.masks(), masks)
+    found = reader.masks()
+    assert len(found) == cfds and all(np.array_equal(one, sent) for one, sent in zip(found, masks, strict=True))
 
 
 def test_many_different_masks_are_numbered_by_two_bytes() -> None:
     masks = np.random.default_rng(1).random((300, 40)) < 0.5
-    assert np.array_equal(ColumnReader(write_masks(masks), 40).masks(), masks)
+    assert np.array_equal(ColumnReader(write_masks([*masks]), 40).masks(), masks)
+
+
+@given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1)), max_size=60))
+def test_words_are_read_as_they_were_written(words: list[int]) -> None:
+    sent = np.array(words, dtype=np.uint64)
+    assert np.array_equal(ColumnReader(write_words(sent), 7).words(), sent)
+
+
+@given(st.lists(st.lists(st.integers(0, 7), min_size=5, max_size=5), max_size=4))
+def test_codes_are_read_as_they_were_written(codes: list[list[int]]) -> None:
+    sent = np.array(codes, dtype=np.uint8).reshape(-1, 5)
+    assert np.array_equal(ColumnReader(write_codes(sent), 5).codes(), sent)
 
 
 def test_repeats_are_cheap() -> None:

@@ -106,8 +106,6 @@ def _checked(
     lineage = lineage_target(openlineage)
     if threads is not None and cluster is not None:
         raise HoldstrueError("--threads is for checks in one process", hint="leave out --engine spark")
-    if accepted is not None and cluster is not None:
-        raise HoldstrueError("--accepted is for checks in one process", hint="leave out --engine spark")
     with Working(f"checking {', '.join(map(shown, data))}"):
         from holdstrue.cli.ruleset import require_tables
         from holdstrue.monitor.check import check as check_data
@@ -133,7 +131,7 @@ def _checked(
         else:
             named = replace(ruleset, table=main)
             files = {main: data, **tables}
-            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read)
+            report = cluster.check(files, named, key=own, limit=listed, index=index, read=read, accepted=accepted)
     tell_notes(report.notes)
     out.write(parts(report, format, limit=limit, color=out.color))
     if lineage is not None:

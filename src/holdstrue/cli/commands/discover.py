@@ -104,6 +104,11 @@ def discover(
     """
     read, types = reading.options(), reading.types()
     cluster = place.cluster()
+    if cluster is not None and not data:
+        raise HoldstrueError(
+            "a discovery that is kept is read and followed in one process, and --engine spark asks for another",
+            hint="leave out --engine spark; where the state is too large for that, discover anew from DATA on Spark",
+        )
     if at is not None and (state is None or data or apply):
         raise HoldstrueError(
             "--at shows an earlier version of a discovery that is kept", hint="holdstrue discover --state STATE --at 12"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ def choose_space(
     both_ways: bool = False,
     order_text: bool = False,
     empty: bool = False,
+    sharing: Callable[[list[str]], list[tuple[str, str]]] | None = None,
 ) -> Space:
     """The predicate space of a table. It stays as it was chosen when the table changes later.
 
@@ -42,6 +43,8 @@ def choose_space(
         Whether text is also compared by order.
     empty
         Whether columns without any value are compared too: values may come later.
+    sharing
+        Says which of some columns share enough values, where the rows are elsewhere and the table is empty.
 
     Complexity: O(values log values), and O(columns^2) a distinct value that several columns share.
 
@@ -64,7 +67,8 @@ def choose_space(
     comparisons = [ComparedColumns(i, i, ordered[name]) for i, name in enumerate(names)]
     if options.cross:
         for members in kin:
-            for one, other in _sharing(table, members, domains[members[0]], options.shared):
+            alike = sharing(members) if sharing else _sharing(table, members, domains[members[0]], options.shared)
+            for one, other in alike:
                 left, right = sorted((place[one], place[other]))
                 comparisons.append(ComparedColumns(left, right, ordered[one]))
                 if both_ways:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.cover import Cover, CoverSearch
+from holdstrue.discovery.denials.cover import Cover, CoverSearch, deepened
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.denials.word_layout import WordCounts
 from holdstrue.discovery.options import Method, Proportion, allowed
-from holdstrue.discovery.work import Work
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import StateError
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
@@ -33,11 +32,12 @@ class Shift:
 
 @dataclass(frozen=True)
 class CoverUpdate:
-    """The cover after a batch, and the evidences of new pairs (with a pair of slots for each)."""
+    """The cover after a batch, and the evidences of new pairs (with a pair of slots for each); all pairs if `anew`."""
 
     cover: Cover
     words: U64
     pairs: I64
+    anew: bool = False
 
 
 class CountingWay:
@@ -70,11 +70,14 @@ class CountingWay:
 
         Where time ran out before all pairs were counted, they are counted anew.
         """
-        if not self._whole:
+        live = rest.size + new.size
+        changed = removed.size * (rest.size + removed.size // 2) + new.size * (rest.size + new.size // 2)
+        if not self._whole or changed > live * live // 2:
+            # the pairs of the batch are more than there are
             self._tally = WordCounts(self._rows.space.width)
             cover = self.load(np.sort(np.concatenate([rest, new])), work)
             none = np.zeros((0, self._rows.space.width), dtype=np.uint64)
-            return CoverUpdate(cover, none, np.zeros((0, 2), dtype=np.int64))
+            return CoverUpdate(cover, none, np.zeros((0, 2), dtype=np.int64), anew=True)
         lost = [self._within(removed, work), self._between(removed, rest, work)] if removed.size else []
         won = [self._within(new, work), self._between(new, rest, work)] if new.size else []
         shift = self._shifted(lost, won)
@@ -83,9 +86,6 @@ class CountingWay:
         if not won:
             return CoverUpdate(cover, shift.fresh, shift.pairs)
         return CoverUpdate(cover, np.concatenate([p.words for p in won]), np.concatenate([p.pairs for p in won]))
-
-    def extend(self, added: pa.Table) -> None:
-        """Rows came: codes are all that is needed of them."""
 
     @property
     def allowed(self) -> int:
@@ -138,19 +138,26 @@ class CountingWay:
         if not all_pairs:
             # what was not compared may break any rule
             return Cover(np.zeros((0, self._rows.space.width), dtype=np.uint64), complete=False)
+        words, counts = self.weighted()
         if self._error:
-            return self._search.approximate(*self.weighted(), self.allowed, work)
-        return self._search.search(self.weighted()[0], work)
+            return deepened(self._search, lambda search, w: search.approximate(words, counts, self.allowed, w), work)
+        return deepened(self._search, lambda search, w: search.search(words, w), work)
 
     def _followed(self, cover: Cover, shift: Shift, all_pairs: bool, work: Work) -> Cover:
-        if not cover.complete or not all_pairs or self._error:
+        if not (cover.complete or cover.length) or not all_pairs or self._error:
             return self._searched(all_pairs, work)
-        if shift.gone.size:
-            remaining = without(self.weighted()[0], shift.fresh)
-            cover = self._search.reduced(cover, remaining, shift.gone, work)
-        if cover.complete and shift.fresh.size:
-            cover = self._search.extended(cover, shift.fresh)
-        return cover if cover.complete else self._searched(all_pairs, work)
+        # what is complete up to a length stays so
+        search = self._search if cover.complete else self._search.up_to(cover.length)
+        now = Cover(cover.sets)
+        try:
+            if shift.gone.size:
+                remaining = without(self.weighted()[0], shift.fresh)
+                now = search.reduced(now, remaining, shift.gone, work)
+            if now.complete and shift.fresh.size:
+                now = search.extended(now, shift.fresh, work)
+        except OutOfTimeError:
+            return self._searched(all_pairs, work)
+        return replace(cover, sets=now.sets) if now.complete else self._searched(all_pairs, work)
 
     def explain(self) -> list[str]:
         """What is kept, in a few words."""

@@ -12,8 +12,9 @@ never entered: the paper removes them at the end, when they have already displac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,10 +37,15 @@ _OUTCOMES = {Op.LE: 0b011, Op.GE: 0b110, Op.NE: 0b101, Op.EQ: 0b010}
 
 @dataclass(frozen=True)
 class Cover:
-    """Minimal sets of atoms, in no order; not all of them when `complete` is False."""
+    """Minimal sets of atoms, in no order; where `complete` is False all of up to `length` predicates, and some others.
+
+    `bounded` says that longer ones were looked away from.
+    """
 
     sets: U64
     complete: bool = True
+    length: int = 0
+    bounded: bool = False
 
 
 class CoverSearch:
@@ -56,6 +62,17 @@ class CoverSearch:
         self._about: I64 = np.array(about, dtype=np.int64).reshape(len(about), 5)
         """By atom: comparison, outcomes, the two values compared as nodes, whether the comparison is on a cycle."""
         self._scratch = np.zeros((2 * DEEPEST + 2,) * 2, dtype=np.int64)
+
+    @property
+    def most(self) -> int:
+        """The most predicates of a constraint."""
+        return self._most
+
+    def up_to(self, length: int) -> CoverSearch:
+        """The same for constraints of at most so many predicates."""
+        bounded = copy(self)
+        bounded._most = min(self._most, length)
+        return bounded
 
     def search(self, evidences: U64, work: Work, *, inside: U64 | None = None) -> Cover:
         """All minimal sets; with `inside` only those that lie within one of these evidences.
@@ -84,20 +101,27 @@ class CoverSearch:
 
     def _gathered(self, parts: Iterator[Cover], work: Work) -> Cover:
         found, complete, count = [np.zeros((0, self._space.width), dtype=np.uint64)], True, 0
+        bounded = False
         for part in parts:
             found.append(part.sets)
             count += len(part.sets)
+            bounded = part.bounded
             work.tell(0.0, f"searching: {count} rules so far")
             complete = complete and part.complete
             if work.over or (self._most_rules is not None and count >= self._most_rules):
                 complete = False
                 break
-        return Cover(np.concatenate(found)[: self._most_rules], complete)
+        return Cover(np.concatenate(found)[: self._most_rules], complete, bounded=bounded)
 
-    def extended(self, cover: Cover, evidences: U64) -> Cover:
+    def extended(self, cover: Cover, evidences: U64, work: Work | None = None) -> Cover:
         """The cover after these evidences have come.
 
         Complexity: O(evidences x sets), and O(sets) for each set that an evidence contains.
+
+        Raises
+        ------
+        OutOfTimeError
+            When the deadline of the work passes.
         """
         sets, count = cover.sets.copy(), len(cover.sets)
         out = np.empty((_ROOM, sets.shape[1]), dtype=np.uint64)
@@ -106,6 +130,8 @@ class CoverSearch:
         hit = np.empty(evidences.shape[0], dtype=np.bool_)
         kernels.containing(evidences, cover.sets, hit)
         for evidence in np.ascontiguousarray(evidences[hit]):
+            if work is not None:
+                work.require_time()
             if places.size <= count:
                 places = np.empty(2 * count + 1, dtype=np.int64)
             made = self._extend(sets, count, evidence, out, places)
@@ -119,7 +145,13 @@ class CoverSearch:
             keep[going] = False
             sets = np.concatenate([sets[:count][keep], out[:made]])
             count = sets.shape[0]
-        return Cover(np.ascontiguousarray(sets[:count]), cover.complete)
+        return replace(cover, sets=np.ascontiguousarray(sets[:count]))
+
+    def touching(self, cover: Cover, evidences: U64, pairs: I64) -> tuple[U64, I64]:
+        """The evidences, with their pairs, that contain a set. Complexity: O(evidences x sets)."""
+        hit = np.empty(evidences.shape[0], dtype=np.bool_)
+        kernels.containing(np.ascontiguousarray(evidences), cover.sets, hit)
+        return np.ascontiguousarray(evidences[hit]), pairs[hit]
 
     def _extend(self, sets: U64, count: int, evidence: U64, out: U64, places: I64) -> int:
         made: int = kernels.extend(sets, count, evidence, self._about, self._most, self._scratch, out, places)
@@ -141,7 +173,8 @@ class CoverSearch:
         keep = np.ones(len(cover.sets), dtype=np.bool_)
         keep[shaken] = (criticals == doubtful).all(axis=1)
         born = self.search(remaining, work, inside=removed)
-        return Cover(np.concatenate([cover.sets[keep], born.sets]), cover.complete and born.complete)
+        sets = np.concatenate([cover.sets[keep], born.sets])
+        return replace(cover, sets=sets, complete=cover.complete and born.complete)
 
     def _enumerated(self, evidences: U64, inside: U64 | None) -> Iterator[Cover]:
         """The search, some steps at a time."""
@@ -166,13 +199,13 @@ class CoverSearch:
         branch[0], candidates[0] = shortest, everything & ~shortest
         chosen = np.zeros(depth, dtype=np.int64)
         out = np.empty((_ROOM, space.width), dtype=np.uint64)
-        state = np.zeros(2, dtype=np.int64)
+        state = np.zeros(3, dtype=np.int64)
         while state[0] >= 0:
             found = kernels.search(
                 lacks, edges, self._about, allowed, self._most, self._scratch, uncovered, critical, candidates,
                 branch, within, chosen, out, state, STEPS,
             )  # fmt: skip
-            yield Cover(out[:found].copy(), complete=not state[1])
+            yield Cover(out[:found].copy(), complete=not state[1], bounded=bool(state[2]))
 
     def _enumerated_approximately(self, evidences: U64, counts: I64, allowed: int) -> Iterator[Cover]:
         space, atoms = self._space, len(self._space.atoms)
@@ -192,13 +225,39 @@ class CoverSearch:
         weights[: counts.size] = counts
         chosen = np.zeros(depth, dtype=np.int64)
         out = np.empty((_ROOM, space.width), dtype=np.uint64)
-        state = np.zeros(2, dtype=np.int64)
+        state = np.zeros(3, dtype=np.int64)
         while state[0] >= 0:
             found = search_approximate(
                 lacks, edges, weights, self._about, self._most, allowed, self._scratch, uncovered, critical, candidates,
                 branch, levels, chosen, out, state, STEPS,
             )  # fmt: skip
-            yield Cover(out[:found].copy(), complete=not state[1])
+            yield Cover(out[:found].copy(), complete=not state[1], bounded=bool(state[2]))
+
+
+TRIED = 0.1
+"""The share of the time in which all constraints are looked for before the search goes by length."""
+
+
+def deepened(search: CoverSearch, find: Callable[[CoverSearch, Work], Cover], work: Work) -> Cover:
+    """All constraints; or, where that takes too long, those of one predicate, of two, ... as far as time allows.
+
+    What the last search found in part are constraints too, and are given beside the others.
+    """
+    found = find(search, work.first(TRIED))
+    if found.complete or work.deadline is None:
+        return found
+    tried, known = found.sets, found.sets[:0]
+    for length in range(1, search.most + 1):
+        found = find(search.up_to(length), work)
+        if not found.complete:
+            both = np.concatenate([known, found.sets])
+            # rather than none those that were tried, which may be long
+            sets = np.unique(both, axis=0) if both.shape[0] else tried
+            return Cover(sets, complete=False, length=length - 1)
+        if not found.bounded or length == search.most:
+            return found
+        known = found.sets
+    return Cover(known, complete=False)
 
 
 def minimal_among(cover: Cover, evidences: U64) -> Cover:
@@ -224,7 +283,8 @@ def _transposed(rows: U64, columns: int) -> U64:
     return np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
 
 
-_FILTERED = 1 << 30
+_FILTERED = 1 << 27
+"""Comparisons of evidences up to which those that lie in others are left out: half a second."""
 
 
 def _maximal(evidences: U64) -> U64:

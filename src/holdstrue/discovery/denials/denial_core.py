@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.discovery.bitsets import without
-from holdstrue.discovery.denials.breaking_pairs import breaking_pairs, near_misses
+from holdstrue.discovery.denials.batch_costs import batch_costs
+from holdstrue.discovery.denials.breaking_pairs import near_misses
 from holdstrue.discovery.denials.choose_space import choose_space, space_from
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting_way import CountingWay, CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
 from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
-from holdstrue.discovery.denials.probing_way import ProbingWay, Verifier
-from holdstrue.discovery.denials.select_index import IndexSelection
-from holdstrue.discovery.denials.space import Space, canonical, contradictory, shown
+from holdstrue.discovery.denials.probing_way import ProbingWay
+from holdstrue.discovery.denials.refuter import Refuter
+from holdstrue.discovery.denials.space import Space, contradictory, shown
+from holdstrue.discovery.denials.way_choice import NEW_PAIRS, chosen_way
 from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, Method
-from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError
 from holdstrue.index.arrays import Snapshot, nested
 from holdstrue.index.checked import Checked
 from holdstrue.rules.model import DC
 from holdstrue.typing import I64, U64
+
+SEARCHED = 0.85
+"""The share of the time that the search may take: what is found has to be ranked and told."""
 
 MOST_RULES = 50_000
 """Rules after which a search stops, and says so: nobody reads more, and ranking these takes some seconds."""
@@ -70,7 +73,6 @@ class DenialCore:
         work: Work | None = None,
         *,
         space: Space | None = None,
-        verifier: Verifier | None = None,
         method: Method | None = None,
         most_rules: int = MOST_RULES,
     ) -> DenialCore:
@@ -84,11 +86,9 @@ class DenialCore:
             What is looked for; time, threads and progress.
         space
             Instead of one chosen from the table.
-        verifier
-            Finds two rows that break a rule, for the way without all pairs; without one all pairs are looked at.
         method
             `evidence`: the evidences of all pairs are counted. `index`: rules are searched on a sample and verified,
-            new rows are compared through indexes only. By default the number of pairs decides.
+            new rows by what costs least. By default the number of pairs and of evidences decides.
         most_rules
             The search ends when it has found this many.
 
@@ -96,17 +96,24 @@ class DenialCore:
         """
         options = options or DiscoveryOptions()
         core = cls(space or choose_space(table, options), options, method=method, most_rules=most_rules)
-        method, reason = chosen_way(table.num_rows, options, method)
+        work = (work or Work()).first(SEARCHED)
+        slots = core._rows.insert(table)
+        method, reason = chosen_way(core._rows, options, method, work)
         core._reasons = [reason]
         if method == "index":
-            core._way = core._probing(verifier, table)
-        core._cover = core._way.load(core._rows.insert(table), work or Work())
+            core._way = core._probing()
+        core._cover = core._way.load(slots, work)
         return core
 
     @property
     def complete(self) -> bool:
         """Whether all rules there are were found."""
         return self._cover.complete
+
+    @property
+    def length(self) -> int | None:
+        """Up to how many predicates all rules were found; None: all there are."""
+        return None if self._cover.complete else self._cover.length
 
     @property
     def slots(self) -> int:
@@ -137,7 +144,6 @@ class DenialCore:
         self._rows.remove(gone)
         rest = self._rows.live()
         new = self._rows.insert(added)
-        self._way.extend(added)
         outcome = self._way.apply(self._cover, gone, rest, new, work)
         self._cover = outcome.cover
         return self._turnover(before, outcome, work)
@@ -175,7 +181,8 @@ class DenialCore:
 
     def explain(self) -> list[str]:
         """Which way is in use, why, and what it keeps."""
-        found = f"{len(self._cover.sets)} sets of atoms, {'complete' if self.complete else 'not complete'}"
+        whole = "complete" if self.complete else f"complete up to {self._cover.length} predicates"
+        found = f"{len(self._cover.sets)} sets of atoms, {whole}"
         head = f"{self.space.predicates} predicates on {len(self.space.columns)} columns; way: {self._way.name}"
         return [head, *self._reasons, *self._way.explain(), found]
 
@@ -183,16 +190,17 @@ class DenialCore:
         """From counted evidences to indexes when the new pairs are too many."""
         if self.method != "evidence":
             return
-        live = self._rows.live().size
-        cost = estimate(self._rows, self._cover.sets, live, removed, added)
+        rest = self._rows.live().size - removed
+        cost = batch_costs(self._rows, self._cover.sets, rest, added, self._way.weighted())
         self._reasons = [cost.text]
-        if self._wanted is None and not self.options.error and cost.prefers_index and self.complete:
+        better = cost.pairs > NEW_PAIRS and cost.cheapest != "counting" and not removed
+        if self._wanted is None and not self.options.error and better and self.complete:
             probing = self._probing()
             probing.adopt(*self._way.weighted(), self._cover)
             self._way = probing
 
-    def _probing(self, verifier: Verifier | None = None, table: pa.Table | None = None) -> ProbingWay:
-        return ProbingWay(self._rows, self._search, self.options.sample, verifier, table)
+    def _probing(self) -> ProbingWay:
+        return ProbingWay(self._rows, self._search, self.options.sample)
 
     def _violations(self, sets: U64) -> list[int]:
         """By rule: the ordered pairs that break it."""
@@ -208,7 +216,21 @@ class DenialCore:
             codes = self._rows.codes[i, live][self._rows.known[i, live]]
             whole = domain.kind == "int" and codes.size
             spread.append(float(codes.max()) - float(codes.min()) + 1 if whole else 1.0)
-        return ColumnFacts(tuple(domain.kind == "float" for domain in self.space.domains), tuple(spread))
+        continuous = tuple(domain.kind == "float" for domain in self.space.domains)
+        if self.method == "evidence":
+            return ColumnFacts(continuous, tuple(spread))
+        pairs = max(1, live.size * (live.size - 1))
+        equal = self.space.nulls == "equal"
+        known, agreeing = [], []
+        for i in range(len(self.space.columns)):
+            mine = self._rows.known[i, live]
+            counts = np.unique(self._rows.codes[i, live][mine], return_counts=True)[1]
+            missing = live.size - int(mine.sum())
+            counts = np.append(counts, missing) if equal else counts
+            there = int(counts.sum())
+            known.append(there * (there - 1) / pairs)
+            agreeing.append(float((counts * (counts - 1)).sum() / pairs))
+        return ColumnFacts(continuous, tuple(spread), pairs, tuple(known), tuple(agreeing))
 
     def _turnover(self, before: U64, outcome: CoverUpdate, work: Work) -> RuleTurnover:
         after = shown(self.space, self._cover.sets)
@@ -229,13 +251,12 @@ class DenialCore:
             lost = [i for i, pair in enumerate(pairs) if broken[i] and not pair]
         else:
             # a search that was cut short may have lost rules without a pair of the batch breaking them
-            lost = [] if self.complete else [i for i, pair in enumerate(pairs) if not pair]
+            sure = self.complete and not outcome.anew
+            lost = [] if sure else [i for i, pair in enumerate(pairs) if not pair]
         if lost:
-            try:
-                for i, found in zip(lost, breaking_pairs(self._rows, list(died[lost]), work, most=1), strict=True):
-                    pairs[i] = found[0] if found else ()
-            except OutOfTimeError:
-                return pairs
+            verdicts = Refuter(self._rows, work).verify(np.ascontiguousarray(died[lost]), work)
+            for at, i in enumerate(lost):
+                pairs[i] = verdicts.pair(at) or ()
         return pairs
 
     def size_bytes(self) -> dict[str, int]:
@@ -251,6 +272,7 @@ class DenialCore:
         arrays = nested("rows", self._rows.snapshot()) | nested("way", self._way.snapshot())
         arrays["cover"] = self._cover.sets
         arrays["flags"] = np.array([self._cover.complete, self.method == "index"])
+        arrays["length"] = np.array([self._cover.length], dtype=np.int64)
         arrays["columns"] = np.frombuffer("\0".join(self.space.columns).encode(), dtype=np.uint8).copy()
         arrays["comparisons"] = np.array([(c.left, c.right, c.ordered) for c in self.space.comparisons], dtype=np.int64)
         return arrays
@@ -261,11 +283,8 @@ class DenialCore:
         schema: pa.Schema,
         options: DiscoveryOptions,
         arrays: Checked,
-        *,
-        verifier: Verifier | None = None,
-        table: pa.Table | None = None,
     ) -> DenialCore:
-        """The core as it was left; a verifier needs the table by slot (rows that went included)."""
+        """The core as it was left."""
         comparisons = arrays.array("comparisons", np.int64, (0, 3), grows=0)
         try:
             names = arrays.array("columns", np.uint8, (0,), grows=0).tobytes().decode().split("\0")
@@ -276,86 +295,14 @@ class DenialCore:
         core._rows.restore(arrays.part("rows"))
         complete, probing = arrays.flags("flags", 2).tolist()
         if probing:
-            core._way = core._probing(verifier, table)
+            core._way = core._probing()
         core._way.restore(arrays.part("way"))
         sets = arrays.sets("cover", space.mask(range(len(space.atoms)))).copy()
         arrays.require(not contradictory(space, sets).any(), "a rule contradicts itself")
-        core._cover = Cover(sets, complete)
+        length = 0
+        if "length" in arrays:
+            [length] = arrays.array("length", np.int64, (1,)).tolist()
+            arrays.require(0 <= length <= len(space.comparisons), f"rules of {length} predicates cannot be")
+        core._cover = Cover(sets, complete, length)
         core._reasons = ["as it was left"]
         return core
-
-
-COUNTED_PAIRS = 4 * 10**9
-"""Unordered pairs that are still counted one by one: about ten seconds on one core."""
-
-NEW_PAIRS = 10**9
-"""Pairs of a batch from which indexes may take over."""
-
-PAIR_SECONDS = 2.5e-9
-"""A counted pair on `airport`, one core."""
-
-CANDIDATE_SECONDS = 2.0e-7
-"""A candidate pair fetched and its evidence built, on `airport`, one core."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Estimated seconds of a batch either way."""
-
-    pairs: int
-    counting: float
-    probing: float
-    removes: bool
-
-    @property
-    def prefers_index(self) -> bool:
-        """Whether indexes are worth giving up the counts: too many pairs, cheaper, and no row goes."""
-        return self.pairs > NEW_PAIRS and self.probing < self.counting and not self.removes
-
-    @property
-    def text(self) -> str:
-        """The estimate in a sentence."""
-        said = f"last batch: {self.pairs} new pairs, counting them {self.counting:.2g} s"
-        return said if np.isnan(self.probing) else f"{said}, through indexes {self.probing:.2g} s"
-
-
-def chosen_way(rows: int, options: DiscoveryOptions, wanted: Method | None) -> tuple[Method, str]:
-    """The way to load a table, and why; the one that is wanted, if any."""
-    pairs = rows * (rows - 1) // 2
-    if wanted == "index" or options.sample:
-        if options.error:
-            raise DataError(
-                "rules with exceptions need the counts of all pairs, which a sample does not give",
-                hint="leave out the sample, or look for rules without exception",
-            )
-        return "index", "asked for: a sample is searched, rules are verified on all rows"
-    if wanted == "evidence" or pairs <= COUNTED_PAIRS:
-        return "evidence", f"{pairs} pairs of rows, about {pairs * PAIR_SECONDS:.2g} s on one core"
-    if options.error:
-        raise DataError(
-            f"{rows} rows have {pairs} pairs, too many to count for rules with exceptions",
-            hint=f"discover in {int((2 * COUNTED_PAIRS) ** 0.5)} of the rows at most, or without an error",
-        )
-    return "index", f"{pairs} pairs of rows are too many to count: a sample is searched, rules are verified on all rows"
-
-
-def estimate(rows: CodedRows, sets: U64, live: int, removed: int, added: int) -> Cost:
-    """What a batch would cost either way; indexes are only thought of where counting takes long."""
-    pairs = removed * live + added * (live - removed) + added * added // 2
-    counting = pairs * PAIR_SECONDS
-    if pairs <= NEW_PAIRS // 10:
-        return Cost(pairs, counting, float("nan"), removed > 0)
-    slots = rows.live()
-    shown_sets = canonical(rows.space, sets)
-    choices = IndexSelection(rows, slots).choose(list(shown_sets[(shown_sets != 0).any(axis=1)]))
-    candidates = 0.0
-    sample = slots[:: max(1, slots.size // 10_000)]
-    for choice, _ in choices:
-        comparison = rows.space.comparisons[choice.terms[0][0]]
-        if choice.is_equality:
-            _, counts = np.unique(rows.codes[comparison.left, sample], return_counts=True)
-            share = float((counts.astype(np.float64) * (counts - 1)).sum() / max(1, sample.size * (sample.size - 1)))
-            candidates += added * live * share
-        else:
-            candidates += added * live / 4
-    return Cost(pairs, counting, candidates * CANDIDATE_SECONDS, removed > 0)

@@ -60,7 +60,7 @@ def evidence_within(space: Space, codes: I64, known: Mask, slots: I64, work: Wor
     if slots.size < 2:
         return no_evidence(space)
     layout, side = ranked(space, codes[:, slots], known[:, slots], slots, work)
-    tally, complete = _counted(layout, side, side, _triangle(side.slots.size), work)
+    tally, complete = _counted(layout, side, side, _triangle(side.slots.size, _task_pairs(space)), work)
     if side.weights.size:
         _add_copies(layout, side, tally)
     return _unpacked(layout, tally, side, side, complete)
@@ -77,7 +77,7 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
         t_slots, s_slots = s_slots, t_slots
     layout, t_side, s_side = ranked_between(space, _block(codes, known, t_slots), _block(codes, known, s_slots))
     t_rows, s_rows = t_side.slots.size, s_side.slots.size
-    step = max(1, TASK_PAIRS // s_rows)
+    step = max(1, _task_pairs(space) // s_rows)
     spans = [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows, step)]
     tally, complete = _counted(layout, t_side, s_side, spans, work)
     return _unpacked(layout, tally, t_side, s_side, complete)
@@ -120,13 +120,18 @@ def merged(space: Space, parts: Sequence[tuple[U64, I64]]) -> tuple[U64, I64]:
 Span = tuple[int, int, int, int, int]
 
 
-def _triangle(rows: int) -> list[Span]:
+def _task_pairs(space: Space) -> int:
+    """Pairs of a task: fewer where there are many comparisons."""
+    return max(1, TASK_PAIRS // max(1, len(space.comparisons) // 25))
+
+
+def _triangle(rows: int, most: int) -> list[Span]:
     """Rows t against the rows after them, in tasks of about equal size."""
     spans, start = [], 0
     while start < rows - 1:
         end, pairs = start, 0
-        while end < rows - 1 and pairs < TASK_PAIRS:
-            step = max(1, min(64, rows - 1 - end))
+        while end < rows - 1 and pairs < most:
+            step = max(1, min(64, rows - 1 - end, most // rows))
             pairs += step * (rows - end)
             end += step
         spans.append((start, end, 0, rows, 1))

@@ -66,10 +66,23 @@ class DenialRule:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """By column: whether values are continuous, and how many values there could be between the extremes."""
+    """By column: whether values are continuous, and how many values there could be between the extremes.
+
+    Where only a sample of the pairs is counted: how many pairs there are, and by column the shares of them that
+    have two values, and that agree, which a sample rarely sees in columns of many values.
+    """
 
     continuous: tuple[bool, ...]
     spread: tuple[float, ...]
+    pairs: int | None = None
+    known: tuple[float, ...] = ()
+    agreeing: tuple[float, ...] = ()
+
+    def share(self, column: int, op: Op) -> float:
+        """The share of pairs that stand so to each other in a column."""
+        known, agreeing = self.known[column], self.agreeing[column]
+        outcomes = {"<": (known - agreeing) / 2, "=": agreeing, ">": (known - agreeing) / 2}
+        return sum(outcomes[outcome] for outcome in op.outcomes)
 
 
 class Measures:
@@ -81,7 +94,7 @@ class Measures:
     def __init__(self, space: Space, words: U64, counts: I64, facts: ColumnFacts, *, sampled: bool) -> None:
         self._space = space
         self._facts = facts
-        self._all = int(counts.sum())
+        self._all = int(counts.sum()) if facts.pairs is None else facts.pairs
         self.estimated = sampled or counts.size > MEASURED
         top = np.argsort(-counts, kind="stable")[:MEASURED]
         self._words, self._counts = np.ascontiguousarray(words[top]), counts[top].copy()
@@ -99,14 +112,19 @@ class Measures:
             for k, predicate in enumerate(body.predicates):
                 parts[i, k] = single[predicate]
         for predicate, mask in single.items():
-            holds = ((self._words & mask) == mask).all(axis=1)
-            self._shares[predicate] = float(self._counts[holds].sum() / self._pairs)
+            self._shares[predicate] = self._share(predicate, mask)
         close = np.empty((len(bodies), 3), dtype=np.int64)
         kernels.closeness(parts, sizes, self._words, self._counts, close)
         return [
             self._rule(body, broken, *figures)
             for body, broken, figures in zip(bodies, violations, close.tolist(), strict=True)
         ]
+
+    def _share(self, predicate: Predicate, mask: U64) -> float:
+        if self._facts.known and predicate.columns[0].name == predicate.columns[1].name:
+            return self._facts.share(self._space.columns.index(predicate.left.name), predicate.op)
+        holds = ((self._words & mask) == mask).all(axis=1)
+        return float(self._counts[holds].sum() / self._pairs)
 
     def _rule(self, body: DC, violations: int, support: int, kept: int, satisfied: int) -> DenialRule:
         coverage = satisfied / len(body.predicates) / kept if kept else 0.0

@@ -31,6 +31,12 @@ class CodedCore(ABC):
         self._longest = many if options.max_lhs is None else min(many, options.max_lhs)
         self._work = Work(threads=options.threads)
         self.complete = False
+        """Whether all rules were found."""
+
+    @property
+    def length(self) -> int | None:
+        """Up to how many columns on the left all rules were found; None: all there are."""
+        return None if self.complete else 0
 
     @classmethod
     def load(cls, table: pa.Table, options: DiscoveryOptions | None = None, work: Work | None = None) -> Self:

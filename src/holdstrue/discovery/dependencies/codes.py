@@ -58,12 +58,14 @@ class Codes:
 
     def encode(self, table: pa.Table, work: Work) -> I32:
         """The codes of further rows, which are not in the table yet, column by column. Complexity: O(values)."""
+        # looking names up in a table takes as long as it has columns
+        columns = dict(zip(table.column_names, table.columns, strict=True))
         for name in self.names:
-            if name not in table.column_names:
+            if name not in columns:
                 raise ChangeError(f"the added rows have no column {name!r}", hint="give every column of the table")
-            if domain_of([table.schema.field(name).type], ordered=False, seed=self.seed) != self.domains[name]:
+            if domain_of([columns[name].type], ordered=False, seed=self.seed) != self.domains[name]:
                 raise ChangeError(
-                    f"column {name!r} holds {table.schema.field(name).type} values here, others in the table",
+                    f"column {name!r} holds {columns[name].type} values here, others in the table",
                     hint="cast the column to the type it has in the table",
                 )
         if self.used + table.num_rows > MOST_ROWS:
@@ -74,7 +76,7 @@ class Codes:
             name = self.names[number]
             domain = self.domains[name]
             assert domain is not None
-            coded = encode(table.column(name), domain, name=name)
+            coded = encode(columns[name], domain, name=name)
             codes[number] = self.numberings[number].assign(*_words(coded, nulls_equal=self.nulls == "equal"))
 
         work.each(one, range(len(self.names)))

@@ -60,6 +60,11 @@ class DependencyCore(CodedCore):
         """All rules with left sides (keys) of up to this many columns were found, also when not `complete`."""
         return self._search.searched
 
+    @property
+    def length(self) -> int | None:
+        """Up to how many columns on the left all rules were found; None: all there are."""
+        return None if self.complete else self._search.searched
+
     def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
         """Take rows out by slot, add others; what became of the rules.
 
@@ -70,6 +75,7 @@ class DependencyCore(CodedCore):
         # all that can be refused is refused here, before anything changes
         fresh_codes, places = codes.encode(added, work), codes.places(removed)
         before = {cover.target: cover.holding().copy() for cover in search.covers}
+        unsearched = self.bodies() if search.searched == 0 and not self.complete else ()
         search.resume()
         gone = np.zeros(codes.used, dtype=np.bool_)
         gone[places] = True
@@ -90,6 +96,9 @@ class DependencyCore(CodedCore):
         self._mend(lost, whole, work)
         self.complete = search.deepen(whole, touched, work)
         turnover = self._turnover(before)
+        told = {*self.bodies(), *(one.body for one in turnover.died)} if unsearched else set()
+        ended = tuple(Died(body, self._witness(body)) for body in unsearched if body not in told)
+        turnover = RuleTurnover(turnover.died + ended, turnover.born)
         search.agree_sets.compact()
         return turnover
 
@@ -137,11 +146,26 @@ class DependencyCore(CodedCore):
         """The left sides that hold, and their targets."""
         search = self._search
         parts = [(cover.target, cover.holding()) for cover in search.covers]
+        if search.searched == 0 and not self.complete:
+            parts = [(target, self._unique(sets) if target == len(self.names) else sets) for target, sets in parts]
         lines = np.concatenate([sets for _, sets in parts] or [np.empty((0, search.agree_sets.words), dtype=np.uint64)])
         targets = np.concatenate([np.full(len(sets), target) for target, sets in parts] or [np.empty(0)])
         targets = targets.astype(np.int64)
         shown = (targets < len(self.names)) | lines.any(axis=1)
         return lines[shown], targets[shown]
+
+    def _unique(self, known: U64) -> U64:
+        """These keys and every column that is one by itself: those take no search, and are told when it had no time."""
+        if self.codes.rows < 2 or (known.shape[0] and not known.any(axis=1).all()):
+            return known
+        codes = self.codes.matrix[:, self.codes.members()]
+        found = []
+        for column, of_rows in enumerate(codes):
+            values = of_rows[of_rows >= 0]
+            if values.size > 1 and np.unique(values).size == values.size:
+                found.append(set_of([column], known.shape[1]))
+        more = without(np.array(found, dtype=np.uint64).reshape(-1, known.shape[1]), known)
+        return np.concatenate([known, more])
 
     def bodies(self) -> tuple[Body, ...]:
         """The minimal keys and FDs; a column of one value is the denial constraint that no two rows differ in it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -54,8 +55,26 @@ class Weighed:
     counts: I64
 
 
+class Weigher(Protocol):
+    """Who counts what breaks dependencies: a `Validator` here, or one elsewhere."""
+
+    @property
+    def work(self) -> Work:
+        """Time and threads."""
+
+    @property
+    def order(self) -> I32:
+        """Columns by rank, the most selective first."""
+
+    def weigh(self, sets: U64, targets: I64, limits: I64) -> tuple[I64, Mask]:
+        """Counts of each dependency, and which were counted in time."""
+
+    def scout(self, rows: int) -> Validator | None:
+        """A validator of about so many rows, if there are many more."""
+
+
 def within(
-    validator: Validator,
+    validator: Weigher,
     columns: int,
     targets: list[int],
     limits: I64,
@@ -93,7 +112,7 @@ def within(
                 return found, False
 
 
-def _counting(validator: Validator, limits: I64) -> Count:
+def _counting(validator: Weigher, limits: I64) -> Count:
     """Counts on the whole table what is within the limits on a part of it: there it is broken no more often."""
     scout = validator.scout(SCOUTS)
 

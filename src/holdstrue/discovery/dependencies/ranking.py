@@ -94,10 +94,15 @@ def profiles(codes: Codes, schema: pa.Schema) -> list[Profile]:
         counts = np.bincount(column[column >= 0], minlength=1)
         known = int(counts.sum())
         commonest = int(counts.max()) / known if known else 1.0
-        quality = _TYPES[family_of(schema.field(name).type)]
-        quality = 1.0 if quality == 0.8 and KEY_NAMES.search(name) else quality
+        quality = quality_of(schema.field(name))
         found.append(Profile(name, quality, int(np.count_nonzero(counts)), known, commonest))
     return found
+
+
+def quality_of(field: pa.Field) -> float:
+    """What the type and the name of a column make of it as a part of keys."""
+    quality = _TYPES[family_of(field.type)]
+    return 1.0 if quality == 0.8 and KEY_NAMES.search(field.name) else quality
 
 
 def _brevity(columns: int) -> float:

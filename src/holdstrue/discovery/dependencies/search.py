@@ -123,6 +123,8 @@ class LeftSideSearch:
     """Left sides up to this length are all known."""
     length: int = 1
     """Covers hold left sides up to this length; longer ones were cut."""
+    tester: Callable[[U64, U64], Tested] | None = None
+    """Tests left sides elsewhere, where the rows that are held are a sample; as `Validator.test`."""
 
     def deepen(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended.
@@ -158,17 +160,18 @@ class LeftSideSearch:
         """Build covers anew from all evidence, with left sides of the length that is searched now."""
         if not covers:
             return
-        known = self.agree_sets.by_size(self.agree_sets.known())
+        known, left = self.agree_sets.by_size(self.agree_sets.known()), self._room()
 
         def one(number: int) -> None:
             cover = covers[number]
             stale = bool((cover.status == STALE).any())
-            cover.renew(self.agree_sets, known, self.length, self._room(cover), work, stale=stale)
+            cover.renew(self.agree_sets, known, self.length, left + len(cover), work, stale=stale)
 
         work.each(one, range(len(covers)))
 
-    def _room(self, cover: LeftSides) -> int:
-        return MOST_WORDS // cover.words - sum(len(other) for other in self.covers if other is not cover)
+    def _room(self) -> int:
+        """Left sides that there is room for beside those of all covers."""
+        return MOST_WORDS // self.agree_sets.words - sum(len(cover) for cover in self.covers)
 
     def settle(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Test what is open or stale until nothing is; False when time ran out or some cover has no room."""
@@ -180,10 +183,11 @@ class LeftSideSearch:
             sets, wanted, owners = self._candidates(kind)
             if sets.shape[0] == 0:
                 return all(cover.settled for cover in self.covers)
-            if stale_first not in validators:
+            if self.tester is None and stale_first not in validators:
                 validators[stale_first] = Validator(touched if stale_first else whole, work)
             chosen = np.arange(sets.shape[0])[:size]
-            tested = validators[stale_first].test(sets[chosen], wanted[chosen])
+            test = self.tester or validators[stale_first].test
+            tested = test(sets[chosen], wanted[chosen])
             if not stale_first:
                 self.extents.note(sets[chosen], tested)
             for cover, places, lines in owners:
@@ -201,12 +205,12 @@ class LeftSideSearch:
 
     def take(self, numbers: I64, work: Work) -> None:
         """Bring new evidence into the covers it concerns."""
-        numbers = self.agree_sets.by_size(numbers)
+        numbers, left = self.agree_sets.by_size(numbers), self._room()
 
         def one(number: int) -> None:
             cover = self.covers[number]
             if cover.settled:
-                cover.extend(self.agree_sets, numbers, self.length, self._room(cover), work)
+                cover.extend(self.agree_sets, numbers, self.length, left + len(cover), work)
 
         if numbers.size:
             work.each(one, range(len(self.covers)))

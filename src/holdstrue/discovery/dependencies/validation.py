@@ -95,7 +95,7 @@ class Validator:
     def __init__(self, parts: Partitions, work: Work) -> None:
         self._parts, self.work = parts, work
         self.many = parts.many
-        self.order = parts.ranked(work)
+        self.order: I32 = parts.ranked(work)
         """Columns by rank, the most selective first."""
         self._roots = parts.rows, parts.starts, parts.places
         self._widest = max((int(parts.of(column)[1][-1]) for column in range(parts.many + 1)), default=0)

@@ -25,8 +25,9 @@ from holdstrue.errors import ChangeError, StateError
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.state.files import StateFiles
-from holdstrue.state.journal import BATCHES, Journal, schema_of, schema_text
+from holdstrue.state.journal import BATCHES, Journal
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.schema_text import schema_of, schema_text
 from holdstrue.state.shape import DIGEST, FILE, require
 
 SHAPE = {

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +72,7 @@ class ForeignKey:
         return self.fit * (0.1 + 0.9 * self.key) * (0.5 + 0.5 * rest)
 
 
-def foreign_keys(core: InclusionCore, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
+def foreign_keys(core: InclusionCore, tables: Mapping[str, pa.Table] | ValueRanges) -> tuple[ForeignKey, ...]:
     """What looks like foreign keys, best first: of those that are parts of one another only the best.
 
     Columns without values refer to nothing. `tables` are those of the core, as they are now.
@@ -81,10 +82,20 @@ def foreign_keys(core: InclusionCore, tables: Mapping[str, pa.Table]) -> tuple[F
     return tuple(sorted(chosen, key=_by_score))
 
 
-def ranked(core: InclusionCore, tables: Mapping[str, pa.Table]) -> tuple[ForeignKey, ...]:
-    """All found inclusions, best first. Complexity: O(rows + values + inclusions)."""
+class ValueRanges(Protocol):
+    """Who looks how far columns reach."""
+
+    def inside(self, table: str, column: str, ref_table: str, ref_column: str) -> float:
+        """The share of the right column's rows with a value that lie in the left column's range."""
+
+
+def ranked(core: InclusionCore, tables: Mapping[str, pa.Table] | ValueRanges) -> tuple[ForeignKey, ...]:
+    """All found inclusions, best first; of tables, or of what is known of their columns.
+
+    Complexity: O(rows + values + inclusions).
+    """
     counted = _Counted(core)
-    ranges = _Ranges(tables)
+    ranges = _Ranges(tables) if isinstance(tables, Mapping) else tables
     found = []
     for rule in core.rules():
         left, right = _sides(rule.body)

@@ -72,7 +72,7 @@ class InclusionCore:
         """Find all inclusions. Past the deadline no further level is begun, and `complete` says so."""
         options, work = options or DiscoveryOptions(), work or Work()
         first = work.part(0.0, 1.0 if options.arity < 2 else 0.5)
-        core = InclusionCore(UnaryInclusions.load(tables, _layout(options), first), options, most=most)
+        core = InclusionCore(UnaryInclusions.load(tables, layout_of(options), first), options, most=most)
         core._search(tables.__getitem__, work.part(0.5, 0.5))
         return core
 
@@ -177,7 +177,7 @@ class InclusionCore:
     @staticmethod
     def restore(schemas: Mapping[str, pa.Schema], options: DiscoveryOptions, arrays: Checked) -> InclusionCore:
         """The core as it was left; the arrays will be written to, unless they are mapped copy-on-write."""
-        core = InclusionCore(UnaryInclusions.restore(schemas, _layout(options), arrays), options)
+        core = InclusionCore(UnaryInclusions.restore(schemas, layout_of(options), arrays), options)
         # a search that the deadline ended goes on with the columns it came to
         arity, in_time = arrays.few("searched", 0, MOST_SLOTS, 2)
         core._arity, core._in_time = min(options.arity, arity), bool(in_time)
@@ -192,7 +192,8 @@ class InclusionCore:
         return core
 
 
-def _layout(options: DiscoveryOptions) -> ValueLayout:
+def layout_of(options: DiscoveryOptions) -> ValueLayout:
+    """How the values of a discovery are compared and counted."""
     return ValueLayout("text" if options.as_text else "types", seed=options.seed)
 
 

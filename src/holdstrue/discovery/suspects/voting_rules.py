@@ -74,7 +74,7 @@ def learned(cells: CodedCells, codes: I32, work: Work) -> tuple[list[VotingRule]
     # that two measures are equal is chance or rounding, and determines nothing
     sides = [at for at in usable if not cells.measure_like(at)]
     alone = {left: cells.grouped((left,), codes) for left in sides if (cells.counts[left] > 1).sum() > 1}
-    home = _at_home(cells, codes, alone, usable)
+    home = _at_home(cells, codes, alone, usable, work)
     odds: dict[tuple[int, int], float] = {}
     found = []
     for left, grouped in alone.items():
@@ -95,10 +95,11 @@ def learned(cells: CodedCells, codes: I32, work: Work) -> tuple[list[VotingRule]
     return found, ()
 
 
-def _at_home(cells: CodedCells, codes: I32, alone: dict[int, Grouped], usable: list[int]) -> list[Mask]:
+def _at_home(cells: CodedCells, codes: I32, alone: dict[int, Grouped], usable: list[int], work: Work) -> list[Mask]:
     """By column which codes are the majority of a group of some single column."""
     home = [np.zeros(counts.size, dtype=np.bool_) for counts in cells.counts]
     for left, grouped in alone.items():
+        work.require_time()
         for right in usable:
             if right != left:
                 tally = cells.tally(grouped, right, codes)

@@ -75,15 +75,33 @@ def right_side(tables: Tables, check: GroupCheck, at: int) -> Lanes:
     return f"if({wanted}, {a}, null)", None if b is None else f"if({wanted}, {b}, null)"
 
 
+def is_known(tables: Tables, check: GroupCheck, at: int) -> Sql:
+    """Whether a right-hand value is known and asked for, in rows where the condition of the check holds."""
+    wanted = [] if check.nulls_equal else [f"{quoted(check.rhs[at])} is not null"]
+    asked = check.asked[at]
+    if asked is not None:
+        wanted.append(tables.holds(check, asked))
+    return f"({' and '.join(wanted) or 'true'})"
+
+
 def member(tables: Tables, check: GroupCheck) -> Sql:
     """Whether a row is in a group of a check, of an FD with some right-hand value that is known; never NULL."""
-    found = [tables.holds(check, check.member)]
+    found = [] if check.member is None else [tables.holds(check, check.member)]
     if not check.nulls_equal:
         found.append(tables.values[check.table].known(check.lhs))
     if check.rhs:
-        known = (f"{right_side(tables, check, at)[0]} is not null" for at in range(len(check.rhs)))
-        found.append(f"({' or '.join(known)})")
-    return f"({' and '.join(found)})"
+        found.append(f"({' or '.join(is_known(tables, check, at) for at in range(len(check.rhs)))})")
+    return f"({' and '.join(found) or 'true'})"
+
+
+def told_apart(tables: Tables, check: GroupCheck, at: int) -> Lanes:
+    """What tells whether the right-hand values of a group are all the same.
+
+    Of two digests one will do: a group is missed only if all its values have the same 64 bits under a secret, which
+    one group in 2^64 has. Where values are counted, pair by pair, it takes both.
+    """
+    a, b = right_side(tables, check, at)
+    return (a, b) if tables.values[check.table].is_one(check.rhs[at]) else (a, None)
 
 
 def left_side(tables: Tables, check: GroupCheck) -> Lanes:
@@ -98,6 +116,8 @@ def is_native(tables: Tables, check: Check) -> bool:
             case GroupCheck():
                 left_side(tables, check)
                 member(tables, check)
+                for at in range(len(check.rhs)):
+                    right_side(tables, check, at)
             case RowCheck():
                 tables.holds(check, check.broken)
             case ReferenceCheck():
@@ -172,6 +192,20 @@ def _part(measure: Aggregate, found: Sequence[pa.Array]) -> Part:
     return count, numbers[0] or 0
 
 
+def halves(number: Sql) -> tuple[tuple[str, Sql], tuple[str, Sql]]:
+    """Both halves of 64 bits, whose sums 64 bits hold for 2^31 numbers: sums of decimals cost ten times as much."""
+    return ("upper", f"shiftright({number}, 32)"), ("lower", f"({number} & {0xFFFF_FFFF}L)")
+
+
+def whole_of(upper: int, lower: int) -> int:
+    """The sum, from the sums of both halves.
+
+    >>> whole_of(1, 7) == 2**32 + 7
+    True
+    """
+    return (upper << 32) + lower
+
+
 # --- the pass ----------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +218,8 @@ class Detection:
     """How many violating groups of a check are told."""
     elements: list[Element] = field(default_factory=list)
     asked: dict[str, Sql] = field(default_factory=dict)
+    totalled: dict[str, int] = field(default_factory=dict)
+    """By question about all rows of a table the place of what is counted."""
     wanted: list[Sql] = field(default_factory=list)
     """Which groups are looked at at all."""
     kinds: dict[int, str] = field(default_factory=dict)
@@ -193,29 +229,47 @@ class Detection:
     def of(tables: Tables, checks: Mapping[int, Check], keys: Mapping[str, Sequence[str]], most: int) -> Detection:
         """The aggregation for checks by their numbers; `keys` are columns of tables that should tell rows apart."""
         made = Detection(tables, most)
-        rows = {name: made._element(name, "true", ("0L", None)) for name in tables.frames}
-        for name, element in rows.items():
-            made._total(f"table {name}", element, element.flag("true"))
-            made.wanted.append(f"side = {element.side}")
         sides: dict[Any, list[tuple[int, GroupCheck]]] = {}
         for number, check in checks.items():
             match check:
-                case RowCheck():
-                    element = rows[check.table]
-                    made._total(f"rows {number}", element, element.flag(tables.holds(check, check.broken)))
                 case GroupCheck():
                     sides.setdefault((check.table, check.lhs, check.nulls_equal), []).append((number, check))
                 case ReferenceCheck():
                     made._reference(number, check)
-                case MeasureCheck():
-                    made._measure(number, check, rows)
         for own in sides.values():
             made._groups(own)
         for name, columns in keys.items():
             lanes = tables.values[name].tuple_lanes(columns, nulls_equal=True)
             element = made._element(name, "true", lanes, ["true"])
             made._key(f"key {name}", element, 0)
+        rows = {name: made._counting(name) for name in tables.frames}
+        for number, check in checks.items():
+            match check:
+                case RowCheck():
+                    element = rows[check.table]
+                    made._total(f"rows {number}", element, element.flag(tables.holds(check, check.broken)))
+                case MeasureCheck():
+                    made._measure(number, check, rows)
         return made
+
+    def _counting(self, table: str) -> Element:
+        """Where all rows of a table are counted: in one group of a side of its own.
+
+        Where there is one other side, that is one row more for each row, so that rows are counted in the groups of that
+        side, and those that are in none of them in the group NULL.
+        """
+        if len(self.tables.frames) == len(self.elements) == 1:
+            [element] = self.elements
+            hi, lo = element.group
+            given = element.given
+            if given != "true":
+                element.group = f"if({given}, {hi}, null)", None if lo is None else f"if({given}, {lo}, null)"
+                element.given = "true"
+        else:
+            element = self._element(table, "true", ("0L", None))
+        self._total(f"table {table}", element, element.flag("true"))
+        self.wanted.append(f"side = {element.side}")
+        return element
 
     def _element(self, table: str, given: Sql, group: Lanes, flags: Iterable[Sql] = ()) -> Element:
         element = Element(len(self.elements), table, given, group, list(flags))
@@ -224,19 +278,21 @@ class Detection:
 
     def _total(self, name: str, element: Element, at: int) -> None:
         self.asked[name] = f"sum(if(side = {element.side}, f{at}, null))"
+        self.totalled[name] = at
 
     def _violated(self, name: str, violates: Sql, rows: Sql) -> None:
         self.wanted.append(violates)
         self.asked[f"groups {name}"] = f"sum(if({violates}, 1L, null))"
-        group = f"named_struct('hi', hi, 'lo', lo, 'n', {rows})"
-        self.asked[f"chosen {name}"] = f"max_by({group}, if({violates}, hi, null), {self.most})"
+        if self.most:
+            group = f"named_struct('hi', hi, 'lo', lo, 'n', {rows})"
+            self.asked[f"chosen {name}"] = f"max_by({group}, hi, {self.most}) filter (where {violates})"
 
     def _key(self, name: str, element: Element, at: int) -> None:
         violates = f"(side = {element.side} and f{at} > 1)"
         self._violated(name, violates, f"f{at}")
         self.asked[f"rows {name}"] = f"sum(if({violates}, f{at}, null))"
-        each = f"cast(f{at} as decimal(19,0)) * cast(f{at} - 1 as decimal(19,0))"
-        self.asked[f"pairs {name}"] = f"cast(sum(if({violates}, {each}, null)) as decimal(38,0))"
+        for half, pairs in halves(f"(f{at} * (f{at} - 1))"):
+            self.asked[f"{half} pairs {name}"] = f"sum(if({violates}, {pairs}, null))"
 
     def _reference(self, number: int, check: ReferenceCheck) -> None:
         refers, provides = reference_elements(self.tables, check, len(self.elements))
@@ -253,20 +309,23 @@ class Detection:
         given = " or ".join(dict.fromkeys(member(tables, check) for _, check in checks))
         element = self._element(first.table, f"({given})", left_side(tables, first))
         for number, check in checks:
-            count = element.flag(member(tables, check))
             if not check.rhs:
-                self._key(str(number), element, count)
+                self._key(str(number), element, element.flag(member(tables, check)))
                 continue
-            places = [element.value(right_side(tables, check, at)) for at in range(len(check.rhs))]
+            places = [element.value(told_apart(tables, check, at)) for at in range(len(check.rhs))]
             unlike = " or ".join(
                 f"coalesce(least_{lane}{at} != most_{lane}{at}, false)"
                 for at in places
                 for lane in ("ab" if element.values[at][1] is not None else "a")
             )
             violates = f"(side = {element.side} and ({unlike}))"
-            self._violated(str(number), violates, f"f{count}")
+            self._violated(str(number), violates, "0L")
             if len(places) > 1:
-                known = [element.flag(f"({right_side(tables, check, at)[0]} is not null)") for at in range(len(places))]
+                count = element.flag(member(tables, check))
+                known = [
+                    element.flag(f"({member(tables, check)} and {is_known(tables, check, at)})")
+                    for at in range(len(places))
+                ]
                 partly = " or ".join(f"f{at} != f{count}" for at in known)
                 self.asked[f"partial {number}"] = f"sum(if({violates} and ({partly}), 1L, null))"
 
@@ -295,8 +354,25 @@ class Detection:
         groups = rows.groupBy(*shape.group).agg(*map(F.expr, kept))
         return groups if shape.wide else groups.selectExpr("*", "0L as lo")
 
+    @property
+    def is_ungrouped(self) -> bool:
+        """Whether only single rows are looked at, of one table, so that there is one group and nothing to shuffle."""
+        return len(self.elements) == 1 and self.elements[0].group == ("0L", None)
+
+    @property
+    def shuffles(self) -> int:
+        """How often rows are shuffled: by group, and what partitions found to one of them."""
+        return 1 if self.is_ungrouped else 2
+
     def totals(self) -> DataFrame:
         """One row: the answers to all questions."""
+        if self.is_ungrouped:
+            [only] = self.elements
+            found = [f"count(if({only.flags[at]}, 1, null)) as {quoted(name)}" for name, at in self.totalled.items()]
+            for name in (name for names in self.measures.values() for name in names):
+                how, own = name.split()
+                found.append(f"{how}(cast({only.measured[int(own)]} as {self.kinds[int(own)]})) as {quoted(name)}")
+            return self.tables.frames[only.table].selectExpr(*found)
         asked = [f"{question} as {quoted(name)}" for name, question in self.asked.items()]
         return self.grouped().where(" or ".join(self.wanted)).selectExpr(*asked)
 
@@ -326,7 +402,7 @@ class Detected:
             chosen = self.totals.column(f"chosen {name}")[0].as_py() or []
         return Found(
             self._number(f"rows {name}"),
-            self._number(f"pairs {name}") // 2,
+            whole_of(self._number(f"upper pairs {name}"), self._number(f"lower pairs {name}")) // 2,
             self._number(f"groups {name}"),
             tuple((group["hi"], group["lo"], group["n"], None) for group in chosen),
             self._number(f"partial {name}"),

@@ -106,7 +106,8 @@ def spread(frames: Mapping[str, DataFrame], elements: Sequence[Element], shape: 
         own = [element for element in elements if element.table == table]
         if len(own) == 1:
             columns = [f"{value} as {name}" for name, value in shape.fields(own[0])]
-            rows = frames[table].where(own[0].given).selectExpr(*columns)
+            rows = frames[table] if own[0].given == "true" else frames[table].where(own[0].given)
+            rows = rows.selectExpr(*columns)
         else:
             rows = frames[table].selectExpr(shape.written(own)).where("side is not null")
         found = rows if found is None else found.unionAll(rows)

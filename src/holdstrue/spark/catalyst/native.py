@@ -13,13 +13,13 @@ from holdstrue.monitor.sharded_check import ROW
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Part
-from holdstrue.spark.catalyst.detecting import Detected, Detection, Found, Tables, is_native
+from holdstrue.spark.catalyst.detecting import Detection, Found, Tables, is_native
+from holdstrue.spark.catalyst.implied import set_apart
 from holdstrue.spark.catalyst.lanes import Inexpressible
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
 from holdstrue.spark.catalyst.pairing import Pairing
+from holdstrue.spark.catalyst.references import Referring
 
-FEW = 2
-"""Up to so many FDs alone are counted by grouping at once: a first pass would read the table without need."""
 JOINED = 1000
 """Violating groups of a check that are joined with before its pairs are counted, at most or as many as are listed."""
 
@@ -74,68 +74,106 @@ class Native:
 
     def run(self, limit: int, key: Mapping[str, Sequence[str]]) -> None:
         """All passes; rules that turn out to need kernels are no longer among `rules`. `key` is to be unique."""
-        most = min(max(limit, JOINED), MOST_NAMED)
+        named = min(limit, MOST_NAMED)
         checks = self.checks
-        groups = {n: check for n, check in checks.items() if isinstance(check, GroupCheck) and check.rhs}
-        if len(groups) == len(checks) <= FEW and not key and all(len(c.rhs) == 1 for c in groups.values()):
-            found = self._pairs(groups, {}, most, None, [*dict.fromkeys(c.table for c in groups.values())])
-        else:
-            found = self._detected(checks, most, key)
+        if len(checks) == 1 and not key:
+            [(number, check)] = checks.items()
+            if isinstance(check, ReferenceCheck):
+                self._refer(number, check, limit)
+                return
+            if isinstance(check, GroupCheck) and len(check.rhs) == 1:
+                found = self._pairs({number: check}, {}, named, {}, counted=True)
+                self._count(found)
+                self._name(found, limit)
+                return
+        found = {number: Found() for number in checks}
+        first, implied = set_apart(checks, key)
+        found |= self._detected(first, limit, key)
+        rest = {n: checks[n] for n, by in implied.items() if not self._holds(by, found)}
+        if rest:
+            found |= self._detected(rest, limit, {})
+        found |= self._paired(checks, found, named)
         self._count(found)
         self._name(found, limit)
 
     # --- counting ------------------------------------------------------------------------------------------------
 
-    def _detected(self, checks: Mapping[int, Check], most: int, key: Mapping[str, Sequence[str]]) -> dict[int, Found]:
-        """What both passes found of each check."""
+    def _holds(self, by: int | None, found: Mapping[int, Found]) -> bool:
+        """Whether a key that others follow from holds: that of a check, or with None that of rows."""
+        return self.shares_key is False if by is None else not found[by].groups
+
+    def _detected(self, checks: Mapping[int, Check], limit: int, key: Mapping[str, Sequence[str]]) -> dict[int, Found]:
+        """What the first pass found of each check."""
         used = {table for check in checks.values() for table in _tables_of(check)} | {*key}
         tables = replace(self.tables, frames={n: f for n, f in self.tables.frames.items() if n in used})
+        paired = any(isinstance(check, GroupCheck) and check.rhs for check in checks.values())
+        most = min(max(limit, JOINED if paired else 0), MOST_NAMED)
         try:
             detection = Detection.of(tables, checks, key, most)
         except Inexpressible:  # of a key's type; of the checks it is known that Catalyst takes them
             key = {}
             detection = Detection.of(tables, checks, {}, most)
         detected = detection.run()
-        self.passes.append(Pass("which groups violate, rows, keys and references", (*tables.frames,), 2))
-        self.rows = {name: detected.rows(name) for name in tables.frames}
+        self.passes.append(
+            Pass("which groups violate, rows, keys and references", (*tables.frames,), detection.shuffles)
+        )
+        self.rows |= {name: detected.rows(name) for name in tables.frames}
         if key:
             self.shares_key = any(detected.found(f"key {name}").groups for name in key)
         found = {number: detected.found(number) for number in checks}
-        self._measure(checks, detected)
+        self.parts |= {c.rule: detected.parts(n) for n, c in checks.items() if isinstance(c, MeasureCheck)}
         for number in [n for n, one in found.items() if one.partial]:
             self._leave(checks[number].rule)
+        return found
+
+    def _paired(self, checks: Mapping[int, Check], found: Mapping[int, Found], most: int) -> dict[int, Found]:
+        """What the second pass finds of FDs that are violated."""
         alone = {checks[n].rule: c for n, c in checks.items() if isinstance(c, RowCheck)}
         open_ = {
             n: check
             for n, check in checks.items()
             if isinstance(check, GroupCheck) and check.rhs and found[n].groups and check.rule in self.rules
         }
-        if open_:
-            few = all(found[n].groups <= len(found[n].chosen) for n in open_)
-            joined = {n: [group[:2] for group in found[n].chosen] for n in open_} if few else None
-            both = {n: alone[check.rule] for n, check in open_.items() if check.rule in alone}
-            found |= self._pairs(open_, both, most, joined, [])
-        return found
+        if not open_:
+            return {}
+        few = {n: [group[:2] for group in found[n].chosen] for n in open_ if found[n].groups <= len(found[n].chosen)}
+        both = {n: alone[check.rule] for n, check in open_.items() if check.rule in alone}
+        return self._pairs(open_, both, most, few)
 
     def _pairs(
         self,
         checks: Mapping[int, GroupCheck],
         alone: Mapping[int, RowCheck],
         most: int,
-        groups: Mapping[int, Sequence[tuple[int, int]]] | None,
-        counted: Sequence[str],
+        groups: Mapping[int, Sequence[tuple[int, int]]],
+        *,
+        counted: bool = False,
     ) -> dict[int, Found]:
-        found, rows = Pairing(self.tables, checks, alone, most, groups, counted).run()
-        of = "all groups" if groups is None else f"{sum(map(len, groups.values()))} groups that violate"
+        pairing = Pairing(self.tables, checks, alone, most, groups, counted)
+        found, rows = pairing.run()
+        few, rest = sum(map(len, groups.values())), len(checks) - len(groups)
+        of = [f"{few:,} groups that violate"] * bool(groups) + [f"all groups of {rest:,}"] * bool(rest)
         tables = tuple(dict.fromkeys(check.table for check in checks.values()))
-        self.passes.append(Pass(f"pairs of FDs, in {of}", tables, 3))
-        self.rows |= rows
+        self.passes.append(Pass(f"pairs of FDs, in {' and '.join(of)}", tables, pairing.shuffles))
+        if counted:
+            self.rows[tables[0]] = rows
         return {number: found.get(number, Found()) for number in checks}
 
-    def _measure(self, checks: Mapping[int, Check], detected: Detected) -> None:
-        for number, check in checks.items():
-            if isinstance(check, MeasureCheck):
-                self.parts[check.rule] = detected.parts(number)
+    def _refer(self, number: int, check: ReferenceCheck, limit: int) -> None:
+        """The only rule is an inclusion."""
+        referring = Referring(self.tables, check)
+        found, self.rows = referring.run()
+        self.passes.append(Pass("rows whose value is missing", referring.scanned, 1))
+        self._count({number: found})
+        share = min(limit, found.rows)
+        if share >= MOST_NAMED:
+            self._leave(check.rule)
+        elif share:
+            rule = self.tables.plan.rules.rules[check.rule]
+            key = self.keys[check.table]
+            columns = [name for name in dict.fromkeys((*key, *rule.columns)) if name != ROW]
+            self.passes.append(Pass("rows of violations that are listed", referring.scanned, 1))
+            self._list(check.rule, {number: referring.named(columns, share)}, share)
 
     def _count(self, found: Mapping[int, Found]) -> None:
         checks = self.checks

@@ -1,20 +1,20 @@
 """The second pass: how many rows and pairs violate FDs, by grouping rows by left and right side and then by left.
 
-Few violating groups are joined with first, so that no other row is grouped. Where there are many, or where the rules
-are so few that this pass answers everything, all rows are grouped, which is what a query by hand would do.
+Few violating groups are joined with first, so that no other row is grouped. Where there are many, or where there is one
+rule, of which this pass answers everything, all rows are grouped, which is what a query by hand would do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.plan.checks import GroupCheck, RowCheck
-from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, member, right_side
+from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, right_side, whole_of
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import Lanes
 
@@ -25,8 +25,6 @@ GROUPS = StructType(
         StructField("lo", LongType(), nullable=False),
     ]
 )
-_COUNTED = -1
-"""The side that counts the rows of a table."""
 
 
 def kind_of(tables: Tables, check: GroupCheck) -> Lanes:
@@ -59,56 +57,76 @@ class Pairing:
     checks: Mapping[int, GroupCheck]
     alone: Mapping[int, RowCheck]
     most: int
-    groups: Mapping[int, Sequence[tuple[int, int]]] | None = None
-    """By check all its violating groups, where these are few; None to group all rows."""
-    counted: Sequence[str] = ()
-    """Tables whose rows are counted on the way."""
+    groups: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """All violating groups of checks of which these are few; of other checks all rows are grouped."""
+    counted: bool = False
+    """Whether the rows of the table are counted on the way, for the only check there is."""
 
     def _spread(self) -> tuple[DataFrame, ElementShape]:
         elements = pair_elements(self.tables, self.checks, self.alone)
-        for at, name in enumerate(self.counted):
-            elements.append(Element(_COUNTED - at, name, "true", ("0L", None)))
+        if self.counted:
+            # rows that are in no group are in the group NULL, which has one kind
+            [only] = elements
+            (hi, lo), [(a, b)], given = only.group, only.values, only.given
+            only.group = f"if({given}, {hi}, null)", None if lo is None else f"if({given}, {lo}, null)"
+            only.values = [(f"if({given}, {a}, null)", None if b is None else f"if({given}, {b}, null)")]
+            only.given = "true"
         shape = ElementShape.of(elements, {})
         rows = spread(self.tables.frames, elements, shape)
-        if self.groups is not None:
+        if self.groups:
             known = [(check, hi, lo) for check, groups in self.groups.items() for hi, lo in groups]
-            spark = rows.sparkSession
-            rows = rows.join(F.broadcast(groups_frame(spark, known, shape)), list(shape.group), "left_semi")
+            few = F.broadcast(groups_frame(rows.sparkSession, known, shape).withColumn("known", F.lit(True)))
+            rows = rows.join(few, list(shape.group), "left")
+            rest = [str(number) for number in self.checks if number not in self.groups]
+            rows = rows.where(f"known is not null{' or side in (' + ', '.join(rest) + ')' if rest else ''}")
         return rows, shape
+
+    @property
+    def shuffles(self) -> int:
+        """By group and kind, by group, and what partitions found to one of them."""
+        return 3
 
     def totals(self) -> DataFrame:
         """A row a check."""
         rows, shape = self._spread()
-        kinds = [f"{lane}0" for lane in (shape.values[0] if shape.values else "")]
+        kinds = [f"{lane}0" for lane in shape.values[0]]
         counts = ["count(1) as rows", *(["count(f0) as both"] if shape.flags else [])]
         by_kind = rows.groupBy(*shape.group, *kinds).agg(*map(F.expr, counts))
-        summed = ["sum(rows) as n", "count(1) as kinds", "sum(rows * rows) as squares"]
-        summed += ["min(a0) as least"] if kinds else []
+        square = "if(hi is null, 0L, rows * rows)" if self.counted else "rows * rows"
+        summed = ["sum(rows) as n", "count(1) as kinds", f"sum({square}) as squares"]
+        summed += ["min(a0) as least"] if self.most else []
         summed += ["sum(both) as both"] if shape.flags else []
-        groups = by_kind.groupBy(*shape.group).agg(*map(F.expr, summed)).where("kinds > 1 or side < 0")
-        lo, least = "lo" if shape.wide else "0L", "least" if kinds else "cast(null as bigint)"
-        group = f"named_struct('hi', hi, 'lo', {lo}, 'n', n, 'least', {least})"
+        groups = by_kind.groupBy(*shape.group).agg(*map(F.expr, summed))
+        many = "filter (where kinds > 1)" if self.counted else ""
+        if not self.counted:
+            groups = groups.where("kinds > 1")
+        (_, upper), (_, lower) = halves("(n * n - squares)")
         told = [
-            "count(1) as groups",
-            "sum(n) as rows",
-            "sum(cast(n * n - squares as decimal(38,0))) as pairs",
-            f"max_by({group}, hi, {self.most}) as chosen",
-            f"{'sum(both)' if shape.flags else '0L'} as both",
+            "sum(n) as counted",
+            f"count(1) {many} as groups",
+            f"sum(n) {many} as rows",
+            f"sum({upper}) {many} as upper",
+            f"sum({lower}) {many} as lower",
+            f"{'sum(both) ' + many if shape.flags else '0L'} as both",
         ]
+        if self.most:
+            group = f"named_struct('hi', hi, 'lo', {'lo' if shape.wide else '0L'}, 'n', n, 'least', least)"
+            told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
+        if self.counted:
+            [only] = self.checks
+            return groups.agg(*map(F.expr, told)).withColumn("side", F.lit(only))
         return groups.groupBy("side").agg(*map(F.expr, told))
 
-    def run(self) -> tuple[dict[int, Found], dict[str, int]]:
-        """By check what was found, and the rows of the tables that were counted."""
+    def run(self) -> tuple[dict[int, Found], int]:
+        """By check what was found, and how many rows were counted."""
         found: dict[int, Found] = {}
-        rows = dict.fromkeys(self.counted, 0)
+        counted = 0
         for row in self.totals().toArrow().to_pylist():
-            if row["side"] < 0:
-                rows[self.counted[_COUNTED - row["side"]]] = row["rows"]
-                continue
-            chosen = tuple((g["hi"], g["lo"], g["n"], g["least"]) for g in row["chosen"])
-            pairs = int(row["pairs"]) // 2
-            found[row["side"]] = Found(row["rows"], pairs, row["groups"], chosen, 0, row["both"] or 0)
-        return found, rows
+            counted = row["counted"] or 0
+            chosen = tuple((g["hi"], g["lo"], g["n"], g["least"]) for g in row.get("chosen") or ())
+            pairs = whole_of(row["upper"] or 0, row["lower"] or 0) // 2
+            found[row["side"]] = Found(row["rows"] or 0, pairs, row["groups"], chosen, 0, row["both"] or 0)
+        return found, counted
 
 
 def groups_frame(spark: object, groups: Sequence[tuple[int, int, int]], shape: ElementShape) -> DataFrame:

@@ -1,0 +1,327 @@
+"""Verifies denial constraints on all rows: for each set of atoms one pair that breaks it, or none.
+
+Rules share what they need: the groups of a set of equalities, and their rows in the order of a column. After that a
+rule of up to two orders and one inequality is a sweep of its rows, any other a search by boxes (`kernels/refute.py`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock, local
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.refutations import Refutations
+from holdstrue.discovery.denials.select_index import terms_of
+from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.kernels import refute as kernels
+from holdstrue.rules.model import Op
+from holdstrue.typing import I32, I64, U64
+
+KEPT_BYTES = 256 << 20
+"""Groups and orders that are kept for the rules to come."""
+
+STEPS = 1 << 16
+"""Pairs of boxes looked at between two looks at the clock: some milliseconds."""
+
+SHARES = 8
+"""Parts for each thread that rules are divided into, so that all end at about the same time."""
+
+_CODE = {Op.EQ: kernels.EQ, Op.NE: kernels.NE, Op.LT: kernels.LT, Op.LE: kernels.LE, Op.GT: kernels.GT,
+         Op.GE: kernels.GE}  # fmt: skip
+_STRICT = (Op.LT, Op.GT)
+
+Pair: TypeAlias = tuple[int, int]
+Equalities: TypeAlias = tuple[tuple[int, int], ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ColumnTerm:
+    """t.left OP s.right, columns by number."""
+
+    left: int
+    op: Op
+    right: int
+
+    @property
+    def flipped(self) -> ColumnTerm:
+        """The same with the rows exchanged."""
+        return ColumnTerm(self.right, self.op.flipped, self.left)
+
+    @property
+    def apart(self) -> bool:
+        """Whether no row satisfies it with itself."""
+        return self.left == self.right and self.op in (*_STRICT, Op.NE)
+
+
+@dataclass(frozen=True)
+class SideGroups:
+    """Rows by group, as t and as s (-1: in none that matters), and how many groups there are."""
+
+    t: I32
+    s: I32
+    count: int
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A k-d tree over some rows."""
+
+    rows: I32
+    spans: I64
+    low: I32
+    high: I32
+    places: dict[int, int]
+
+
+class Refuter:
+    """Pairs that break rules, on the rows as they are now.
+
+    Memory: 8 bytes a row and column, and at most `KEPT_BYTES` of groups and orders.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from holdstrue.discovery.denials.choose_space import choose_space
+    >>> from holdstrue.discovery.options import DiscoveryOptions
+    >>> table = pa.table({"zip": [1, 1, 2], "pay": [10, 20, 30], "tax": [3, 2, 4]})
+    >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
+    >>> _ = rows.insert(table)
+    >>> refuter = Refuter(rows)
+    >>> terms = [(0, Op.EQ), (1, Op.GT), (2, Op.LT)], [(1, Op.EQ)]
+    >>> refuter.verify(np.stack([rows.space.terms_mask(one) for one in terms]), Work()).pairs.tolist()
+    [[1, 0], [-1, -1]]
+    """
+
+    def __init__(self, rows: CodedRows, work: Work | None = None) -> None:
+        self._space = rows.space
+        self._live = rows.live()
+        self._ranks = _ranks(rows, self._live, work or Work(threads=1))
+        self._kept: OrderedDict[object, tuple[object, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+        self._own = local()
+
+    def verify(self, sets: U64, work: Work) -> Refutations:
+        """By set of atoms two slots (t, s) that satisfy it, if any; as many of them as there is time for."""
+        looked = np.zeros(sets.shape[0], dtype=np.bool_)
+        pairs = np.full((sets.shape[0], 2), -1, dtype=np.int64)
+        asked = [tuple(self._term(i, op) for i, op in terms_of(self._space, mask)) for mask in sets]
+        # rules on the same equalities follow each other: these are found once, and may go when room is needed
+        order = sorted(range(len(asked)), key=lambda i: _leading(asked[i]))
+
+        def run(places: list[int]) -> None:
+            try:
+                for at in places:
+                    work.require_time()
+                    pair = self._pair(asked[at], work)
+                    looked[at] = True
+                    if pair is not None:
+                        pairs[at] = self._live[list(pair)]
+            except OutOfTimeError:
+                return
+
+        step = max(1, -(-len(order) // (SHARES * work.workers)))
+        work.each(run, [order[start : start + step] for start in range(0, len(order), step)])
+        return Refutations(looked, pairs)
+
+    def _term(self, comparison: int, op: Op) -> ColumnTerm:
+        compared = self._space.comparisons[comparison]
+        return ColumnTerm(compared.left, op, compared.right)
+
+    def _pair(self, terms: Sequence[ColumnTerm], work: Work) -> Pair | None:
+        equal = tuple(sorted((term.left, term.right) for term in terms if term.op is Op.EQ))
+        orders = [term for term in terms if term.op not in (Op.EQ, Op.NE)]
+        unlike = [term for term in terms if term.op is Op.NE]
+        aligned = all(term.left == term.right for term in terms)
+        if len(orders) > 3 or len(orders) + len(unlike) > 4:
+            return self._by_boxes(terms, work)
+        if len(unlike) > 1 or (unlike and not orders):
+            # different is less or greater; where nothing tells the rows apart less will do
+            one = unlike.pop()
+            ways = [Op.GT] if aligned and not orders else [Op.GT, Op.LT]
+            rest = [ColumnTerm(left, Op.EQ, right) for left, right in equal] + orders + unlike
+            tries = (self._pair([*rest, ColumnTerm(one.left, way, one.right)], work) for way in ways)
+            return next((pair for pair in tries if pair is not None), None)
+        distinct = orders + unlike
+        if unlike and not any(term.apart for term in distinct):
+            return self._by_boxes(terms, work)
+        return self._by_sweep(equal, orders, unlike)
+
+    def _by_sweep(self, equal: Equalities, orders: list[ColumnTerm], unlike: list[ColumnTerm]) -> Pair | None:
+        # the driving order is t.x > s.x: where it is the other way round, the rows change roles
+        orders = sorted(orders, key=lambda term: (term.left, term.right))
+        exchanged = bool(orders) and orders[0].op in (Op.LT, Op.LE)
+        if exchanged:
+            equal = tuple(sorted((right, left) for left, right in equal))
+            orders, unlike = [term.flipped for term in orders], [term.flipped for term in unlike]
+        first = orders[0] if orders else None
+        grouped = self._grouped(equal)
+        columns = (-1, -1) if first is None else (first.left, first.right)
+        t_order = self._ordered(equal, grouped, columns[0], as_t=True)
+        aligned = columns[0] == columns[1] and grouped.t is grouped.s
+        s_order = t_order if aligned else self._ordered(equal, grouped, columns[1], as_t=False)
+        x = [0, 0, 0] if first is None else [first.left, first.right, int(first.op in _STRICT)]
+        y = [-1, -1, 0, 1] if len(orders) < 2 else _driven(orders[1])
+        z = [unlike[0].left, unlike[0].right] if unlike else [-1, -1]
+        out = np.empty(2, dtype=np.int64)
+        ranks = self._ranks
+        if first is None:
+            # any two rows of a group: a column of equal values stands for the order
+            ranks = self._level
+        if len(orders) == 3:
+            terms = np.array([*_driven(orders[0]), *y, *_driven(orders[2]), *z], dtype=np.int64)
+            tree = self._tree(orders[1])
+            found = kernels.sweep_three(ranks, t_order, grouped.t, s_order, grouped.s, terms, tree, out)
+        else:
+            terms = np.array([*x, *y, *z], dtype=np.int64)
+            found = kernels.sweep(ranks, t_order, grouped.t, s_order, grouped.s, terms, out)
+        if not found:
+            return None
+        t, s = out.tolist()
+        return (s, t) if exchanged else (t, s)
+
+    def _tree(self, term: ColumnTerm) -> I32:
+        """An empty tree over the values of a column; threads have their own."""
+        needed = int(max(self._ranks[term.left].max(), self._ranks[term.right].max())) + 2
+        tree: I32 | None = getattr(self._own, "tree", None)
+        if tree is None or tree.shape[0] < needed:
+            tree = self._own.tree = np.full((needed, 5), -1, dtype=np.int32)
+        return tree[:needed]
+
+    @cached_property
+    def _level(self) -> I32:
+        return np.zeros((1, self._live.size), dtype=np.int32)
+
+    def _grouped(self, equal: Equalities) -> SideGroups:
+        """Rows by what they have in the columns of equalities; only groups with two rows, or rows in both roles."""
+        if not equal:
+            return self._whole
+        return self._keep(("groups", equal), lambda: self._refined(equal))
+
+    @cached_property
+    def _whole(self) -> SideGroups:
+        every = np.zeros(self._live.size, dtype=np.int32)
+        return SideGroups(every, every, 1)
+
+    def _refined(self, equal: Equalities) -> tuple[SideGroups, int]:
+        before, (left, right) = self._grouped(equal[:-1]), equal[-1]
+        t = np.full(self._live.size, -1, dtype=np.int32)
+        t_order = self._arranged(before.t, before.count, left)
+        if left == right and before.t is before.s:
+            count = kernels.number_within(t_order, before.t, self._ranks[left], t)
+            return SideGroups(t, t, count), t.nbytes
+        s, s_order = t.copy(), self._arranged(before.s, before.count, right)
+        count = kernels.number_across(t_order, before.t, self._ranks[left], t, s_order, before.s, self._ranks[right], s)
+        return SideGroups(t, s, count), 2 * t.nbytes
+
+    def _ordered(self, equal: Equalities, grouped: SideGroups, column: int, *, as_t: bool) -> I32:
+        """The rows of groups in the order of a column (-1: in any order)."""
+
+        def made() -> tuple[I32, int]:
+            order = self._arranged(grouped.t if as_t else grouped.s, grouped.count, column)
+            return order, order.nbytes
+
+        return self._keep(("order", equal, column, as_t or grouped.t is grouped.s), made)
+
+    def _arranged(self, group: I32, count: int, column: int) -> I32:
+        by = self._by(column)
+        out = np.empty(by.size, dtype=np.int32)
+        used = kernels.arrange(by, group, count, out)
+        return out[:used].copy()
+
+    def _by(self, column: int) -> I32:
+        """The rows that have a value in a column, ascending; all of them for -1."""
+
+        def made() -> tuple[I32, int]:
+            if column < 0:
+                order = np.arange(self._live.size, dtype=np.int32)
+            else:
+                known = np.flatnonzero(self._ranks[column] >= 0)
+                order = known[np.argsort(self._ranks[column, known], kind="stable")].astype(np.int32)
+            return order, order.nbytes
+
+        return self._keep(("by", column), made)
+
+    def _by_boxes(self, terms: Sequence[ColumnTerm], work: Work) -> Pair | None:
+        t = self._boxes(tuple(sorted({term.left for term in terms})))
+        s = self._boxes(tuple(sorted({term.right for term in terms})))
+        asked = np.array(
+            [(_CODE[term.op], term.left, term.right, t.places[term.left], s.places[term.right]) for term in terms],
+            dtype=np.int64,
+        )
+        deep = t.spans.shape[0].bit_length() + s.spans.shape[0].bit_length() + 4
+        stack = np.zeros((2 * deep, 2), dtype=np.int64)
+        state, out = np.array([1, 0], dtype=np.int64), np.empty(2, dtype=np.int64)
+        while state[0]:
+            work.require_time()
+            state[1] = STEPS
+            if kernels.search_boxes(
+                self._ranks, asked, t.rows, t.spans, t.low, t.high, s.rows, s.spans, s.low, s.high, stack, state, out
+            ):
+                return int(out[0]), int(out[1])
+        return None
+
+    def _boxes(self, columns: tuple[int, ...]) -> Boxes:
+        def made() -> tuple[Boxes, int]:
+            rows = np.flatnonzero((self._ranks[list(columns)] >= 0).all(axis=0)).astype(np.int32)
+            levels = max(0, (max(1, rows.size) // kernels.LEAF).bit_length())
+            nodes = (2 << levels) - 1
+            spans = np.zeros((nodes, 2), dtype=np.int64)
+            low, high = np.zeros((2, nodes, len(columns)), dtype=np.int32)
+            widths = self._ranks[list(columns)].max(axis=1, initial=0).astype(np.int64) + 1
+            kernels.grow_boxes(rows, self._ranks, np.array(columns, dtype=np.int64), widths, spans, low, high)
+            boxes = Boxes(rows, spans, low, high, {column: place for place, column in enumerate(columns)})
+            return boxes, rows.nbytes + spans.nbytes + low.nbytes + high.nbytes
+
+        return self._keep(("boxes", columns), made)
+
+    def _keep(self, name: object, make: Callable[[], tuple[T, int]]) -> T:
+        """What was made before under a name, or is made now; what was asked for longest ago goes first."""
+        with self._lock:
+            known = self._kept.get(name)
+            if known is not None:
+                self._kept.move_to_end(name)
+                return known[0]  # type: ignore[return-value]
+        made, size = make()
+        with self._lock:
+            self._kept[name] = made, size
+            self._bytes += size
+            while self._bytes > KEPT_BYTES and len(self._kept) > 1:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._bytes -= gone
+        return made
+
+
+def _driven(term: ColumnTerm) -> list[int]:
+    """An order as the sweeps take it: the columns, 1 if strict, and -1 where t has the lower value."""
+    return [term.left, term.right, int(term.op in _STRICT), 1 if term.op in (Op.GT, Op.GE) else -1]
+
+
+def _leading(terms: Sequence[ColumnTerm]) -> tuple[Equalities, Equalities]:
+    """Rules by their equalities, then by their orders."""
+    equal = sorted((term.left, term.right) for term in terms if term.op is Op.EQ)
+    orders = sorted((term.left, term.right) for term in terms if term.op is not Op.EQ)
+    return tuple(equal), tuple(orders)
+
+
+def _ranks(rows: CodedRows, live: I64, work: Work) -> I32:
+    """Codes as small numbers that compare alike, in columns that are compared with each other by one scale."""
+    space = rows.space
+    ranks = np.zeros((len(space.columns), live.size), dtype=np.int32)
+
+    def rank(component: tuple[int, ...]) -> None:
+        columns = list(component)
+        codes, known = rows.codes[columns][:, live], rows.known[columns][:, live]
+        place = np.unique(codes.ravel(), return_inverse=True)[1].reshape(codes.shape)
+        # NULL as a value lies below all others, and is unknown otherwise
+        ranks[columns] = np.where(known, place + 1, 0 if space.nulls == "equal" else -1)
+
+    work.each(rank, space.components)
+    return ranks

@@ -1,0 +1,166 @@
+"""A relation whose sites are processes of their own, as the site that brings a batch to all of them sees it.
+
+Changes arise at the sites: each takes up what it was offered under the batch's id. A batch that some sites have
+committed and others have not, because whoever brought it died in between, is finished before anything else is done:
+those who have it answer from their records, the others take up again what they were offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import pyarrow as pa
+
+from holdstrue.data.seed import Seed
+from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.channel import Channel, Traffic
+from holdstrue.fragments.declaration import Declaration
+from holdstrue.fragments.design import RelationDesign, designed
+from holdstrue.fragments.relation import LOAD, Relation
+from holdstrue.fragments.relation_delta import RelationDelta
+from holdstrue.fragments.remote_host import RemoteHost
+from holdstrue.fragments.shipping_plan import ShippingPlan
+from holdstrue.state.schema_text import schema_of
+
+KNOWN = ":all"
+"""What stands for the batch where all violations are asked for."""
+
+CountsByRule = Mapping[str, list[int]]
+
+
+class SiteFacts(TypedDict):
+    """What a site brings to the design of the relation."""
+
+    schema: str
+    seed: dict[str, Any] | None
+    plan: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ApartDelta(RelationDelta):
+    """What a batch did: keys of the rows that the asked site's fragment holds, and how many there are elsewhere."""
+
+    elsewhere: Mapping[str, CountsByRule] = field(default_factory=dict)
+    """By site of other fragments, and rule: rows that began and that ceased to violate it."""
+
+    def head(self) -> dict[str, Any]:
+        """All but the keys, as JSON data."""
+        shipped = [[*pair, t.messages, t.ids, t.bytes] for pair, t in self.shipped.items()]
+        told = {"batch": self.batch, "repeated": self.repeated, "shipped": shipped, "elsewhere": self.elsewhere}
+        return {"kind": "delta", **told}
+
+    def keys(self, key: tuple[str, ...]) -> pa.Table:
+        """The keys as one table, with `:rule` and `:removed` beside them."""
+        parts = [pa.table({":rule": pa.array([], pa.string()), ":removed": pa.array([], pa.bool_())})]
+        for removed, side in enumerate((self.added, self.removed)):
+            for rule, table in side.items():
+                marked = table.select(list(key)).append_column(":rule", pa.array([rule] * table.num_rows, pa.string()))
+                marked = marked.append_column(":removed", pa.array([bool(removed)] * table.num_rows, pa.bool_()))
+                parts.append(marked)
+        return pa.concat_tables(parts, promote_options="default")
+
+    @staticmethod
+    def of(head: Mapping[str, Any], table: pa.Table) -> ApartDelta:
+        """Back from `head` and `keys`."""
+        sides: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
+        names = [name for name in table.column_names if not name.startswith(":")]
+        for rule in table.column(":rule").unique().to_pylist():
+            for removed, side in enumerate(sides):
+                where = (pa.compute.field(":rule") == rule) & (pa.compute.field(":removed") == bool(removed))
+                own = table.filter(where).select(names)
+                side.update({rule: own} if own.num_rows else {})
+        shipped = {(source, target): Traffic(*counts) for source, target, *counts in head["shipped"]}
+        return ApartDelta(head["batch"], *sides, shipped, bool(head["repeated"]), elsewhere=dict(head["elsewhere"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**super().to_dict(), "elsewhere": {site: dict(rules) for site, rules in self.elsewhere.items()}}
+
+
+class ApartRelation(Relation):
+    """A relation over processes, for one thing to be done with it."""
+
+    def __init__(self, design: RelationDesign, here: str, host: RemoteHost) -> None:
+        self.rules = design.rules
+        self._design = design
+        self.channel = Channel()
+        self._host: Any = host
+        number = design.specs[here].fragment
+        self._near = tuple(site.name for site in design.layout.fragments[number].sites)
+        self._far = tuple(site.name for site in design.layout.sites if site.name not in self._near)
+
+    @staticmethod
+    def opened(declared: Declaration, here: str, host: RemoteHost) -> ApartRelation:
+        """Enter all sites, in an order that all keep to, and have them agree on the design."""
+        for site in sorted(host.sites):
+            host.enter(site)
+        facts: dict[str, SiteFacts] = host.all("hello")
+        seeds = {name: Seed.of(fact["seed"]) for name, fact in facts.items() if fact["seed"] is not None}
+        if len(set(seeds.values())) > 1:
+            raise StateError(
+                f"the states of the sites {', '.join(seeds)} were not made together: their ids differ",
+                hint="bring back the states that belong together, or load the relation anew into empty directories",
+            )
+        plans = [fact["plan"] for fact in facts.values() if fact["plan"] is not None]
+        design = designed(
+            declared.sites, declared.rules, declared.key,
+            {name: schema_of(fact["schema"]) for name, fact in facts.items()}, declared.options,
+            seed=next(iter(seeds.values()), Seed.new()), recall=declared.recall,
+            kept=ShippingPlan.of_fact(plans[0]) if plans else None,
+        )  # fmt: skip
+        told = {
+            "schemas": {name: fact["schema"] for name, fact in facts.items()},
+            "seed": design.seed.to_dict(),
+            "plan": design.plan.to_fact(),
+        }
+        host.all("open", told)
+        relation = ApartRelation(design, here, host)
+        relation._finish_half()
+        return relation
+
+    def _finish_half(self) -> None:
+        """Bring a batch to its end that only some sites have."""
+        last = {*self._host.all("last").values()}
+        if len(last) > 1:
+            self._refuse_lost()
+            for name in last:
+                if name is not None and not all(self._host.all("done", name).values()):
+                    self._bring(name)
+
+    def take_up(self, batch: str) -> ApartDelta:
+        """Apply what the sites were offered under a batch's id, everywhere or nowhere."""
+        if not batch.strip() or batch == LOAD:
+            raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
+        return self._bring(batch)
+
+    def load(self) -> ApartDelta:
+        """Load every site from its own source."""
+        return self._bring(LOAD)
+
+    def _bring(self, batch: str) -> ApartDelta:
+        self._elsewhere: dict[str, CountsByRule] = {}
+        delta = self._batch(batch, None)
+        told = {name: getattr(delta, name) for name in ("batch", "added", "removed", "shipped", "repeated", "elapsed")}
+        return ApartDelta(**told, elsewhere=self._elsewhere)
+
+    def _begin(self, batch: str, changes: Any) -> None:
+        self._compare_entries(self._host.all("begin" if batch == LOAD else "take_up", batch))
+
+    def _findings(self) -> dict[str, Any]:
+        counts = self._host.all("finish_counts", sites=self._far)
+        self._elsewhere = {site: rules for site, rules in counts.items() if rules}
+        found: dict[str, Any] = self._host.all("finish", sites=self._near)
+        return found
+
+    def _violates(self, cfd: int, keys: pa.Table) -> Any:
+        sites = {part.home(cfd).site for part in self._design.plan.fragments} & {*self._near}
+        return self._any("violates", cfd, keys, sites=sites)
+
+    def known(self) -> ApartDelta:
+        """All violations, as added ones: keys of rows that the fragment here holds, and how many are elsewhere."""
+        listed = self._host.all("violations", sites=self._near).values()
+        found = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in listed)
+        counts = self._host.all("violation_counts", sites=self._far)
+        return ApartDelta(KNOWN, found, elsewhere={site: rules for site, rules in counts.items() if rules})

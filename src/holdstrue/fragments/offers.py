@@ -1,0 +1,97 @@
+"""Changes that a site was given and that no batch has taken up yet: kept on disk, a file for each batch.
+
+They are kept beside the site's state until every site has committed the batch, so that whoever brings a batch to its
+end needs nobody's rows: each site keeps its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from holdstrue.data.changes import Changes
+from holdstrue.errors import StateError
+
+_OP = ":op"
+_NAME = b"batch"
+
+
+class Offers:
+    """Offered changes below a folder, which is made when the first one comes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> offers = Offers(Path(tempfile.mkdtemp()) / "S2.offers")
+    >>> offers.put("monday", Changes(pa.table({"id": [7]}), np.array([0], np.uint8)))
+    >>> offers.names(), offers.get("monday").rows.column("id").to_pylist()
+    (['monday'], [7])
+    >>> offers.drop("monday"); offers.names()
+    []
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _file(self, batch: str) -> Path:
+        return self._folder / f"{hashlib.blake2b(batch.encode(), digest_size=16).hexdigest()}.arrow"
+
+    def put(self, batch: str, changes: Changes) -> None:
+        """Keep what was offered for a batch, surely on disk; what was offered for it before is replaced."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        table = changes.rows.append_column(_OP, pa.array(changes.ops.astype(np.uint8)))
+        table = table.replace_schema_metadata({_NAME: batch.encode()})
+        file = self._file(batch)
+        fresh = file.with_suffix(".new")
+        with fresh.open("wb") as sink:
+            with pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+            sink.flush()
+            os.fsync(sink.fileno())
+        fresh.replace(file)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def get(self, batch: str) -> Changes | None:
+        """What was offered for a batch."""
+        file = self._file(batch)
+        if not file.exists():
+            return None
+        table = _read(file)
+        ops = table.column(_OP).combine_chunks().to_numpy(zero_copy_only=False)
+        return Changes(table.drop_columns([_OP]).replace_schema_metadata(None), ops)
+
+    def drop(self, batch: str) -> None:
+        """Forget what was offered for a batch."""
+        self._file(batch).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """The batches that something was offered for."""
+        if not self._folder.is_dir():
+            return []
+        return sorted((_read(file).schema.metadata or {})[_NAME].decode() for file in self._folder.glob("*.arrow"))
+
+
+def _read(file: Path) -> pa.Table:
+    try:
+        with pa.OSFile(str(file)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        raise StateError(
+            f"the changes kept in {file} are damaged: {error}", hint="offer them again under the same batch id"
+        ) from error
+    if (
+        _OP not in table.column_names
+        or table.schema.field(_OP).type != pa.uint8()
+        or _NAME not in (table.schema.metadata or {})
+    ):
+        raise StateError(f"{file} holds no changes of a site", hint="move it away, and offer the changes again")
+    return table

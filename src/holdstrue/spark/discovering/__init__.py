@@ -1,0 +1,1 @@
+"""Rules found where the data lies: the driver holds samples, counts and candidates only."""

@@ -1,0 +1,206 @@
+"""A discovery whose rows stay on Spark: what is known of its tables, and its kinds of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from holdstrue.data.seed import Seed
+from holdstrue.data.values import family_of
+from holdstrue.discovery.discovery import Discovery
+from holdstrue.discovery.found import FoundRule, RuleChanges
+from holdstrue.discovery.held import Held, Keys
+from holdstrue.discovery.kinds import Kind
+from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.per_table import ConditionKind, DependencyKind
+from holdstrue.discovery.suspects.answer import Suspects
+from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.rules.model import Body, Rule, Tolerance
+from holdstrue.spark.checking import check
+from holdstrue.spark.discovering.frame_conditions import FrameConditions
+from holdstrue.spark.discovering.frame_denials import FrameDenialKind, FrameDenials
+from holdstrue.spark.discovering.frame_dependencies import FrameDependencies
+from holdstrue.spark.discovering.frame_inclusions import FrameInclusionKind, FrameInclusions, ValueJobs
+from holdstrue.spark.discovering.lane_table import LaneTable
+from holdstrue.spark.runner import SparkRunner
+from holdstrue.typing import I64
+
+NOT_HERE = "the rows stay on Spark, where exceptions are counted only with an error: error=0.01, measure='rows'"
+
+
+class FrameTables(Held):
+    """What the driver knows of tables whose rows it does not hold."""
+
+    def __init__(self, schemas: Mapping[str, pa.Schema], keys: Keys, seed: Seed, rows: Mapping[str, int]) -> None:
+        super().__init__(schemas, keys, seed)
+        self._rows = dict(rows)
+        self.tables: dict[str, LaneTable] = {}
+        """By name the columns that are searched."""
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return dict(self._rows)
+
+    def speaks_of_values(self, table: str, body: Body) -> bool:
+        """Whether every column of a rule has a value."""
+        return {*Rule(body, "").columns} <= self.tables[table].valued
+
+    def named(self, table: str, slots: Sequence[int]) -> tuple[Any, ...]:
+        """Rows by the numbers that they have in a sample: nobody knows them by it."""
+        return ()
+
+    def table(self, name: str) -> tuple[pa.Table, I64]:
+        """Refused: the rows are not here."""
+        raise _elsewhere("its rows are asked for")
+
+
+def _elsewhere(what: str) -> HoldstrueError:
+    return HoldstrueError(
+        f"{what}, and the table is larger than the driver takes, so that its rows stay on Spark",
+        hint="give discover(..., whole=BYTES) as many bytes as the driver can hold, or discover in a part of the rows",
+    )
+
+
+class FrameDependencyKind(DependencyKind):
+    """Minimal keys and FDs of data frames."""
+
+    @staticmethod
+    def of(held: Held, options: DiscoveryOptions, cores: Mapping[str, FrameDependencies]) -> FrameDependencyKind:
+        """The kind of cores that are as those of one process, but for changes."""
+        return FrameDependencyKind(held, options, cast("Any", dict(cores)))
+
+    def unlooked(self, core: Any) -> str | None:
+        """Near misses are rows."""
+        return NOT_HERE
+
+    def explain(self) -> str:
+        """How the rules were found."""
+        size = sum(core.size_bytes() for core in self.cores.values())
+        jobs = sum(cast("Any", core).jobs for core in self.cores.values())
+        return f"candidates of a sample, tested on Spark in {jobs} jobs ({size:,} bytes on the driver)"
+
+
+class FrameConditionKind(ConditionKind):
+    """Conditional FDs of data frames."""
+
+    def explain(self) -> str:
+        """How the rules were found."""
+        jobs = sum(cast("Any", core).jobs for core in self.cores.values())
+        return f"candidates of a sample, counted on Spark in {jobs} jobs"
+
+
+class FrameDiscovery(Discovery):
+    """Rules found in data frames that the driver does not hold. They are as of the rows that were read."""
+
+    def __init__(
+        self, held: FrameTables, kinds: Mapping[str, Kind], options: DiscoveryOptions, frames: Mapping[str, DataFrame]
+    ) -> None:
+        super().__init__(held, kinds, options)
+        self._frames = dict(frames)
+
+    def nearly(self) -> list[FoundRule]:
+        """None: see `notes`."""
+        return []
+
+    def _tolerant(self, found: Sequence[FoundRule]) -> list[Rule]:
+        """Rules with the tolerance that the rows there are need."""
+        rules = [one.rule for one in found]
+        for name, frame in self._frames.items():
+            broken = [
+                at for at, one in enumerate(found)
+                if one.measures.get("error") and one.kind != "inclusion" and (rules[at].table or name) == name
+            ]  # fmt: skip
+            if broken:
+                asked = [replace(rules[at], table=None, name=f"{at}") for at in broken]
+                for at, result in zip(broken, check(frame, asked, limit=0).results, strict=True):
+                    if result.counts.rows:
+                        rules[at] = replace(rules[at], tolerance=Tolerance(count=result.counts.rows))
+        return rules
+
+    def apply(self, changes: Any, **how: Any) -> RuleChanges:
+        """Refused: the rows of before are not here."""
+        raise _elsewhere("a batch is to be followed")
+
+    def save(self, path: Any) -> NoReturn:
+        """Refused: a state holds the rows."""
+        raise _elsewhere(f"a state is to be kept at {str(path)!r}")
+
+    def suspects(self, *, table: str | None = None) -> Suspects:
+        """Refused: all rows vote."""
+        raise _elsewhere("suspects are asked for")
+
+
+def found_in_frames(
+    runner: SparkRunner,
+    frames: Mapping[str, DataFrame],
+    rows: Mapping[str, int],
+    keys: Keys,
+    options: DiscoveryOptions,
+    work: Work,
+) -> FrameDiscovery:
+    """Search data frames for every kind that is asked for; what one leaves of the time, others may use."""
+    every = {name: runner.schema(frame) for name, frame in frames.items()}
+    schemas = {name: pa.schema([field for field in own if family_of(field.type)]) for name, own in every.items()}
+    for name, schema in schemas.items():
+        if not len(schema):
+            raise DataError(f"table {name!r} has no column whose values compare", hint="lists and structs do not")
+    held = FrameTables(schemas, keys, options.seed, rows)
+    for name, schema in held.searched(options.columns).items():
+        if len(schema):
+            held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options)
+    if options.kinds != ("ind",):
+        with suppress(OutOfTimeError):
+            for table in held.tables.values():
+                table.profile(work)
+    search = _Search(runner, frames, held, options)
+    wanted = [name for name, kinds in _FAMILIES.items() if {*kinds} & {*options.kinds}]
+    found: dict[str, Kind] = {}
+    for at, name in enumerate(wanted):
+        share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
+        found[name] = getattr(search, name)(share)
+    return FrameDiscovery(held, found, options, frames)
+
+
+_FAMILIES = {"dependencies": ("fd", "key"), "conditions": ("cfd",), "inclusions": ("ind",), "denials": ("dc",)}
+"""By who finds them the kinds of rules; the quickest come first."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Who finds which kinds."""
+
+    runner: SparkRunner
+    frames: Mapping[str, DataFrame]
+    held: FrameTables
+    options: DiscoveryOptions
+
+    def dependencies(self, work: Work) -> Kind:
+        cores = {name: FrameDependencies(table, self.options, work) for name, table in self.held.tables.items()}
+        return FrameDependencyKind.of(self.held, self.options, cores)
+
+    def conditions(self, work: Work) -> Kind:
+        cores = {
+            name: FrameConditions(table, self.frames[name], self.options, work)
+            for name, table in self.held.tables.items()
+        }
+        return FrameConditionKind(self.held, self.options, cast("Any", cores))
+
+    def inclusions(self, work: Work) -> Kind:
+        options, searched = self.options, self.held.searched(self.options.columns)
+        jobs = ValueJobs(self.runner, self.frames, "text" if options.as_text else "types", options.seed)
+        core = FrameInclusions(jobs, searched, options, work)
+        return FrameInclusionKind(self.held, options, core, jobs, self.runner)
+
+    def denials(self, work: Work) -> Kind:
+        cores, rows = {}, self.held.counts()
+        for name, schema in self.held.searched(self.options.columns).items():
+            if len(schema):
+                frame = self.runner.select(self.frames[name], schema.names)
+                cores[name] = FrameDenials(self.runner, frame, rows[name], self.options, work)
+        return FrameDenialKind(self.held, self.options, cast("Any", cores))
