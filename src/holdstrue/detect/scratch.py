@@ -201,16 +201,14 @@ class ScratchEngine(Engine):
         tasks: list[Callable[[], None]] = [partial(self._check_rest, rest, tables, count)] if rest else []
         tasks += [partial(_load, detector, pieces[detector.check.table]) for detector in alone]
         done = results(lambda task: task(), tasks, count if size >= TOGETHER else 1, tasks=True)
-        for _ in told(range(len(tasks)), self._said, size):
+        names = ([", ".join(map(self._checking, rest))] if rest else []) + [self._checking(own) for own in alone]
+        for _ in told(names, str, size):
             next(done)
         self.clock.started = True
 
     def _pieces(self, name: str, values: pa.Table, threads: int) -> Pieces:
         conditions = [condition for check in self.plan.checks if check.table == name for condition in check.conditions]
         return Pieces(values, self.tables[name].domains, threads, conditions)
-
-    def _said(self, task: int) -> str:
-        return f"checking, part {task + 1}"
 
     def _check_rest(self, rest: Sequence[Detector], tables: Mapping[str, pa.Table], threads: int) -> None:
         """The checks that need all rows coded: those that compare by order, references and measures."""

@@ -48,7 +48,7 @@ class ReadOptions:
     notes: Notes | None = field(default=None, compare=False)
     watched: tuple[str, ...] | None = None
     """The columns that notes may be about; None for all of them."""
-    dictionaries: frozenset[str] = frozenset()
+    dictionaries: frozenset[str] = field(default=frozenset(), compare=False)
     """Text columns that may stay dictionaries where one file holds them so: reading them costs a fifth."""
     only_declared: bool = False
     """Whether the schema holds nothing but declared columns, so that the table itself is not known yet."""
