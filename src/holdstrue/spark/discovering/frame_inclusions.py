@@ -238,7 +238,7 @@ class FrameInclusionKind(InclusionKind):
     def _tables(self) -> ValueRanges:
         return FrameRanges(self._runner, self._jobs.frames, [one.body for one in self.core.rules()])
 
-    def near(self, most: int) -> NearMisses:
+    def near(self, most: int, work: Work) -> NearMisses:
         """Partial inclusions that look like foreign keys and lack few values, with these values."""
         if not self.core.complete:
             return NearMisses(unlooked=("inclusions: of columns that there was no time to count",))
