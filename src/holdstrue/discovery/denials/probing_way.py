@@ -18,9 +18,9 @@ from holdstrue.discovery.denials.candidate_pairs import CandidatePairs
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting_way import CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among, violated
-from holdstrue.discovery.denials.refutations import Refutations
 from holdstrue.discovery.denials.space import canonical, canonical_each
 from holdstrue.discovery.denials.steps import LocalSteps, Steps
+from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.denials.witnessed import Witnessed
 from holdstrue.discovery.options import Method
 from holdstrue.discovery.work import OutOfTimeError, Work
@@ -213,7 +213,7 @@ class ProbingWay:
                     hint="discover the rules anew",
                 )
 
-    def _verified(self, sets: U64, steps: Steps, work: Work) -> Refutations:
+    def _verified(self, sets: U64, steps: Steps, work: Work) -> PairVerdicts:
         """By pairs at hand first, then on all rows."""
         if not len(self._pool):
             if sets.shape[0] < ROUND:
@@ -230,7 +230,7 @@ class ProbingWay:
         looked = easy.copy()
         looked[~easy] = hard.looked
         self.verified += int(hard.looked.sum())
-        return Refutations(looked, pairs)
+        return PairVerdicts(looked, pairs)
 
     def _held(self, cover: Cover, held: U64) -> Cover:
         kept = np.isin(keys(canonical_each(self._rows.space, cover.sets)), keys(held))

@@ -16,8 +16,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
-from holdstrue.discovery.denials.refutations import Refutations
 from holdstrue.discovery.denials.select_index import terms_of
+from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import refute as kernels
 from holdstrue.rules.model import Op
@@ -61,7 +61,7 @@ class ColumnTerm:
 
 
 @dataclass(frozen=True)
-class SideGroups:
+class EqualGroups:
     """Rows by group, as t and as s (-1: in none that matters), and how many groups there are."""
 
     t: I32
@@ -108,7 +108,7 @@ class Refuter:
         self._lock = Lock()
         self._own = local()
 
-    def verify(self, sets: U64, work: Work) -> Refutations:
+    def verify(self, sets: U64, work: Work) -> PairVerdicts:
         """By set of atoms two slots (t, s) that satisfy it, if any; as many of them as there is time for."""
         looked = np.zeros(sets.shape[0], dtype=np.bool_)
         pairs = np.full((sets.shape[0], 2), -1, dtype=np.int64)
@@ -129,7 +129,7 @@ class Refuter:
 
         step = max(1, -(-len(order) // (SHARES * work.workers)))
         work.each(run, [order[start : start + step] for start in range(0, len(order), step)])
-        return Refutations(looked, pairs)
+        return PairVerdicts(looked, pairs)
 
     def _term(self, comparison: int, op: Op) -> ColumnTerm:
         compared = self._space.comparisons[comparison]
@@ -199,29 +199,29 @@ class Refuter:
     def _level(self) -> I32:
         return np.zeros((1, self._live.size), dtype=np.int32)
 
-    def _grouped(self, equal: Equalities) -> SideGroups:
+    def _grouped(self, equal: Equalities) -> EqualGroups:
         """Rows by what they have in the columns of equalities; only groups with two rows, or rows in both roles."""
         if not equal:
             return self._whole
         return self._keep(("groups", equal), lambda: self._refined(equal))
 
     @cached_property
-    def _whole(self) -> SideGroups:
+    def _whole(self) -> EqualGroups:
         every = np.zeros(self._live.size, dtype=np.int32)
-        return SideGroups(every, every, 1)
+        return EqualGroups(every, every, 1)
 
-    def _refined(self, equal: Equalities) -> tuple[SideGroups, int]:
+    def _refined(self, equal: Equalities) -> tuple[EqualGroups, int]:
         before, (left, right) = self._grouped(equal[:-1]), equal[-1]
         t = np.full(self._live.size, -1, dtype=np.int32)
         t_order = self._arranged(before.t, before.count, left)
         if left == right and before.t is before.s:
             count = kernels.number_within(t_order, before.t, self._ranks[left], t)
-            return SideGroups(t, t, count), t.nbytes
+            return EqualGroups(t, t, count), t.nbytes
         s, s_order = t.copy(), self._arranged(before.s, before.count, right)
         count = kernels.number_across(t_order, before.t, self._ranks[left], t, s_order, before.s, self._ranks[right], s)
-        return SideGroups(t, s, count), 2 * t.nbytes
+        return EqualGroups(t, s, count), 2 * t.nbytes
 
-    def _ordered(self, equal: Equalities, grouped: SideGroups, column: int, *, as_t: bool) -> I32:
+    def _ordered(self, equal: Equalities, grouped: EqualGroups, column: int, *, as_t: bool) -> I32:
         """The rows of groups in the order of a column (-1: in any order)."""
 
         def made() -> tuple[I32, int]:

@@ -14,8 +14,8 @@ import numpy as np
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.denials.pair_words import PairWords
-from holdstrue.discovery.denials.refutations import Refutations
 from holdstrue.discovery.denials.refuter import Refuter
+from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import Work
 from holdstrue.typing import I64, U64
 
@@ -41,7 +41,7 @@ class Steps(Protocol):
     def tile(self, t: I64, s: I64 | None, work: Work) -> Evidence:
         """The counted evidences of rows t with each other, or with rows s."""
 
-    def verify(self, sets: U64, work: Work) -> Refutations:
+    def verify(self, sets: U64, work: Work) -> PairVerdicts:
         """For each set of atoms whether rows satisfy it, with two that do."""
 
     def words(self, pairs: I64) -> tuple[U64, I64]:
@@ -101,8 +101,8 @@ class LocalSteps:
             return evidence_within(space, codes, known, t, work)
         return evidence_between(space, codes, known, t, s, work)
 
-    def verify(self, sets: U64, work: Work) -> Refutations:
-        """Refutations on all rows. Runtime complexity: O(rows) for most sets, see `kernels/refute.py`."""
+    def verify(self, sets: U64, work: Work) -> PairVerdicts:
+        """PairVerdicts on all rows. Runtime complexity: O(rows) for most sets, see `kernels/refute.py`."""
         if self._refuter is None:
             self._refuter = Refuter(self._rows, work)
         return self._refuter.verify(sets, work)

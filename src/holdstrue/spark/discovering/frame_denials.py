@@ -69,6 +69,11 @@ class FrameDenials:
         except OutOfTimeError:
             self.complete = False
 
+    @property
+    def length(self) -> int | None:
+        """Up to which length all rules were found, as far as is known; None: all there are."""
+        return None if self.complete else 0
+
     def _chosen_space(self, work: Work) -> Space:
         """The space of one process: columns are compared across that share enough values in all rows."""
         options = self.options

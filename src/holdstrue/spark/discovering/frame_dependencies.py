@@ -61,6 +61,11 @@ class FrameDependencies:
             except OutOfTimeError:
                 self.complete = False
 
+    @property
+    def length(self) -> int | None:
+        """Up to which length all rules were found, as far as is known; None: all there are."""
+        return None if self.complete else 0
+
     def _find(self, work: Work) -> None:
         if not self.table.members.size:
             self.table.sample(work)

@@ -8,12 +8,12 @@ from holdstrue.typing import I64, Mask
 
 
 @dataclass(frozen=True)
-class Refutations:
+class PairVerdicts:
     """By rule: whether there was time to look at it, and two slots (t, s) that break it, or -1.
 
     Examples
     --------
-    >>> verdicts = Refutations(np.array([True, True, False]), np.array([[4, 2], [-1, -1], [-1, -1]]))
+    >>> verdicts = PairVerdicts(np.array([True, True, False]), np.array([[4, 2], [-1, -1], [-1, -1]]))
     >>> verdicts.broken.tolist(), verdicts.holds.tolist(), verdicts.pair(0), verdicts.pair(1)
     ([True, False, False], [False, True, False], (4, 2), None)
     """
