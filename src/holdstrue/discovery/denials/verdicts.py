@@ -13,6 +13,7 @@ class PairVerdicts:
 
     Examples
     --------
+    >>> import numpy as np
     >>> verdicts = PairVerdicts(np.array([True, True, False]), np.array([[4, 2], [-1, -1], [-1, -1]]))
     >>> verdicts.broken.tolist(), verdicts.holds.tolist(), verdicts.pair(0), verdicts.pair(1)
     ([True, False, False], [False, True, False], (4, 2), None)
