@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import Discovery, HoldstrueError, discover
+from holdstrue.discovery.denials import way_choice
 from unit.cli.runs import run, run_json, write
 
 BITS = list(product((0, 1), repeat=4))
@@ -271,3 +272,12 @@ def test_the_support_of_a_key_counts_the_rows_that_know_all_of_it() -> None:
     table = pa.table({"a": [1, 1, 2, 2, None, None], "b": [None, None, 1, 2, 1, 2]})
     [found] = discover(table, ["key"])
     assert (found.text, found.measures["support"]) == ("key(a, b)", 2)
+
+
+def test_exceptions_where_pairs_are_too_many_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"a": [i % 7 for i in range(300)], "b": [i % 5 for i in range(300)]})
+    monkeypatch.setattr(way_choice, "SMALL", 10)
+    assert texts(discover(rows, kinds="dc", error=0.2, measure="pairs"))
+    monkeypatch.setattr(way_choice, "COUNTED_PAIRS", 1000)
+    with pytest.raises(HoldstrueError, match="need the counts of all pairs, and 300 rows have 44,850"):
+        discover(rows, kinds="dc", error=0.2, measure="pairs")

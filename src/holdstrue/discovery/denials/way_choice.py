@@ -40,6 +40,13 @@ def chosen_way(rows: CodedRows, options: DiscoveryOptions, wanted: Method | None
         return "index", "asked for: a sample is searched, rules are verified on all rows"
     if wanted == "evidence" or count <= SMALL:
         return "evidence", f"{pairs} pairs of rows, about {pairs * PAIR_SECONDS:.2g} s on one core"
+    if options.error:
+        if pairs > COUNTED_PAIRS:
+            raise DataError(
+                f"denial constraints with exceptions need the counts of all pairs, and {count:,} rows have {pairs:,}",
+                hint="look for rules without exception, for FDs and keys (kind fd or key), or in a part of the rows",
+            )
+        return "evidence", f"{pairs} pairs of rows: rules with exceptions need the counts of all of them"
     if pairs > COUNTED_PAIRS:
         return "index", f"{pairs} pairs of rows are too many to count: rules are verified on all rows"
     expected = expected_evidences(rows, work)
