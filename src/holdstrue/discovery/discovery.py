@@ -379,7 +379,9 @@ class Discovery(Closing, Tabular):
                 facts = {"ended": self._ended} if died else {}
                 write_line(self._journal, self._held, incoming, line, self._snapshots, facts)
         self._broken = False
-        return RuleChanges(batch, died, born, len(after), how=self.explain())
+        exact = not self.options.error and self.options.confidence == 1
+        how = self.explain()
+        return RuleChanges(batch, died, born, len(after), how=how, nulls=self.options.nulls, exact=exact)
 
     def _follow(self, batches: Any) -> dict[tuple[str | None, Body], Died]:
         self._found = self._nearly = self.until = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
+from holdstrue.discovery.folding import impliers
 from holdstrue.rules.model import Body, Inclusion, Rule
 from holdstrue.tabular import Tabular
 
@@ -157,6 +159,29 @@ class RuleChanges(Tabular):
     """How each kind of rule was followed, and why so."""
     notes: tuple[str, ...] = ()
     """What there is to know about how the batch was read."""
+    nulls: Literal["unknown", "equal"] = "unknown"
+    exact: bool = True
+    """Whether no exceptions to rules are allowed."""
+
+    @cached_property
+    def died_from(self) -> tuple[tuple[int, ...], ...]:
+        """For each rule that died, the positions of others that died for the same reason and imply it.
+
+        Looked for when first asked, so that a batch does not pay for it. Complexity: that of `impliers`.
+        """
+        found: list[tuple[int, ...]] = [()] * len(self.died)
+        for why in {one.why for one in self.died}:
+            same = [at for at, one in enumerate(self.died) if one.why == why]
+            placed = [(self.died[at].table, self.died[at].body) for at in same]
+            for at, others in zip(same, impliers(placed, nulls=self.nulls, exact=self.exact), strict=True):
+                found[at] = tuple(same[other] for other in others)
+        return tuple(found)
+
+    @cached_property
+    def born_from(self) -> tuple[tuple[int, ...], ...]:
+        """For each rule that was born, the positions of others that were born and imply it, as in `died_from`."""
+        placed = [(one.table, one.body) for one in self.born]
+        return tuple(impliers(placed, nulls=self.nulls, exact=self.exact))
 
     def to_arrow(self) -> pa.Table:
         """As a table: change (died, born), table, rule and why."""
@@ -171,7 +196,7 @@ class RuleChanges(Tabular):
         return f"RuleChanges(batch={self.batch!r}: -{len(self.died)} died, +{len(self.born)} born, {self.rules} rules)"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data."""
+        """As plain JSON data: all rules, with the texts of others of the batch that each follows from."""
         died = [
             {
                 "text": one.text,
@@ -179,14 +204,19 @@ class RuleChanges(Tabular):
                 "why": one.why,
                 "witness": list(one.rows),
                 **({"values": list(one.values), "missing": one.missing} if one.values else {}),
+                "follows_from": [self.died[other].text for other in others],
             }
-            for one in self.died
+            for one, others in zip(self.died, self.died_from, strict=True)
+        ]
+        born = [
+            found.to_dict() | {"follows_from": [self.born[other].text for other in others]}
+            for found, others in zip(self.born, self.born_from, strict=True)
         ]
         return {
             "batch": self.batch,
             "duplicate": self.duplicate,
             "died": died,
-            "born": [found.to_dict() for found in self.born],
+            "born": born,
             "rules": self.rules,
             "how": self.how.splitlines(),
             **({"notes": list(self.notes)} if self.notes else {}),

@@ -105,14 +105,39 @@ def rule_changes_text(changes: RuleChanges, style: Style) -> Iterator[str]:
     if changes.duplicate:
         yield f"batch {batch} was applied before, nothing was done; {plural(changes.rules, 'rule')}\n"
         return
-    died, born = len(changes.died), len(changes.born)
-    yield f"batch {batch}: -{died:,} died, +{born:,} born, {plural(changes.rules, 'rule')}\n"
-    for one in changes.died:
-        yield f"  {ink.paint('bad', '- ' + _cut(one.text, ink))}{_witness(one)}\n"
-    for found in changes.born:
-        yield f"  {ink.paint('good', '+ ' + _said(found, ink))}\n"
+    died = f"-{len(changes.died):,} died{_folded(changes.died_from)}"
+    born = f"+{len(changes.born):,} born{_folded(changes.born_from)}"
+    yield f"batch {batch}: {died}, {born}, {plural(changes.rules, 'rule')}\n"
+    for at, one in enumerate(changes.died):
+        if not changes.died_from[at]:
+            yield f"  {ink.paint('bad', '- ' + _said(one, ink))}{_witness(one)}\n"
+            yield from _followers(at, changes.died, changes.died_from, ink)
+    for at, found in enumerate(changes.born):
+        if not changes.born_from[at]:
+            yield f"  {ink.paint('good', '+ ' + _said(found, ink))}\n"
+            yield from _followers(at, changes.born, changes.born_from, ink)
     for line in changes.how.splitlines():
         yield f"  {ink.paint('faint', line)}\n"
+
+
+def _folded(impliers: Sequence[tuple[int, ...]]) -> str:
+    """How many rules follow from how many others of the batch."""
+    count, roots = sum(map(bool, impliers)), len({others[0] for others in impliers if others})
+    return f" ({count:,} {'follows' if count == 1 else 'follow'} from {roots:,} of them)" if count else ""
+
+
+def _followers(
+    at: int, rules: Sequence[Died | FoundRule], impliers: Sequence[tuple[int, ...]], ink: Ink
+) -> Iterator[str]:
+    """The rules that are told under one that implies them (the first, of several that do so together)."""
+    under = [other for other, others in enumerate(impliers) if others and others[0] == at]
+    if under:
+        alone = all(len(impliers[other]) == 1 for other in under)
+        source = "it" if alone else "it, or from it and others"
+        shown = "; ".join(_cut(rules[other].text, ink) for other in under[:EXAMPLES])
+        more = "; …" if len(under) > EXAMPLES else ""
+        said = f"and {len(under):,} that {'follows' if len(under) == 1 else 'follow'} from {source}: {shown}{more}"
+        yield f"      {ink.paint('faint', said)}\n"
 
 
 def _witness(one: Died) -> str:
@@ -130,8 +155,8 @@ def _some(values: Sequence[Any], count: int | None = None) -> str:
     return f"{shown}, …" if (len(values) if count is None else count) > EXAMPLES else shown
 
 
-def _said(found: FoundRule, ink: Ink) -> str:
-    where = f"{printable(found.table)}: " if found.table else ""
+def _said(found: FoundRule | Died, ink: Ink) -> str:
+    where = f"{printable(found.table)}: " if found.table and not isinstance(found.body, Inclusion) else ""
     return where + _cut(found.text, ink)
 
 

@@ -95,7 +95,7 @@ class _Near:
     """
 
     def __init__(self, known: list[_Known]) -> None:
-        names = [[_names(dc) for dc in rule.premises] for rule in known]
+        names = [[columns for _, columns in rule.premises] for rule in known]
         often = Counter(name for rule in names for denial in rule for name in denial)
         self._filed: dict[str, list[int]] = {}
         self._unfiled: list[int] = []
@@ -109,12 +109,12 @@ class _Near:
         """Positions, in the order of the rules."""
         if not rule.conclusions:  # it is no denial, and neither is what implies it
             return self._unfiled
-        return sorted({at for dc, _ in rule.conclusions for name in _names(dc) for at in self._filed.get(name, ())})
+        return sorted({at for _, _, names in rule.conclusions for name in names for at in self._filed.get(name, ())})
 
 
-def _names(denial: DC) -> set[str]:
+def _names(denial: DC) -> frozenset[str]:
     """The columns that a denial compares."""
-    return {column.name for predicate in denial.predicates for column in predicate.columns}
+    return frozenset(column.name for predicate in denial.predicates for column in predicate.columns)
 
 
 def _family(body: Body, nulls: str) -> str:
@@ -128,6 +128,13 @@ def _eligible(general: Rule, special: Rule) -> bool:
     return general.tolerance is None and general.own_table == special.own_table and same_filter
 
 
+_Premise = tuple[DC, frozenset[str]]
+"""A denial and the columns that it compares, by which most pairs of denials are told apart."""
+
+_Conclusion = tuple[DC, Order, frozenset[str]]
+"""A denial, the closure of its comparisons, and its columns."""
+
+
 class _Known:
     """A rule with what its comparisons need: its denials as premise, and their closures as conclusion."""
 
@@ -135,8 +142,10 @@ class _Known:
         self.name = rule.name
         self.body = rule.body.normal()
         self.family = _family(self.body, nulls)
-        self.premises = tuple(self.body.denials(strict=True))
-        self.conclusions = tuple((dc, Order(dc.predicates)) for dc in self.body.denials(strict=False))
+        self.premises: tuple[_Premise, ...] = tuple((dc, _names(dc)) for dc in self.body.denials(strict=True))
+        self.conclusions: tuple[_Conclusion, ...] = tuple(
+            (dc, Order(dc.predicates), _names(dc)) for dc in self.body.denials(strict=False)
+        )
 
 
 def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...]:
@@ -157,7 +166,7 @@ def _reasons(rule: _Known, premises: list[_Known], nulls: str) -> tuple[str, ...
         case _:
             return _all_named(
                 [
-                    next((p.name for p in premises if any(_follows(dc, *denial) for dc in p.premises)), None)
+                    next((p.name for p in premises if any(_follows(one, denial) for one in p.premises)), None)
                     for denial in rule.conclusions
                 ]
             )
@@ -193,11 +202,12 @@ def _needed(lhs: set[str], rhs: set[str], used: list[tuple[str, FD]]) -> tuple[s
     return tuple(dict.fromkeys(name for name, _ in used))
 
 
-def _follows(general: DC, special: DC, order: Order) -> bool:
-    """Whether every violation of `special` (with its closure `order`) is one of `general`."""
-    if general.two_rows and not special.two_rows:
+def _follows(premise: _Premise, conclusion: _Conclusion) -> bool:
+    """Whether every violation of the conclusion is one of the premise."""
+    (general, needed), (special, order, names) = premise, conclusion
+    if not needed <= names:
         return False
-    if not _names(general) <= _names(special):
+    if general.two_rows and not special.two_rows:
         return False
     if all(order.entails(predicate) for predicate in general.predicates):
         return True

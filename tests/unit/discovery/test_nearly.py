@@ -49,6 +49,31 @@ def test_orders_inside_of_groups() -> None:
     assert "not(t.land = s.land and t.pay > s.pay and t.rate < s.rate)" in texts
 
 
+def areas(broken: int) -> pa.Table:
+    """Areas inside of lands, which have a rate that rises with the pay, but for some rows."""
+    rates = {"N": (1, 2, 3, 4), "S": (2, 4, 6, 9)}
+    rows = [
+        (land, f"{land}{area}", pay, rates[land][pay // 25]) for land in rates for area in "ab" for pay in range(100)
+    ]
+    land, area, pay, rate = (list(part) for part in zip(*(row for row in rows for _ in range(3)), strict=True))
+    for at in range(broken):
+        land[40 + 300 * at], rate[7 + 300 * at] = "S" if land[40 + 300 * at] == "N" else "N", 9 - at
+    return pa.table({"land": land, "area": area, "pay": pay, "rate": rate})
+
+
+def test_rules_by_a_finer_column_follow_from_those_by_a_coarser_one() -> None:
+    texts = [rule.text for rule in holdstrue.discover(areas(2), ("fd", "dc"), max_predicates=2).nearly()]
+    assert {"area -> land", "land, pay -> rate"} <= set(texts)
+    assert "area, pay -> rate" not in texts
+    assert [text for text in texts if text.startswith("not")] == [
+        "not(t.land = s.land and t.pay > s.pay and t.rate < s.rate)"
+    ]
+
+
+def test_orders_that_no_row_breaks_are_not_told_as_nearly_true() -> None:
+    assert not [rule.text for rule in holdstrue.discover(areas(0), ("fd", "dc"), max_predicates=2).nearly()]
+
+
 def test_kinds_text_and_files_say_what_they_should() -> None:
     table = pa.table({"one": ["x"] * 30, "id": range(30), "a" * 120: [number // 2 for number in range(30)]})
     found = holdstrue.discover(table, "fd", key="id")
