@@ -17,10 +17,13 @@ import pytest
 
 import holdstrue
 from holdstrue import load_rules
+from holdstrue.spark import estimates
 from holdstrue.spark.catalyst import native
 from holdstrue.spark.catalyst.detecting import Detection
 from holdstrue.spark.catalyst.native import Native
+from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.checking import SparkReport, check
+from holdstrue.spark.estimates import counts_by_footers
 from laws.test_detection import found
 from spark.frames import frame
 
@@ -184,3 +187,27 @@ def test_twenty_rules_are_one_scan(spark: SparkSession, tmp_path: Path) -> None:
     plan = explained(Detection.of(given.tables, given.checks, {"data": ("id",)}, 10).totals())
     assert plan.count("FileScan") == len(only.tables) and plan.count("Exchange ") == only.shuffles
     assert "Python" not in plan and "MapInArrow" not in plan
+
+
+def test_the_condition_of_a_cfd_is_pushed_where_footers_tell_the_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of Parquet are counted apart, with the same answers, also where the condition is unknown."""
+    a, b = [1, 1, 1, None, 2, 2, 7, 7, 7, 7, None], [5, 6, None, 5, 5, 5, 1, 1, 2, None, 3]
+    table = pa.table({"id": list(range(11)), "a": a, "b": b})
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = spark.read.parquet(str(tmp_path / "t.parquet"))
+    assert not counts_by_footers(data)
+    monkeypatch.setattr(estimates, "_FOOTERS_FROM", 1)
+    assert counts_by_footers(data.drop("b"))
+    assert not any(map(counts_by_footers, (data.where("a = 1"), data.distinct())))
+    for pattern in ("7", "99"):
+        rule = f"[a] -> [b] with ({pattern} || _)"
+        one = holdstrue.check(table, rule, limit=None)
+        report = check(data, rule, limit=None, tasks=2)
+        assert report.results[0].counts == one.results[0].counts
+        assert found(report.listed()) == found(one.listed()) and report.rows == {"data": 11}
+        assert "rows, from the footers of the files: 1 scan (data)" in report.explain()
+        given = Native.of(report.source.job.layout.plan, {"data": data}, {})
+        plan = explained(Pairing(given.tables, given.checks, {}, 0).totals())  # type: ignore[arg-type]
+        assert f"EqualTo(a,{pattern})" in plan

@@ -61,6 +61,10 @@ class Tables:
         """Whether a condition of a check is known to hold."""
         return self.conditions[check.table].holds(condition)
 
+    def truth(self, check: Check, condition: Any) -> Sql:
+        """The same with NULL where it is not known, which Spark pushes into scans where it filters rows."""
+        return self.conditions[check.table].truth(condition)
+
 
 def right_side(tables: Tables, check: GroupCheck, at: int) -> Lanes:
     """The right-hand value of a member of a group; NULL where it is not known or not asked for."""
@@ -85,8 +89,11 @@ def is_known(tables: Tables, check: GroupCheck, at: int) -> Sql:
 
 
 def member(tables: Tables, check: GroupCheck) -> Sql:
-    """Whether a row is in a group of a check, of an FD with some right-hand value that is known; never NULL."""
-    found = [] if check.member is None else [tables.holds(check, check.member)]
+    """Whether a row is in a group of a check, of an FD with some right-hand value that is known.
+
+    False or NULL if not: a filter that is never NULL is one that Spark does not push into a scan.
+    """
+    found = [] if check.member is None else [tables.truth(check, check.member)]
     if not check.nulls_equal:
         found.append(tables.values[check.table].known(check.lhs))
     if check.rhs:

@@ -22,10 +22,10 @@ class Element:
     side: int
     table: str
     given: Sql
-    """Whether the row gives anything; never NULL."""
+    """Whether the row gives anything; false or NULL if not."""
     group: Lanes
     flags: list[Sql] = field(default_factory=list)
-    """Conditions that are counted by group; never NULL."""
+    """Conditions that are counted by group where they are true."""
     values: list[Lanes] = field(default_factory=list)
     """Values whose smallest and largest are kept by group."""
     measured: dict[int, Sql] = field(default_factory=dict)

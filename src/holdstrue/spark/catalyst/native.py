@@ -19,6 +19,7 @@ from holdstrue.spark.catalyst.lanes import Inexpressible
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.catalyst.references import Referring
+from holdstrue.spark.estimates import counts_by_footers
 
 JOINED = 1000
 """Violating groups of a check that are joined with before its pairs are counted, at most or as many as are listed."""
@@ -82,7 +83,11 @@ class Native:
                 self._refer(number, check, limit)
                 return
             if isinstance(check, GroupCheck) and len(check.rhs) == 1:
-                found = self._pairs({number: check}, {}, named, {}, counted=True)
+                # without a condition hardly a row is left out, and the second job is dearer than what it saves
+                apart = check.member is not None and counts_by_footers(self.tables.frames[check.table])
+                found = self._pairs({number: check}, {}, named, {}, counted=not apart)
+                if apart:
+                    self._count_rows(check.table)
                 self._count(found)
                 self._name(found, limit)
                 return
@@ -125,6 +130,16 @@ class Native:
         for number in [n for n, one in found.items() if one.partial]:
             self._leave(checks[number].rule)
         return found
+
+    def _count_rows(self, table: str) -> None:
+        """The rows of a Parquet table, from the footers of its files.
+
+        Counted in the pass, all rows would have to be read, and no filter could be pushed into the scan; as one more
+        column of the same job, Spark would merge both into the pass again.
+        """
+        counted = self.tables.frames[table].selectExpr("count(1) as n").toArrow()
+        self.rows[table] = counted.column("n")[0].as_py()
+        self.passes.append(Pass("rows, from the footers of the files", (table,), 1))
 
     def _paired(self, checks: Mapping[int, Check], found: Mapping[int, Found], most: int) -> dict[int, Found]:
         """What the second pass finds of FDs that are violated."""
