@@ -211,6 +211,7 @@ class Monitor(Closing, Tabular):
         {'insert': 1, 'update': 0, 'delete': 1}
         """
         _require_limit(limit)
+        _require_known(read)
         if not (snapshot or read or types or op_column or sequence_by) and feed == "auto" and self._piece is not None:
             delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
             if delta is not None:
@@ -298,6 +299,7 @@ class Monitor(Closing, Tabular):
         (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
         """
         _require_limit(limit)
+        _require_known(read)
         if not (read or types or op_column) and feed == "auto" and _may_be_row(changes):
             with self._here() as piece:
                 delta = piece.preview_row(changes, 2**62 if limit is None else limit, on_conflict)
@@ -331,9 +333,6 @@ class Monitor(Closing, Tabular):
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
         _require_limit(limit)
-        for name in read:
-            if name not in READ_OPTIONS:
-                raise HoldstrueError(f"unknown option {name!r}", hint=", ".join(READ_OPTIONS))
         with self._kept(read_only=False) as kept:
             kept.usable()
             facts = kept.facts
@@ -553,6 +552,12 @@ READ_OPTIONS = ("encoding", "format", "delimiter", "null_values", "units")
 def _require_limit(limit: Any) -> None:
     if limit is not None and (type(limit) is not int or limit < 0):
         raise HoldstrueError(f"limit is {limit!r}", hint="give how many violations to list, None for all")
+
+
+def _require_known(read: Mapping[str, Any]) -> None:
+    for name in read:
+        if name not in READ_OPTIONS:
+            raise HoldstrueError(f"unknown option {name!r}", hint=", ".join(READ_OPTIONS))
 
 
 def _require_tables(changes: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
