@@ -45,7 +45,7 @@ def bundles_of(plan: ShippingPlan, cfds: Sequence[NormalCFD]) -> tuple[Bundle, .
     for cfd, taking in zip(cfds, plan.participants, strict=True):
         if taking:
             sites = tuple(plan.fragments[i].home(cfd.number).site for i in taking)
-            found.setdefault((tuple(sorted(cfd.free)), taking, sites), []).append(cfd.number)
+            found.setdefault((plan.fragments[taking[0]].left_side(cfd), taking, sites), []).append(cfd.number)
     return tuple(
         Bundle(number, tuple(some), taking, sites) for number, ((_, taking, sites), some) in enumerate(found.items())
     )

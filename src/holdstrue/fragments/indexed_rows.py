@@ -112,11 +112,11 @@ class IndexedRows:
         self.spec = spec
         self.rows = Rows(spec.schema, keyed=True)
         self.places: dict[int, Place] = {}
-        lefts: dict[tuple[str, ...], int] = {}
+        plan, lefts = spec.plan.fragments[spec.fragment], dict[tuple[str, ...], int]()
         pairs: dict[tuple[int, str], list[int]] = {}
         for cfd in spec.own_cfds:
             if not cfd.is_constant:
-                left = lefts.setdefault(tuple(sorted(cfd.free)), len(lefts))
+                left = lefts.setdefault(plan.left_side(cfd), len(lefts))
                 pairs.setdefault((left, cfd.b), []).append(cfd.number)
         for pair, ((left, _), numbers) in enumerate(pairs.items()):
             self.places |= {number: Place(left, pair, column) for column, number in enumerate(numbers)}

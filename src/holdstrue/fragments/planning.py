@@ -25,13 +25,10 @@ from holdstrue.fragments.hev_plan import Attrs, Hev, HevPlan, PlanningProblem, S
 from holdstrue.fragments.integer_plan import MISSING, SECONDS, available, integer_plan
 from holdstrue.fragments.normal_cfds import GUARD, NormalCFD, answerable, participants
 from holdstrue.fragments.opt_ver import BEAM, chain_plan, opt_ver
-from holdstrue.fragments.shipping_plan import FragmentPlan, Home, Shipment, ShippingPlan
+from holdstrue.fragments.shipping_plan import COPIES, FragmentPlan, Home, Shipment, ShippingPlan
 from holdstrue.rules.model import RuleSet
 from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text, constant_text
-
-COPIES = "copies"
-"""How the batch algorithms plan."""
 
 Hop = tuple[str, str, int]
 """Row numbers from a source to a target, in a round."""

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from holdstrue.fragments.normal_cfds import GUARD
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ class Home:
     x_received: tuple[int, ...] = ()
     b_own: bool = True
     b_received: tuple[int, ...] = ()
+
+
+COPIES = "copies"
+"""All that a CFD reads goes to one site: the plan of the batch algorithms."""
+_WHOLE = frozenset({"chains", "optVer", "exact", COPIES})
+"""Ways of planning in which constants and filters are attributes like others."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,13 @@ class FragmentPlan:
     def home(self, cfd: int) -> Home:
         """The home of a CFD."""
         return self.homes[cfd]
+
+    def left_side(self, cfd: NormalCFD) -> tuple[str, ...]:
+        """The columns whose ids name a group of a CFD: all, as the paper has it, or those that its pattern leaves open.
+
+        CFDs can only share an index of groups where these are the same.
+        """
+        return tuple(sorted(cfd.x if self.how in _WHOLE else cfd.free))
 
 
 @dataclass(frozen=True)
