@@ -33,6 +33,10 @@ WHERE = st.one_of(st.none(), st.none(), st.none(), st.sampled_from(["a = 1", "a 
 
 def draw_rules(data: st.DataObject) -> RuleSet:
     texts = data.draw(st.lists(st.tuples(st.one_of(worlds.fd(), worlds.cfd()), WHERE), min_size=1, max_size=4))
+    if data.draw(st.integers(0, 3)) == 0:
+        # rules that differ in a constant alone, whose groups are named by the same open columns or are not
+        x, y = data.draw(st.permutations(["b", "c", "d"]))[:2]
+        texts += [(f"[{x}] -> [{y}]", None), (f"[a=1, {x}] -> [{y}]", None)]
     rules: list[Rule] = []
     for i, (text, where) in enumerate(texts):
         entry: dict[str, Any] = {"name": f"r{i}", "rule": text} | ({} if where is None else {"where": where})
