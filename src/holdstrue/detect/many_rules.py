@@ -20,6 +20,7 @@ from holdstrue.kernels import many_rules as kernels
 from holdstrue.kernels import one_row
 from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, I64, U64
+
 MOST_HITS = 1 << 16
 """Rows with conflicts, over all rules, that the kernel lists. Chosen, not tuned."""
 
@@ -122,9 +123,7 @@ class GroupProgram:
             self._make_room(self._short[:found].tolist(), first + rows, rows)
         self._read(incoming)
         if rows:
-            kernels.group_rows(
-                self._frame, len(self._groupings), self._columns, self._lanes, self._keys, first, rows
-            )
+            kernels.group_rows(self._frame, len(self._groupings), self._columns, self._lanes, self._keys, first, rows)
 
     def _read(self, incoming: NewRows) -> None:
         """Write where the digests of the columns lie."""

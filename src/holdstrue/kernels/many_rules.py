@@ -16,8 +16,6 @@ from holdstrue.kernels.groups import COUNT, FULL, GROUP, MASK, NEXT, D, N, chang
 from holdstrue.kernels.hashing import add_at, hashed, place_of
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.kernels.one_row import (
-    _MOST_RHS,
-    _NULL_VALUE,
     ALIASED,
     CELL_COUNT,
     CELLS,
@@ -31,6 +29,8 @@ from holdstrue.kernels.one_row import (
     KIND_ROWS,
     KINDS,
     LO,
+    MOST_RHS,
+    NULL_VALUE,
     NULL_VALUES,
     NULLS_EQUAL,
     NUMBERS,
@@ -52,7 +52,7 @@ from holdstrue.kernels.one_row import (
     VALUE_ROWS,
     VALUE_STRIDE,
     VALUES,
-    _has_room,
+    has_room,
 )
 from holdstrue.kernels.wide import pointer
 from holdstrue.typing import I32, I64, U64
@@ -78,14 +78,14 @@ def _filling(line: I64, more: int) -> bool:
     """Whether a numbering lacks room for so many more keys, or is large and nearly full."""
     used = carray(pointer(line[USED]), 1, np.int64)[0]
     nearly = line[CELL_COUNT] >= LARGE and used * 16 > line[CELL_COUNT] * 9
-    return nearly or not _has_room(line, more)
+    return nearly or not has_room(line, more)
 
 
 @kernel
 def short_of_room(frame: I64, groupings: int, end: int, more: int, short: I64) -> int:
     """Which lines speak of structures that lack room for so many more rows, up to slot `end`; returns how many.
 
-    Large numberings that are nearly full are among them: what comes after them takes long to make. Complexity: O(rules).
+    Large numberings that are nearly full are among them, as what follows takes long to make. Complexity: O(rules).
     """
     found = 0
     for at in range(frame.shape[0]):
@@ -258,8 +258,8 @@ def _kinds_of(
         if valid.size > 0 and valid[start + i] == 0:
             if not null_values:
                 continue
-            value = _NULL_VALUE
-            upper |= np.uint64(1) << np.uint64(32 + _MOST_RHS)
+            value = NULL_VALUE
+            upper |= np.uint64(1) << np.uint64(32 + MOST_RHS)
         head = extra[group, FULL]
         # most rows have the right side that came last in their group, which saves a search
         if head >= 0 and key_lo[head] == value and (not null_values or key_hi[head] == upper):
