@@ -14,6 +14,7 @@ from pathlib import Path
 
 from measure import machine
 from scenarios import (
+    batch_sizes,
     cli,
     delta,
     discover_dc,
@@ -42,6 +43,7 @@ SCENARIOS = {
     "pairs": pairs.run,
     "order": order.run,
     "many_rules": many_rules.run,
+    "batch_sizes": batch_sizes.run,
     "cli": cli.run,
     "profile": profile_batches.run,
     "spark": spark.run,
@@ -63,6 +65,7 @@ SIZES = {
     "pairs": "100000,1000000,3000000",
     "order": "1000000",
     "many_rules": "100000",
+    "batch_sizes": "1000000",
     "cli": "1000000,3000000",
     "profile": "1000000",
     "spark": "1000000,5000000",

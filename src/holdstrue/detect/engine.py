@@ -277,7 +277,9 @@ class Engine:
             return Batch(rows, first, incoming, part.old, new, part.old, part.updates)
         old_twin = np.full(part.old.size, -1, dtype=np.int32)
         updating = np.flatnonzero(part.updates >= 0)
-        old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
+        place = rows.twin  # by slot, for the moment: where it stands among the old
+        place[part.old] = np.arange(part.old.size, dtype=np.int32)
+        old_twin[place[part.updates[updating]]] = new[updating]
         return Batch(rows, first, incoming, part.old, new, old_twin, part.updates)
 
     def _together(self, table: Table, rows: int) -> GroupProgram | None:
