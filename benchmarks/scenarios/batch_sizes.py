@@ -101,6 +101,8 @@ def _line(name: str, kind: str, size: int, count: int) -> tuple[Any, ...]:
     answers: set[int] = set()
     for turn in range(3):
         monitor = Monitor(rule, key="id", data=base)
+        # whoever is first after a table was loaded has its memory given by the system
+        _checked(after, rule)
 
         def apply(monitor: Monitor = monitor) -> int:
             [step] = monitor.apply(batch, limit=0, op_column="_op", feed="ops").counts.values()
