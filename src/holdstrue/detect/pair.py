@@ -283,7 +283,12 @@ class PairDetector(Detector):
 
     def _rest(self) -> I32:
         """The terms that candidates of the next probe may fail; an index may come to search by other terms."""
-        terms = self._set.index.unsearched(self._number)
+        self._set.flush()
+        return self._rest_held()
+
+    def _rest_held(self) -> I32:
+        """The same of candidates that were found while rows wait."""
+        terms = self._set.held.unsearched(self._number)
         if terms is not self._unsearched:
             self._unsearched, self._rest_array = terms, _as_array(terms)
         return self._rest_array
@@ -422,7 +427,7 @@ class PairDetector(Detector):
     def apply_row(self, old: int, new: int, met: Met, limit: int) -> Outcome:
         """As `apply` for one row, of which all partners were looked for already: those of its old and new version."""
         outcome: list[tuple[int, Pairs]] = []
-        certain = not self._rest().size and (old < 0 or new < 0)
+        certain = not self._rest_held().size and (old < 0 or new < 0)
         for slot, twin, step, found in ((old, new, -1, met[0]), (new, old, 1, met[1])):
             if slot < 0 or not any(partners.size for _, partners in found):
                 outcome.append((0, no_pairs()))
