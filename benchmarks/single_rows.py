@@ -61,8 +61,8 @@ def main() -> int:
     import holdstrue
 
     base = pa.Table.from_pylist([row(i) for i in range(args.rows)])
-    given = range(args.rows, args.rows + args.changes)
-    new, breaking = [row(i) for i in given], [row(i, often=True) for i in given]
+    coming = range(args.rows, args.rows + args.changes)
+    new, breaking = [row(i) for i in coming], [row(i, often=True) for i in coming]
     lines = [f"# single rows, {args.rows:,} rows", "", ", ".join(f"{k} {v}" for k, v in machine().items()), ""]
     lines += ["| rules | broken by | holdstrue, dict us | holdstrue, Arrow us | SQLite us | dict / SQLite | pairs |"]
     lines += ["|---|---|---|---|---|---|---|"]

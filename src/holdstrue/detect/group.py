@@ -29,6 +29,7 @@ CHUNK = 1 << 16
 MOST_RHS = 24
 """Unknown right-hand values are bits beside the group's number in a kind's key."""
 
+NO_PAIRS = no_pairs()
 NOTHING = nothing(2)
 """What most batches do to a rule that holds."""
 
@@ -173,15 +174,13 @@ class GroupDetector(Detector):
         self.pairs, self.rows, _ = self._totals.tolist()
         added, removed = won - kept, lost - kept
         if not limit or not (added or removed):
-            return Outcome(added, removed, no_pairs(), no_pairs())
-        came = self._row_list(new, old, won, min(limit, added), after=True)
-        went = self._row_list(old, new, lost, min(limit, removed), after=False)
+            return Outcome(added, removed, NO_PAIRS, NO_PAIRS)
+        came = self._row_list(new, old, won, min(limit, added), after=True) if added else NO_PAIRS
+        went = self._row_list(old, new, lost, min(limit, removed), after=False) if removed else NO_PAIRS
         return Outcome(added, removed, came, went)
 
     def _row_list(self, own: int, other: int, found: int, limit: int, *, after: bool) -> Pairs:
         """As `_listed` of one row's version, whose other version is `other` (-1: none)."""
-        if not limit:
-            return no_pairs()
         image, twins = self._rows.alive, np.array([other], dtype=np.int32)
         self._rows.twin[own] = other
         image[own] = 2

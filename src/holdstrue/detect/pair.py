@@ -444,11 +444,14 @@ class PairDetector(Detector):
         """Count the pairs of one row with partners that are certain."""
         total, listed = 0, []
         for role, partners in found:
+            pairs = np.empty((partners.size, 2), dtype=np.int32)
+            mine, theirs = (0, 1) if role == T_ROLE else (1, 0)
+            pairs[:, mine], pairs[:, theirs] = slot, partners
             own = np.full(partners.size, slot, dtype=np.int32)
             kernels.count_all(self._degree, own, partners, step, self._totals)
             total += partners.size
-            listed.append(np.stack((own, partners) if role == T_ROLE else (partners, own), axis=1))
-        return total, np.concatenate(listed)[:limit]
+            listed.append(pairs)
+        return total, (listed[0] if len(listed) == 1 else np.concatenate(listed))[:limit]
 
     def reserve(self, slots: int) -> None:
         """Make room for rows in so many slots."""
