@@ -37,7 +37,7 @@ def rules_of(name: str, values: Sequence[Any]) -> dict[str, int]:
 
 
 def between(name: str, known: list[int], least: float) -> tuple[str, int] | None:
-    """Whole numbers that fill a stretch of which at most single numbers and one in ten are missing."""
+    """Whole numbers that fill a stretch of which at most single numbers and one in four are missing."""
     if len(set(known)) > 1000:
         return None
     stretches: list[list[int]] = []
@@ -49,7 +49,7 @@ def between(name: str, known: list[int], least: float) -> tuple[str, int] | None
     best: tuple[int, list[int]] | None = None
     for own in stretches:
         rows = sum(value in own for value in known)
-        full = len(own) >= 5 and len(own) >= 0.9 * (own[-1] - own[0] + 1) and rows >= 3 * len(own)
+        full = len(own) >= 5 and len(own) >= 0.75 * (own[-1] - own[0] + 1) and rows >= 3 * len(own)
         if full and (best is None or rows > best[0]):
             best = rows, own
     if best is None or best[0] < least:
@@ -69,6 +69,9 @@ def enumeration(name: str, known: list[Any], least: float) -> tuple[str, int] | 
         rarest = counts[ranked[size - 1]]
         if len(known) - fits <= 0.05 * len(known) and rarest >= max(5, 5 * max(rest, default=0)):
             said = ", ".join(_quoted(v) if isinstance(v, str) else str(v) for v in sorted(ranked[:size]))
+            main: list[Any] = sorted(ranked[:size])
+            if isinstance(main[0], int) and size >= 5 and 2 * size >= main[-1] - main[0] + 1:
+                return None
             long = any(isinstance(v, str) and len(v) > 256 for v in ranked[:size])
             return (f"{name} in ({said})", fits) if len(known) >= 10 * size and fits >= least and not long else None
     return None

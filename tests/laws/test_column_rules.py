@@ -20,7 +20,10 @@ TYPES = {
 SCHEMA = pa.schema([("id", pa.int64()), *TYPES.items()])
 
 
-def row(random: Random, key: int, wrong: float) -> dict[str, Any]:
+GRADES = ((1, 2, 3, 4, 5, 6, 7), (1, 3, 5, 7, 9, 12), (2, 4, 8, 16, 32, 64))
+
+
+def row(random: Random, key: int, wrong: float, grades: tuple[int, ...] = GRADES[0]) -> dict[str, Any]:
     """A row in which some cells are not like others."""
 
     def odd() -> bool:
@@ -29,7 +32,7 @@ def row(random: Random, key: int, wrong: float) -> dict[str, Any]:
     sizes = ("S", "M", "L" * random.choice((1, 1, 1, 300)))
     code = f"{random.choice('AB')}{random.choice('CD')}-{random.randrange(10 ** random.randrange(1, 4))}"
     cells = {
-        "grade": random.randrange(1, 8) if not odd() else 40,
+        "grade": random.choice(grades) if not odd() else 40,
         "code": code if not odd() else random.choice(("?", "x" * 70, "é-1", "")),
         "word": "".join(random.choices("abcdefg", k=6)) if not odd() else "longer than six",
         "size": random.choice(sizes) if not odd() else "it's" * random.choice((1, 90)),
@@ -60,14 +63,17 @@ def test_kept_is_counted(data: st.DataObject) -> None:
     random = Random(data.draw(st.integers(0, 1 << 32)))
     wrong = data.draw(st.sampled_from((0.0, 0.01, 0.04, 0.2)))
     size = data.draw(st.sampled_from((0, 19, 21, 60, 300, 1500)))
-    rows = {key: row(random, key, wrong) for key in range(size)}
+    grades = data.draw(st.sampled_from(GRADES))
+    rows = {key: row(random, key, wrong, grades) for key in range(size)}
     found = holdstrue.discover(pa.Table.from_pylist(list(rows.values()), schema=SCHEMA), kinds="column", key="id")
     assert told(found) == expected(list(rows.values()))
     assert all(not rule.measures.get("error") for rule in found.rules)
     for batch in range(data.draw(st.integers(1, 3))):
         count = data.draw(st.sampled_from((1, 30, 900)))
         gone = random.sample(sorted(rows), min(len(rows), random.choice((0, count, len(rows)))))
-        new = {key: row(random, key, wrong) for key in range(10_000 * (batch + 1), 10_000 * (batch + 1) + count)}
+        new = {
+            key: row(random, key, wrong, grades) for key in range(10_000 * (batch + 1), 10_000 * (batch + 1) + count)
+        }
         before = {rule.text for rule in found.rules}
         changes = [{"op": "delete", **rows.pop(key)} for key in gone] + [
             {"op": "insert", **one} for one in new.values()

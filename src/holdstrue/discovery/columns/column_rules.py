@@ -2,7 +2,7 @@
 
 At most one of these is told of a column, the first that fits at least 95% of its values:
 
-- *between*: whole numbers that fill what lies between two of them (months, years, grades) nine times in ten.
+- *between*: whole numbers that fill what lies between two of them (months, years, grades) three times in four.
 - *one of*: up to twenty values, each five times as common as any other value, and in ten cells on average.
 - *matches*: up to three shapes, each in at least a twentieth of the cells; or up to two loose ones. Words and names
   have no form: a shape has a digit or a sign in it, or is nothing but capital letters.
@@ -38,13 +38,14 @@ MOST_VALUES, TIMES, LEAST_EACH = 20, 5, 5
 """An enumeration has so many values at most; each is so many times as common as those that do not belong, and in so
 many cells at least."""
 
-FILLED, LEAST_FILLED = 0.9, 5
-"""The share of whole numbers between two that occur, and how many do at least."""
+FILLED, LEAST_FILLED = 0.75, 5
+"""The share of whole numbers between two that occur, and how many do at least. Numbers that fill half of what lies
+between them are no enumeration either."""
 
 MAIN, MOST_SHAPES, MOST_FORMS = 0.05, 3, 2
 """The least share of the cells with a main shape, and how many main shapes and loose ones a column has at most."""
 
-SCORES = {"matches": 0.78, "one of": 0.77, "between": 0.76, "length": 0.75, "not null": 0.5, "not negative": 0.45}
+SCORES = {"matches": 0.76, "one of": 0.755, "between": 0.75, "length": 0.745, "not null": 0.5, "not negative": 0.45}
 """Above denial constraints that only say what data looks like, below keys and FDs. Chosen by looking at hospital, tax,
 flights and adult, not tuned."""
 
@@ -118,7 +119,7 @@ def _between(name: str, values: Mapping[int, int]) -> tuple[Condition, int] | No
     """The stretch of whole numbers with the most rows in which nearly all occur."""
     best: tuple[int, int, int] | None = None
     numbers = sorted(values)
-    # a gap of one number is no end: where one in ten may be missing, most missing ones are alone
+    # a gap of one number is no end
     starts = [0, *(at for at in range(1, len(numbers)) if numbers[at] - numbers[at - 1] > 2), len(numbers)]
     for first, end in pairwise(starts):
         part = numbers[first:end]
@@ -143,6 +144,8 @@ def _one_of(name: str, values: Mapping[Anything, int], known: int) -> tuple[Cond
             continue
         chosen = sorted(ranked[:size])
         if known < LEAST_CELLS * size / 2 or any(isinstance(one, str) and len(one) > LONGEST_VALUE for one in chosen):
+            return None
+        if not isinstance(chosen[0], str) and size >= LEAST_FILLED and 2 * size >= chosen[-1] - chosen[0] + 1:
             return None
         return Any(tuple(Comparison(name, Op.EQ, Constant(one)) for one in chosen)), known - rest
     return None
