@@ -39,6 +39,9 @@ class Runner(Protocol):
     def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
         """The frame with its columns as declared; `known` are the types that earlier values decided."""
 
+    def known_rows(self, frame: Frame) -> int | None:
+        """How many rows there are, where that is known without reading them."""
+
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
 

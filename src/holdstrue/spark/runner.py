@@ -23,6 +23,7 @@ from holdstrue.shards import scatter
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
+from holdstrue.spark.footers import footer_rows
 from holdstrue.spark.jobs import causes, described, require_version
 
 # Spark would ask Java to parse these on every use if they were text
@@ -88,6 +89,10 @@ class SparkRunner:
         from holdstrue.spark.typed import declared_frame
 
         return declared_frame(frame, types, known)
+
+    def known_rows(self, frame: DataFrame) -> int | None:
+        """How many rows there are, where the footers of Parquet files tell."""
+        return footer_rows(frame)
 
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""
