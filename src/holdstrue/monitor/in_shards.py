@@ -28,7 +28,7 @@ from holdstrue.shards.facts import (
     now_text,
 )
 from holdstrue.shards.homes import Homes, OneTask
-from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places
 from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
@@ -238,12 +238,9 @@ class InShards:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
             self._first_rows = counts
             rows = sum(counts.values())
+            hot_from = min(self._sizing.hot_from, rows_a_shard(self._runner.worker_bytes()))
             for name, frame in frames.items():
-                if (
-                    feeds[name].kind not in ("debezium", KAFKA)
-                    and counts[name]
-                    and counts[name] >= self._sizing.hot_from
-                ):
+                if feeds[name].kind not in ("debezium", KAFKA) and counts[name] and counts[name] >= hot_from:
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, facts, rows, samples)
@@ -252,10 +249,16 @@ class InShards:
         return self._journal.read(lambda data: layout_of(data, facts))
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
-        tasks = self._tasks()
-        shards = self._sizing.shards or max(tasks, -(-rows // rows_a_shard(self._runner.worker_bytes())))
+        tasks, worker = self._tasks(), self._runner.worker_bytes()
+        most = rows_a_shard(worker)
+        shards = self._sizing.shards or max(tasks, -(-rows // most))
         blocks = self._sizing.blocks or blocks_for(tasks, rows)
         layout = Layout.of(plan, facts.all_keys, shards, blocks)
+        if worker is not None:
+            # places must fit a worker, however many tasks there are to share the work
+            tasks = max(tasks, shards)
+            blocks = self._sizing.blocks or max(blocks, blocks_within(layout, samples, rows, most))
+            layout = Layout.of(plan, facts.all_keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
     def _suited(self, facts: Facts, layout: Layout) -> Facts:
