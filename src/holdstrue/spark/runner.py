@@ -25,6 +25,7 @@ from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
 from holdstrue.spark.jobs import causes, described, require_version
+from holdstrue.spark.stages import followed
 
 # Spark would ask Java to parse these on every use if they were text
 MESSAGES = StructType(
@@ -58,8 +59,8 @@ class SparkRunner:
 
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
-        """Jobs of the block are shown as this, and what goes wrong in their workers is said in one sentence."""
-        with described(self.spark, f"holdstrue: {what}"), causes():
+        """Jobs of the block are shown as this and followed; what goes wrong in workers is said in one sentence."""
+        with described(self.spark, f"holdstrue: {what}"), followed(self.spark, what), causes():
             yield
 
     def schema(self, frame: DataFrame) -> pa.Schema:
