@@ -53,6 +53,9 @@ class Loops:
     def tasks_for(self, frames: Sequence[list[pa.Table]]) -> int:
         return self._tasks
 
+    def worker_bytes(self) -> int | None:
+        return None
+
     def numbered(self, frame: list[pa.Table], name: str) -> list[pa.Table]:
         return [
             part.append_column(name, pa.array([(at << 33) + row for row in range(part.num_rows)], pa.int64()))

@@ -54,6 +54,9 @@ class Runner(Protocol):
     def tasks_for(self, frames: Sequence[Frame]) -> int:
         """How many tasks the rows of some frames are for, so that none holds too much."""
 
+    def worker_bytes(self) -> int | None:
+        """What one worker may hold; None where nothing limits it."""
+
     def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages."""
 
