@@ -16,7 +16,8 @@ from holdstrue.detect.clock import Clock
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.measure import MeasureDetector
-from holdstrue.detect.pair import PairDetector, PairSet
+from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.pair_set import PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
