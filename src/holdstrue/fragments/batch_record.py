@@ -99,6 +99,13 @@ class BatchRecord:
             found,
         )
 
+    @staticmethod
+    def named(batch: str) -> BatchRecord:
+        """A batch of which nothing but its name is known."""
+        none, nothing = Ids.zeros(0), np.zeros(0, dtype=np.bool_)
+        flags, owned = _FLAGS.empty_table(), _OWNED.empty_table()
+        return BatchRecord(batch, "", none, pa.table({}), nothing, nothing, _NOTHING, flags, owned, (), {})
+
     def repeat(self, spec: SiteSpec, verb: str, *args: Any) -> Any:
         """What the site answered when it did this for the batch: messages of a round or of a CFD, or what was found."""
         if verb in _SENT:

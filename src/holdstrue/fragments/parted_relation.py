@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -35,6 +36,9 @@ from holdstrue.shards.runner import Frame, Runner, Sources
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.state.files import UncommittedError
 from holdstrue.typing import Mask
+
+COMMITTERS = 16
+"""Parts that are committed at the same time."""
 
 
 class KeysWhenRead(Mapping[str, pa.Table]):
@@ -163,9 +167,7 @@ class PartedRelation(Relation):
         before = self.channel.snapshot()
         told, _ = self._run(batch, does, sources())
         try:
-            for part, own in sorted(told.items()):
-                if not own["repeated"]:
-                    self._work.commit(part, batch, own)
+            self._commit_parts(batch, {part: own for part, own in sorted(told.items()) if not own["repeated"]})
         except (HoldstrueError, OSError) as error:
             why = error.why if isinstance(error, UncommittedError) else getattr(error, "message", str(error))
             raise StateError(
@@ -177,6 +179,12 @@ class PartedRelation(Relation):
         added, removed = KeysWhenRead(lambda: found()[0]), KeysWhenRead(lambda: found()[1])
         delta = self._delta(batch, added if changed else {}, removed if changed else {}, before, 0.0)
         return PartedDelta(**vars(delta), changed=changed)
+
+    def _commit_parts(self, batch: str, told: Mapping[int, Mapping[str, Any]]) -> None:
+        """Commit at all parts, several at a time: each waits for its own disk."""
+        with ThreadPoolExecutor(min(COMMITTERS, len(told)) or 1, thread_name_prefix="holdstrue-commit") as pool:
+            for done in [pool.submit(self._work.commit, part, batch, own) for part, own in told.items()]:
+                done.result()
 
     def _run(self, batch: str, does: str, sources: Sources) -> tuple[dict[int, dict[str, Any]], list[Message]]:
         """The stages of a batch or a check; nothing is committed yet."""

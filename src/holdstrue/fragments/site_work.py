@@ -161,6 +161,11 @@ class SiteWork:
         """Take in a batch that was committed elsewhere."""
         self._last = replay(self._indexed).answer()
 
+    def remember(self, read: Callable[[], BatchRecord]) -> None:
+        """Know all of the last batch again, where only its name is known."""
+        if self._last is not None and not self._last.fingerprint:
+            self._last = read().answer()
+
     def read_from(self, read: Callable[[], pa.Table]) -> None:
         """Where the site's own rows are read."""
         self._read = read
