@@ -7,7 +7,7 @@ rows only where somebody reads them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -139,6 +139,10 @@ class PartedRelation(Relation):
 
     def _batch(self, batch: str, changes: Any) -> RelationDelta:
         return self._apply(batch, APPLIES, lambda: [(self._frame_of([*self._sent(changes)]), None)])
+
+    def apply_files(self, paths: Iterable[Any], batch_id: str | None = None, **read: Any) -> RelationDelta:
+        """Apply change files as one batch."""
+        return self.apply([*paths], batch_id, **read)
 
     def _sent(self, changes: Changes) -> Iterator[Message]:
         """Changes that are here, as messages to the parts."""
