@@ -1,4 +1,4 @@
-"""A relation over ten sites on Spark: a batch of 1,000 changes beside an empty batch of the plain monitor, in one session.
+"""A relation over ten sites on Spark: a batch of 1,000 changes beside an empty one of the plain monitor.
 
     python -m benchmarks.sites_on_spark --rows 2000000
 
@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from competitors.split_relation import changes, sites_of  # noqa: E402
-from workloads.joined import cfds, joined  # noqa: E402
+from competitors.split_relation import changes, sites_of
+from workloads.joined import cfds, joined
 
 BATCHES = 14
 """The first half finds kernels and rows that workers have not loaded yet."""
@@ -80,7 +80,8 @@ def measure(asked: Any, folder: Path) -> None:
     shipped = deltas[-1].traffic
     held = sum(size["bytes"] for size in found.sizes().values())
     print(
-        f"{asked.rows:,} rows {asked.shape}, {asked.sites} sites of {found.parts} parts: load {loading:.1f} s, indexes {held >> 20} MB"
+        f"{asked.rows:,} rows {asked.shape}, {asked.sites} sites of {found.parts} parts: "
+        f"load {loading:.1f} s, indexes {held >> 20} MB"
     )
     print("batches s", " ".join(f"{one:.3f}" for one in times))
     print("empty s", " ".join(f"{one:.3f}" for one in (*empty, *again)))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers, plain
-from holdstrue.fragments.channel import SiteMessage, message_schema
+from holdstrue.fragments.channel import ROUND, SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexInput, IndexStep, keys_by_cfd, keys_table
 from holdstrue.fragments.owned_groups import DIRTY, OwnedStep
@@ -58,6 +58,9 @@ _SENT = {
     "conclude": ("broken", "clean"),
 }
 """By verb of a site the kinds of messages that it sends."""
+
+ROUNDS = ("announce", "reply", "verdict", "conclude")
+"""The rounds in which fragments agree; messages of a whole round are about its place here."""
 
 REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare"})
 """Verbs that a site which has committed the batch answers from its record."""
@@ -110,8 +113,11 @@ class BatchRecord:
         """What the site answered when it did this for the batch: messages of a round or of a CFD, or what was found."""
         if verb in _SENT:
             levels = {shipment.number: shipment.level for shipment in spec.shipments}
-            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
             place = args[0] if args else None
+            if verb in ROUNDS and place is None:
+                at = ROUNDS.index(verb)
+                return [message for message in self.outbox if message.kind == ROUND and message.about == at]
+            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
             return [m for m in sent if place in (None, levels[m.about] if verb == "ship" else m.about)]
         if verb == "align":
             return self.fingerprint
