@@ -7,7 +7,7 @@ the channel, and commits in two steps. It holds no rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -39,6 +39,12 @@ from holdstrue.typing import Mask
 
 LOAD = "load"
 """The batch id of the first load."""
+
+
+LOAD_FIRST = (
+    "load it first: holdstrue site load FILE --name SITE (holdstrue fragments init FILE, where one process holds all "
+    "sites; in Python relation.load())"
+)
 
 
 class UnloadedError(HoldstrueError):
@@ -233,8 +239,13 @@ class Relation(Closing):
         if len(last) > 1:
             ahead = next(name for name in last if name is not None and not all(self._host.all("done", name).values()))
             raise StateError(f"batch {ahead!r} was committed at some sites only", hint="apply it again; then go on")
-        if batch != LOAD and None in last and any(site.source is not None for site in self.layout.sites):
-            raise UnloadedError("the relation is not loaded", hint="call load() first")
+        if batch != LOAD:
+            self._refuse_unloaded(last)
+
+    def _refuse_unloaded(self, last: Collection[str | None]) -> None:
+        """Sites that have rows to begin with must have taken them in; `last` are their last batches."""
+        if None in last and any(site.source is not None for site in self.layout.sites):
+            raise UnloadedError("the relation is not loaded", hint=LOAD_FIRST)
 
     def _refuse_lost(self) -> None:
         """A site that lacks more than the last batch cannot catch up."""
@@ -328,7 +339,7 @@ class Relation(Closing):
             why = error.why if isinstance(error, UncommittedError) else getattr(error, "message", str(error))
             raise StateError(
                 f"it is not known whether batch {batch!r} was committed at some sites only: {why}",
-                hint="apply it again, which finishes it; if that is refused, open the relation again first",
+                hint="apply it again, which finishes it; if it is refused, open the relation or start the sites again",
             ) from error
 
     # --- violations -----------------------------------------------------------------------------------

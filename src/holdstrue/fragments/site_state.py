@@ -247,7 +247,8 @@ def site_schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -
     if given is not None:
         return given
     raise HoldstrueError(
-        f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
+        f"the types of the columns of site {site.name!r} are not known",
+        hint="name its source in the file (source: s1.csv), in Python also schema=",
     )
 
 

@@ -97,7 +97,7 @@ class SiteWork:
         if self._behind and verb not in ("abort", "close"):
             raise StateError(
                 f"site {self.spec.name!r} does not know whether its state has the last batch",
-                hint="open the relation again, and apply the batch again",
+                hint="open the relation (start the sites) again, and apply the batch again",
             )
         if self._check is not None and verb != "close_check":
             return self._check.ask(verb, *args)
