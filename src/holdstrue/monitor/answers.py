@@ -155,7 +155,7 @@ class Answers(Tabular):
         fields = [rows.schema.field(column) for column in shard.keys[name]]
         try:
             arrays = [pa.array([part], type=field.type) for part, field in zip(parts, fields, strict=True)]
-        except (ValueError, pa.ArrowException) as error:
+        except (ValueError, OverflowError, pa.ArrowException) as error:
             wanted = ", ".join(f"{field.name} ({field.type})" for field in fields)
             raise HoldstrueError(f"{key!r} is no key of {name!r}", hint=f"its key is {wanted}") from error
         values = pa.table(arrays, names=[field.name for field in fields])

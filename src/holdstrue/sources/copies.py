@@ -87,7 +87,7 @@ def told_by_content(path: Path, shown: str, format: str | None) -> tuple[Path, s
         return path, format_of(path, format)
     if ending is not None and ending not in COMPRESSIONS:
         return path, str(format_by_name(f"x{ending}"))
-    return path, "json" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"
+    return path, "json" if re.match(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[{\]])", start) else "csv"
 
 
 def _start(path: Path) -> bytes:

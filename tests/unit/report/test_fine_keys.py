@@ -46,3 +46,10 @@ def test_nanoseconds_are_kept(type_: Any, first: int, text: str) -> None:
     assert violation["t"] == text
     [_, line] = csv.reader(io.StringIO(render(report, "csv")))
     assert line[1] == text and line[2] != text
+
+
+def test_large_keys_stay_whole_in_pandas() -> None:
+    first = 2**53 + 1
+    table = pa.table({"id": [first, first + 2, first + 4, first + 6], "z": ["a", None, "a", "b"]})
+    found = holdstrue.check(table, ["key(z)", "not null(z)"], key="id").to_pandas()
+    assert {value for value in found["s"] if value == value and value is not None} == {first + 4}

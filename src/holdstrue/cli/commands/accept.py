@@ -25,7 +25,9 @@ def accept(
     source: Annotated[
         str, typer.Argument(metavar="STATE|REPORT", help="The state of a monitor, or what `check --format json` wrote.")
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they are accepted, for those who review the file.")],
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why they are accepted, for those who review the file.")
+    ] = None,
     rule: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Accept the violations of this rule; may be repeated.")
     ] = None,
@@ -39,19 +41,25 @@ def accept(
         str, typer.Option("--file", metavar="FILE", help="Where accepted violations are listed; it is added to.")
     ] = "accepted.yaml",
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove entries that have expired, or of which no violation is left.")
+        bool,
+        typer.Option(
+            "--prune",
+            help="Remove entries that have expired, or of which no violation is left; alone nothing is accepted.",
+        ),
     ] = False,
 ) -> int:
     """Mark violations as known, in a file that `check --accepted FILE` and `violations --accepted FILE` read.
 
     They are still counted and shown as accepted; only other violations fail a check. Exit code 0.
     """
-    if bool(rule) == every:
+    only_prune = prune and not rule and not every
+    if bool(rule) == every and not only_prune:
         said = "both --rule and --all are given" if every else "which violations are accepted?"
         names = f"; holdstrue status {shlex.quote(source)} names the rules" if not Path(source).is_file() else ""
         raise HoldstrueError(said, hint=f"give --rule NAME (also several times), or --all{names}")
-    if not reason.strip():
-        raise HoldstrueError("--reason is empty", hint="say why these violations are accepted")
+    if not only_prune and not (reason or "").strip():
+        said = "--reason is not given" if reason is None else "--reason is empty"
+        raise HoldstrueError(said, hint="say why these violations are accepted")
     today = dt.datetime.now(dt.UTC).astimezone().date()
     about = {"by": by, "since": today, "until": None if until is None else last_day(until, today)}
     with Working(f"reading {source}"):
@@ -60,7 +68,7 @@ def accept(
 
         before = load_accepted(file) if Path(file).exists() else ()
         found = _of_report if Path(source).is_file() else _of_state
-        kept, added = found(source, rule or (), reason, about, before, today)
+        kept, added = found(source, rule or (), None if only_prune else reason, about, before, today)
     if prune:
         typer.echo(f"{file}: {len(before) - len(kept)} of {len(before)} entries removed")
     else:
@@ -73,7 +81,7 @@ def accept(
         named = (("row", len(entry.rows)), ("conflict", len(entry.conflicts)))
         said = " and ".join(plural(count, noun) for noun, count in named if count)
         typer.echo(f"{file}: {said} of {entry.rule!r} accepted{ends}")
-    if not added:
+    if not added and not only_prune:
         typer.echo("nothing new to accept")
     return CLEAN
 
@@ -92,9 +100,10 @@ def _left_out(measured: Sequence[str]) -> None:
 
 
 def _of_state(
-    state: str, wanted: Sequence[str], reason: str, about: dict[str, Any], before: Sequence[Acceptance], today: dt.date
-) -> tuple[tuple[Acceptance, ...], tuple[Acceptance, ...]]:
-    """The entries that still stand for something, and those that are added."""
+    state: str, wanted: Sequence[str], reason: str | None, about: dict[str, Any], before: Sequence[Acceptance],
+    today: dt.date,
+) -> tuple[tuple[Acceptance, ...], tuple[Acceptance, ...]]:  # fmt: skip
+    """The entries that still stand for something, and those that are added; none without a reason."""
     from holdstrue.monitor.accepting import accepted_now, accepting, require_rows
     from holdstrue.monitor.monitor import Monitor
 
@@ -105,6 +114,8 @@ def _of_state(
         return tuple(before), ()
     report = accepting(monitor.report(limit=0), before, today=today)
     kept = tuple(entry.acceptance for entry in report.accepted if entry.violations and not entry.lapsed)
+    if reason is None:
+        return kept, ()
     names = _known_rules(wanted, [result.rule.name for result in report.results])
     measured = {result.rule.name: result for result in report.results if result.rule.kind == "measure"}
     require_rows(wanted, measured)
@@ -113,8 +124,9 @@ def _of_state(
 
 
 def _of_report(
-    path: str, wanted: Sequence[str], reason: str, about: dict[str, Any], before: Sequence[Acceptance], today: dt.date
-) -> tuple[tuple[Acceptance, ...], tuple[Acceptance, ...]]:
+    path: str, wanted: Sequence[str], reason: str | None, about: dict[str, Any], before: Sequence[Acceptance],
+    today: dt.date,
+) -> tuple[tuple[Acceptance, ...], tuple[Acceptance, ...]]:  # fmt: skip
     """The same from what a check wrote."""
     from holdstrue.monitor.accepting import accepted_in, require_rows
     from holdstrue.monitor.known import WrittenReport
@@ -126,6 +138,8 @@ def _of_report(
             f"{path} is neither a state nor a report",
             hint="write a report with: holdstrue check DATA --rules FILE --key COLS --format json -o REPORT",
         ) from error
+    if reason is None:
+        return accepted_in(written, (), "", before, today, **about)
     names = _known_rules(wanted, list(written.keys))
     if not wanted:
         # rows of further tables have numbers in a check, which another one gives to others
