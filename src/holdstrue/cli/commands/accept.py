@@ -44,7 +44,7 @@ def accept(
         bool,
         typer.Option(
             "--prune",
-            help="Remove entries that have expired, or of which no violation is left; alone nothing is accepted.",
+            help="Remove entries that have expired or stand for no violation; alone, only that.",
         ),
     ] = False,
 ) -> int:
