@@ -24,6 +24,7 @@ from holdstrue.shards.memory import free_bytes
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
+from holdstrue.spark.footers import footer_rows
 from holdstrue.spark.jobs import causes, described, require_version
 from holdstrue.spark.stages import followed
 
@@ -92,6 +93,10 @@ class SparkRunner:
         from holdstrue.spark.typed import declared_frame
 
         return declared_frame(frame, types, known)
+
+    def known_rows(self, frame: DataFrame) -> int | None:
+        """How many rows there are, where the footers of Parquet files tell."""
+        return footer_rows(frame)
 
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""
@@ -168,7 +173,8 @@ class SparkRunner:
         """The messages that the stages of the sources send, each in the partition of its task."""
         sent: DataFrame | None = None
         for frame, stage in sources:
-            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), MESSAGES)
+            own = self.numbers(tasks) if frame is None else frame
+            own = own if stage is None else own.mapInArrow(sendable(stage), MESSAGES)
             sent = own if sent is None else sent.unionAll(own)
         if sent is None:
             raise ValueError("no sources")
