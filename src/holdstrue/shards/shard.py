@@ -240,7 +240,7 @@ def _in_order(t: pa.Table, s: pa.Table) -> Mask:
 
 _FOLLOWS = re.compile(r"(.*\.)?numbers\.cells|t\d+\.rows\.(numbers\..*|current)")
 """Arrays that a packed checkpoint leaves out: hash tables follow from their keys, and the keys of rows from the rows.
-Opening a shard of a million rows takes 0.1 s more for it, and there are 30 bytes less for each row and numbering."""
+Opening a shard of a million rows takes 0.04 to 0.05 s of CPU instead of 0.01, and it has a third of the bytes."""
 
 
 def write_checkpoint(files: StateFiles, version: int, engine: Engine, *, packed: bool = False) -> dict[str, RunFile]:
