@@ -26,7 +26,8 @@ class Tabular(ABC):
     def to_pandas(self) -> pd.DataFrame:
         """As a pandas data frame."""
         _needed("pandas")
-        return self.to_arrow().to_pandas()
+        # whole numbers beside NULLs would become fractions, and large keys those of other rows
+        return self.to_arrow().to_pandas(integer_object_nulls=True)
 
     def to_polars(self) -> pl.DataFrame:
         """As a polars data frame."""

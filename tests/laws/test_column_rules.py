@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -15,7 +16,8 @@ from holdstrue.discovery.discovery import Discovery
 
 TYPES = {
     "grade": pa.int16(), "code": pa.string(), "word": pa.large_string(), "size": pa.dictionary(pa.int32(), pa.string()),
-    "pay": pa.float64(), "number": pa.int64(), "mail": pa.string(),
+    "pay": pa.float64(), "half": pa.float16(), "tax": pa.decimal128(5, 2),
+    "sum": pa.decimal256(40, 3), "number": pa.int64(), "mail": pa.string(),
 }  # fmt: skip
 SCHEMA = pa.schema([("id", pa.int64()), *TYPES.items()])
 
@@ -37,6 +39,9 @@ def row(random: Random, key: int, wrong: float, grades: tuple[int, ...] = GRADES
         "word": "".join(random.choices("abcdefg", k=6)) if not odd() else "longer than six",
         "size": random.choice(sizes) if not odd() else "it's" * random.choice((1, 90)),
         "pay": random.random() if not odd() else -1.0,
+        "half": 0.5 if not odd() else -0.5,
+        "tax": Decimal(random.randrange(9)) if not odd() else Decimal(-1),
+        "sum": Decimal(random.randrange(9)) if not odd() else Decimal(-1),
         "number": random.randrange(10**6) if not odd() else -3,
         "mail": f"{'x' * random.randrange(1, 30)}@{'y' * random.randrange(1, 30)}.de" if not odd() else "none.",
     }

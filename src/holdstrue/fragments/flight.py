@@ -151,9 +151,13 @@ class Wires:
             ) from None
         except (flight.FlightError, pa.ArrowException, OSError) as error:
             self._drop(site)
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            # gRPC says much before it says why
+            said = (
+                str(error).partition("\n")[0].rpartition("Failed to connect to remote host: ")[2]
+                or type(error).__name__
+            )
             raise UnreachableError(
-                f"site {site!r} at {self._addresses[site]} does not answer: {said}",
+                f"site {site!r} at {self._addresses[site]} does not answer: {said or type(error).__name__}",
                 hint="start it: holdstrue site serve FILE --name " + site,
             ) from None
 

@@ -94,7 +94,10 @@ def net_of_part(
             f"row {shown} belongs {said}; nothing was applied",
             hint="filters of fragments must tell all rows apart",
         )
-    kept = NetRows(changes.rows.take(pa.array(rows)), now & (fragment[rows] == own))
+    # what is neither here nor comes here belongs to other fragments
+    comes = now & (fragment[rows] == own)
+    some = comes | here[number[rows]]
+    kept = NetRows(changes.rows.take(pa.array(rows[some])), comes[some])
     return PartNet(kept, int(needed.sum()), int((needed & here).sum()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -122,7 +123,7 @@ class OpenPart:
     def measure(self) -> int:
         """About how many bytes it holds, found out anew when it has grown by an eighth."""
         rows = self.work.living
-        if abs(rows - self.sized) > max(self.sized, 1000) // 8:
+        if self.sized < 0 or abs(rows - self.sized) > max(self.sized, 1000) // 8:
             self.size, self.sized = self.work.size()["bytes"], rows
         return self.size
 
@@ -163,11 +164,20 @@ class PartPool:
         return OpenPart(SiteWork(part.spec, state=state), state, standing.name, part.token)
 
     def _follow(self, found: OpenPart, part: Part, standing: Standing) -> bool:
-        """Take in the last batch, where that is all that is missing."""
-        if standing.last is None or found.name != standing.before or not found.name:
+        """Take in the batches that are missing, where they are all that is: not those before another checkpoint."""
+        if not found.name or standing.last is None:
             return False
         with StateFiles(part.state) as files:
-            found.work.follow(lambda indexed: replayed(files, RunFile.of(dict(standing.last or {})), indexed))
+            if found.name == standing.before:
+                missing = [RunFile.of(dict(standing.last))]
+            else:
+                runs = Runs.of(files.manifest(standing.version))
+                names = [newest(Runs(runs.base)), *(run.name for run in runs.log)]
+                if found.name not in names:
+                    return False
+                missing = [*runs.log[names.index(found.name) :]]
+            for run in missing:
+                found.work.follow(partial(replayed, files, run))
         found.name = standing.name
         return True
 

@@ -273,7 +273,8 @@ class Relation(Closing):
                 if told[name] != told[names[0]]:
                     raise HoldstrueError(
                         f"sites {names[0]!r} and {name!r} do not hold the same rows",
-                        hint="sites of one fragment hold columns of the same rows: compare their keys",
+                        hint="sites of one fragment hold columns of the same rows: compare their keys; "
+                        "each must be given its own part of a batch",
                     )
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:

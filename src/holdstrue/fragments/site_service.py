@@ -345,7 +345,11 @@ class SiteService:
         with self._lock:
             if self._work is not None and self._work.ask("done", batch):
                 return packed_answer({"repeated": True})
-            self._offers.put(batch, Changes(table.drop_columns([":op"]), ops))
+            changes = Changes(table.drop_columns([":op"]), ops)
+            if self._work is not None:
+                # whoever offers what does not fit is told so, and not who applies the batch
+                fitted(changes, self._work.spec.schema, self._work.spec.key)
+            self._offers.put(batch, changes)
         return packed_answer({"repeated": False})
 
     def _status(self, _: Mapping[str, Any], __: bytes) -> bytes:

@@ -110,7 +110,7 @@ def misfit(place: str, name: str, value: object, type_: pa.DataType) -> str:
     family, number = family_of(type_), isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if number and family == "float":
         return f"{place}: column {name!r} holds {value!r}, which no {type_} is exactly"
-    if number and family == "integer" and value == int(value):  # type: ignore[call-overload]
+    if number and family == "integer" and math.isfinite(value) and value == int(value):  # type: ignore[call-overload,arg-type]
         return f"{place}: column {name!r} holds {value!r}, which is beyond {type_}"
     return f"{place}: column {name!r} holds {value!r}, expected {expected(type_)}"
 

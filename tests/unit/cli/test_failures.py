@@ -225,3 +225,12 @@ def test_notes_beside_data_files_are_not_data(people: Path, tmp_path: Path) -> N
     (folder / "a.csv").rename(folder / "a.txt")
     result = run("check", folder, "--rule", "zip -> city")
     assert result.exit_code == 2 and "notes.txt has no column 'zip'" in result.stderr
+
+
+@pytest.mark.parametrize("value", ["1e400", "-1e400"])
+def test_a_number_that_is_none_is_refused_with_its_place(tmp_path: Path, value: str) -> None:
+    data = write(tmp_path / "w.csv", "id,w,s\n1,5,a\n")
+    run("init", tmp_path / "state", "--rule", "s -> w", "--key", "id", "--data", data)
+    event = f'{{"op": "c", "before": null, "after": {{"id": 2, "w": {value}, "s": "a"}}}}\n'
+    result = run("apply", tmp_path / "state", write(tmp_path / "changes.jsonl", event))
+    assert result.exit_code == 2 and "'w' holds" in result.stderr

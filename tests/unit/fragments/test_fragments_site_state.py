@@ -286,7 +286,7 @@ def test_a_site_that_is_not_sure_of_a_batch_says_so(tmp_path: Path) -> None:
         calls.plan()
         with pytest.raises(StateError, match="does not know whether its state has the last batch") as told:
             relation.apply(FIRST, batch_id="one")
-        assert "open the relation again" in str(told.value.hint)
+        assert "open the relation (start the sites) again" in str(told.value.hint)
     with Relation(split("vertical", tmp_path), RULES, key="id") as relation:
         relation.apply(FIRST, batch_id="one")
         assert state_of(relation) == wanted("vertical", FIRST)

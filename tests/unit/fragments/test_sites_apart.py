@@ -295,3 +295,13 @@ def test_what_is_no_word_is_answered_with_an_error(tmp_path: Path) -> None:
     for wrong in (b"", b"GET / HTTP/1.1", framed({"verb": "fly"}), framed({"verb": "fly", "session": "x", "turn": 1})):
         assert "error" in unframed(net.services["a"].answer(wrong))[0]
     net.close()
+
+
+def test_an_offer_that_does_not_fit_is_refused_where_it_is_made(tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    net.act("a", "load")
+    wrong = pa.table({"id": [9], "aa": [1], ":op": pa.array([0], pa.uint8())})
+    with pytest.raises(HoldstrueError, match="'a'"):
+        net.tell("a", "offer", pack(wrong).to_pybytes(), batch="one")
+    head, _ = net.tell("a", "status")
+    assert "one" not in str(head)

@@ -63,10 +63,10 @@ class ColumnProfile:
         """Count rows that come and go. Complexity: O(rows of both)."""
         self.rows += len(came) - len(went)
         self.known += (len(came) - came.null_count) - (len(went) - went.null_count)
-        new, old = _facts(came, self.family), _facts(went, self.family)
-        self.negative += _negative(new) - _negative(old)
+        self.negative += _negative(came, self.family) - _negative(went, self.family)
         if self.family not in ("text", "integer"):
             return
+        new, old = _facts(came, self.family), _facts(went, self.family)
         for name, of in FACTS.items():
             if self.family == "text" or name == "values":
                 self.tallies.setdefault(name, Tally()).change(of(new), of(old) if len(old[0]) else None)
@@ -78,9 +78,7 @@ class ColumnProfile:
 
 
 def _facts(column: pa.ChunkedArray, family: str | None) -> Counted:
-    """The different values that are known, as text or numbers."""
-    if family not in ("text", "integer", "float", "decimal"):
-        return pa.array([], pa.string()), np.empty(0, dtype=np.int64)
+    """The different values that are known, as text or whole numbers."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if family == "text":
@@ -89,12 +87,12 @@ def _facts(column: pa.ChunkedArray, family: str | None) -> Counted:
     return counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _negative(facts: Counted) -> int:
-    numbers, counts = facts
-    if not len(numbers) or pa.types.is_large_string(numbers.type):
+def _negative(column: pa.ChunkedArray, family: str | None) -> int:
+    """How many numbers are below zero: as a double none comes to lie on the other side."""
+    if family not in ("integer", "float", "decimal"):
         return 0
-    below = pc.less(numbers, pa.scalar(0).cast(numbers.type)).fill_null(False)
-    return int(counts[below.to_numpy(zero_copy_only=False)].sum())
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return pc.sum(pc.less(plain.cast(pa.float64(), safe=False), 0.0)).as_py() or 0
 
 
 def _grouped(keys: pa.Array, counts: I64) -> Counted:
