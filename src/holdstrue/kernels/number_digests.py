@@ -90,14 +90,14 @@ def digest_decimals(limbs: U64, scale: int, keys: U64, hi: U64, lo: U64) -> None
             word, exponent = _strip(word, exponent)
             sort, word, exponent = _sorted(word, exponent, negative)
             if sort != LONG:
-                start = np.uint64(sort + 8 * exponent)
+                start = np.uint64(np.int64(sort + 8 * exponent))
                 hi[i] = _extended(start, word, keys, 0)
                 lo[i] = _extended(start, word, keys, 1)
                 continue
             digits[0] = word & _LOW
             digits[1] = word >> _S32
         for lane in range(2):
-            state = np.uint64(LONG + 8 * exponent)
+            state = np.uint64(np.int64(LONG + 8 * exponent))
             state = _extended(state, np.uint64(negative), keys, lane)
             for k in range(0, used, 2):
                 upper = digits[k + 1] if k + 1 < used else np.uint64(0)

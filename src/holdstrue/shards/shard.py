@@ -240,7 +240,7 @@ def _in_order(t: pa.Table, s: pa.Table) -> Mask:
 
 _FOLLOWS = re.compile(r"(.*\.)?numbers\.cells|t\d+\.rows\.(numbers\..*|current)")
 """Arrays that a packed checkpoint leaves out: hash tables follow from their keys, and the keys of rows from the rows.
-Opening a shard of a million rows takes 0.1 s more for it, and there are 30 bytes less for each row and numbering."""
+Opening a shard of a million rows takes 0.04 to 0.05 s of CPU instead of 0.01, and it has a third of the bytes."""
 
 
 def write_checkpoint(files: StateFiles, version: int, engine: Engine, *, packed: bool = False) -> dict[str, RunFile]:
@@ -351,10 +351,17 @@ class Pool:
             # where memory is limited, even one shard that is too large is opened anew for the next batch
             before = len(self._open)
             while self._held > most and len(self._open) > (allowed is None):
-                self._held -= self._open.popitem(last=False)[1][1]
+                self._held -= self._open.pop(self._victim(files.url))[1]
             dropped = len(self._open) < before
         if dropped and allowed is not None:
             give_back()  # an engine and its detectors know each other, and are freed when somebody looks for such
+
+    def _victim(self, url: str) -> tuple[str, int]:
+        """Whose shard goes: the oldest of another state, else the last of this one.
+
+        A batch asks for the shards of a state in turn, so that who drops the oldest of too many never finds one.
+        """
+        return next((own for own in self._open if own[0] != url), next(reversed(self._open)))
 
     def empty(self) -> None:
         """Forget all shards."""

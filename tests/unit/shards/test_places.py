@@ -16,6 +16,7 @@ from holdstrue.cli.any_state import vacuum
 from holdstrue.errors import StateError
 from holdstrue.monitor import in_shards
 from holdstrue.monitor.sharded import Sharded
+from holdstrue.shards import shard
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.shard import POOL
 from holdstrue.state.files import StateFiles
@@ -189,3 +190,21 @@ def test_versions_ids_and_upkeep(place: str, monkeypatch: pytest.MonkeyPatch) ->
         # entries of an object store stay for a while
         with pytest.raises(StateError, match=f"version {last}"):
             Sharded(Loops(2), place, at=last)
+
+
+def test_a_pool_that_is_too_small_still_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards are asked for in turn: some stay open from batch to batch, and those of other states go first."""
+    rows = rows_of("Bonn")
+    made(str(tmp_path / "other"), rows)
+    monitor = made(str(tmp_path / "state"), rows)
+    POOL.empty()
+    made(str(tmp_path / "another"), rows)
+    sizes = [size for _, size in POOL._open.values()]
+    monkeypatch.setattr(shard, "pooled_bytes", lambda _: 3 * max(sizes))
+    for number in range(0, 8, 2):
+        rows = change(monitor, rows, number)
+    assert_stands(monitor, rows)
+    assert {place for place, _ in POOL._open} == {str(tmp_path / "state")}
+    kept = set(POOL._open)
+    change(monitor, rows, 10)
+    assert set(POOL._open) & kept, "some are still there"
