@@ -16,6 +16,7 @@ from measure import machine
 from scenarios import (
     cli,
     delta,
+    discover_changes,
     discover_dc,
     discover_fd,
     discover_ind,
@@ -48,6 +49,7 @@ SCENARIOS = {
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
+    "discover_changes": discover_changes.run,
     "discover_dc": discover_dc.run,
     "suspects": suspects.run,
 }
@@ -68,6 +70,7 @@ SIZES = {
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",
+    "discover_changes": "30000,100000,300000,1000000",
     "discover_dc": "30000",
     "suspects": "0",
 }
