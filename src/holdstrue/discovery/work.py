@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from holdstrue.kernels.compile_clock import CLOCK
 from holdstrue.threads import available, each
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def now() -> float:
+    """Seconds of a clock that stands still while kernels are compiled: a machine's first search has its budget too."""
+    return time.monotonic() - CLOCK.seconds
+
+
 class OutOfTimeError(Exception):
     """The deadline passed before the work was done."""
 
@@ -27,7 +33,7 @@ class OutOfTimeError(Exception):
 class Work:
     """Time, threads and a listener.
 
-    `deadline` is a value of `time.monotonic()`; without `threads` there is one a core; `count_pairs` counts the
+    `deadline` is a value of `now()`; without `threads` there is one a core; `count_pairs` counts the
     evidence of row pairs elsewhere.
 
     Examples
@@ -46,12 +52,12 @@ class Work:
     @staticmethod
     def lasting(seconds: float | None, progress: Progress | None = None, threads: int | None = None) -> Work:
         """Work that ends in so many seconds; None for no end."""
-        return Work(None if seconds is None else time.monotonic() + seconds, progress, threads)
+        return Work(None if seconds is None else now() + seconds, progress, threads)
 
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.deadline is not None and now() > self.deadline
 
     def require_time(self) -> None:
         """Raise `OutOfTimeError` if the time is up."""
@@ -60,8 +66,10 @@ class Work:
 
     def first(self, share: float) -> Work:
         """The same work with this share of the time that is left."""
-        now = time.monotonic()
-        return self if self.deadline is None else replace(self, deadline=now + share * (self.deadline - now))
+        if self.deadline is None:
+            return self
+        begun = now()
+        return replace(self, deadline=begun + share * (self.deadline - begun))
 
     def tell(self, share: float, what: str) -> None:
         """Report that this share of the work at hand is done."""

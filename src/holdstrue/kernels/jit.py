@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from holdstrue.kernels.compile_clock import CLOCK
+
 F = TypeVar("F", bound=Callable[..., object])
 
 SMALL_CALL = 4096
@@ -133,6 +135,7 @@ class Kernel:
     def _compile(self) -> Any:
         import numba
 
+        CLOCK.watch()
         function = self._with({name: part.compiled for name, part in self._parts.items() if part is not self})
         try:
             ready = numba.njit(cache=True, nogil=True)(function)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.discovery.work import OutOfTimeError, Work, now
 from holdstrue.spark.runner import SparkRunner
 
 WHOLE = 32 << 20
@@ -71,7 +70,7 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
     tag = f"holdstrue-{uuid.uuid4().hex}"
     begin, end, cancel = _tagging(runner)
     begin(tag)
-    stop = Timer(max(0.0, work.deadline - time.monotonic()), cancel, [tag])
+    stop = Timer(max(0.0, work.deadline - now()), cancel, [tag])
     stop.daemon = True
     stop.start()
     try:
