@@ -40,7 +40,8 @@ def discover(
     data
         Anything `check` takes; a mapping from table name to such for several tables.
     kinds
-        Which rules: dc (denial constraints), fd, key, cfd (conditional FDs), ind (inclusions).
+        Which rules: dc (denial constraints), fd, key, cfd (conditional FDs), ind (inclusions), column (not null,
+        allowed values, ranges, lengths, shapes).
     key
         The columns that tell rows apart, for updates and deletes; for several tables a mapping. Rows
         without a key are known by all their values.

@@ -61,7 +61,7 @@ def share_text(share: Proportion) -> str:
     return str(exact(share))
 
 
-KINDS = ("dc", "fd", "key", "cfd", "ind")
+KINDS = ("dc", "fd", "key", "cfd", "ind", "column")
 Measure: TypeAlias = Literal["pairs", "rows"]
 Method: TypeAlias = Literal["evidence", "index"]
 """How denial constraints are kept: all pairs counted, or candidate pairs fetched through indexes."""
@@ -88,7 +88,7 @@ class DiscoveryOptions:
     Parameters
     ----------
     kinds
-        Which of dc, fd, key, cfd and ind.
+        Which of dc, fd, key, cfd, ind and column.
     columns
         The columns that rules may speak of; all of them where it is empty.
     max_predicates

@@ -67,7 +67,8 @@ def discover(
         typer.Argument(metavar="DATA", help="A table as a file or URL, or NAME=PATH for each of several tables."),
     ] = None,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, separated by commas.")
+        str,
+        typer.Option("--kind", metavar="KINDS", help="Which rules, by commas: dc, fd, key, cfd, ind, column."),
     ] = "dc,fd,key",
     key: Annotated[
         list[str] | None,
