@@ -67,7 +67,8 @@ class Loops:
         for frame, stage in sources:
             for number, part in enumerate(numbers(tasks) if frame is None else frame):
                 scatter.PARTITION.set(number)
-                messages += receive(copied(stage)(part.to_batches()))
+                # without a stage the frame is one of messages
+                messages += receive(part.to_batches() if stage is None else copied(stage)(part.to_batches()))
         return messages
 
     def read(self, stage: Any, tasks: int, sources: Sequence[tuple[Any, Any]] = ()) -> list[Any]:

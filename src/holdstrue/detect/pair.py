@@ -66,6 +66,7 @@ class PairSet:
         self._tail = np.empty(MOST_WAITING, dtype=np.int32)
         self._waiting = 0
         self._entered = 0
+        self._touched: dict[int, Mask] = {}
         self.generation = 0
         """Grows whenever the index may hold its rows in other arrays."""
         self._index: PairIndex = self._type(self.shapes, self)
@@ -143,6 +144,7 @@ class PairSet:
 
     def begin(self, batch: Batch) -> None:
         """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""
+        self._touched.clear()
         for number, check in enumerate(self._checks):
             t_groups, s_groups = self.groups(number)
             two = self.lopsided[number] or any(term.left != term.right for term in check.terms)
@@ -154,6 +156,24 @@ class PairSet:
         if batch.old.size:
             self.index.remove(batch.old)
             self.generation += 1
+
+    def touched(self, number: int, batch: Batch) -> Mask | None:
+        """By group of a check whether the batch at hand touches it; None where each role has its own groups.
+
+        The last place stands for rows without a group, whose number is -1. Complexity: O(groups + batch), once for all
+        rules that share the groups.
+        """
+        grouping = self._groupings[number]
+        if grouping.two_sided:
+            return None
+        known = self._touched.get(id(grouping))
+        if known is None:
+            known = np.zeros(len(grouping) + 1, dtype=np.bool_)
+            known[grouping.t_groups[batch.old]] = True
+            known[grouping.t_groups[batch.new]] = True
+            known[-1] = False
+            self._touched[id(grouping)] = known
+        return known
 
     @staticmethod
     def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
@@ -263,7 +283,12 @@ class PairDetector(Detector):
 
     def _rest(self) -> I32:
         """The terms that candidates of the next probe may fail; an index may come to search by other terms."""
-        terms = self._set.index.unsearched(self._number)
+        self._set.flush()
+        return self._rest_held()
+
+    def _rest_held(self) -> I32:
+        """The same of candidates that were found while rows wait."""
+        terms = self._set.held.unsearched(self._number)
         if terms is not self._unsearched:
             self._unsearched, self._rest_array = terms, _as_array(terms)
         return self._rest_array
@@ -295,7 +320,8 @@ class PairDetector(Detector):
             return None
         candidates = self._candidates_about(batch.old) + self._candidates_about(batch.new)
         probe = costs.probe_cost(rows, candidates)
-        if probe <= costs.SLOT * batch.rows.size:
+        about = self._touched_about(batch)
+        if probe <= costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, about, 0, 0) / 2:
             self._estimate = costs.Estimate(int(candidates), probe, 0, 0.0)
             return None
         stay = self._touched(batch)
@@ -309,6 +335,8 @@ class PairDetector(Detector):
 
     def _candidates_about(self, slots: I32) -> float:
         """About how many candidates probing for some rows would find, from a few of them."""
+        if not slots.size:
+            return 0.0
         drawn = slots[:: max(1, slots.size // costs.DRAWN)]
         found = 0.0
         for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
@@ -318,23 +346,27 @@ class PairDetector(Detector):
                 if hits >= costs.MOST_DRAWN:
                     done = max(1, int(some.queries[-1]))
                     break
-            found += hits / done if done else 0.0
+            found += hits / done
         living = max(1, self._rows.living)
         return found * slots.size * (1 + slots.size / living)
 
     def _touched(self, batch: Batch) -> I32:
         """The rows that stay in the groups of a batch's rows; all that stay where each role has its own groups."""
-        t_groups, s_groups = self._set.groups(self._number)
-        size = self._rows.size
         stays = self._rows.alive[: batch.first_new] != 0
-        if t_groups is s_groups:
-            touched = np.zeros(int(t_groups[:size].max(initial=-1)) + 2, dtype=np.bool_)
-            touched[t_groups[batch.old]] = True
-            touched[t_groups[batch.new]] = True
-            # rows without a group have number -1, which is the last place
-            touched[-1] = False
-            stays &= touched[t_groups[: batch.first_new]]
+        touched = self._set.touched(self._number, batch)
+        if touched is not None:
+            stays &= touched[self._set.groups(self._number)[0][: batch.first_new]]
         return np.flatnonzero(stays).astype(np.int32)
+
+    def _touched_about(self, batch: Batch) -> int:
+        """About how many rows those are and how many come, from some of them."""
+        drawn = np.arange(0, batch.first_new, max(1, batch.first_new // costs.LOOKED_AT))
+        stays = self._rows.alive[drawn] != 0
+        touched = self._set.touched(self._number, batch)
+        if touched is not None:
+            stays &= touched[self._set.groups(self._number)[0][drawn]]
+        share = np.count_nonzero(stays) / max(1, drawn.size)
+        return int(share * batch.first_new) + batch.new.size
 
     def _recount(self, batch: Batch, stay: I32, limit: int) -> Outcome:
         """Count the groups that a batch touches anew, and list the first pairs that it added and removed."""
@@ -395,7 +427,7 @@ class PairDetector(Detector):
     def apply_row(self, old: int, new: int, met: Met, limit: int) -> Outcome:
         """As `apply` for one row, of which all partners were looked for already: those of its old and new version."""
         outcome: list[tuple[int, Pairs]] = []
-        certain = not self._rest().size and (old < 0 or new < 0)
+        certain = not self._rest_held().size and (old < 0 or new < 0)
         for slot, twin, step, found in ((old, new, -1, met[0]), (new, old, 1, met[1])):
             if slot < 0 or not any(partners.size for _, partners in found):
                 outcome.append((0, no_pairs()))
@@ -412,11 +444,14 @@ class PairDetector(Detector):
         """Count the pairs of one row with partners that are certain."""
         total, listed = 0, []
         for role, partners in found:
+            pairs = np.empty((partners.size, 2), dtype=np.int32)
+            mine, theirs = (0, 1) if role == T_ROLE else (1, 0)
+            pairs[:, mine], pairs[:, theirs] = slot, partners
             own = np.full(partners.size, slot, dtype=np.int32)
             kernels.count_all(self._degree, own, partners, step, self._totals)
             total += partners.size
-            listed.append(np.stack((own, partners) if role == T_ROLE else (partners, own), axis=1))
-        return total, np.concatenate(listed)[:limit]
+            listed.append(pairs)
+        return total, (listed[0] if len(listed) == 1 else np.concatenate(listed))[:limit]
 
     def reserve(self, slots: int) -> None:
         """Make room for rows in so many slots."""

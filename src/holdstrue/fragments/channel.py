@@ -242,6 +242,10 @@ class Mailbox:
         """By target how many messages went out."""
         return dict(self._sent)
 
+    def got(self) -> dict[str, int]:
+        """By source how many messages came."""
+        return {source: len(known) for source, known in self._got.items()}
+
     def compare(self, told: Mapping[str, int]) -> None:
         """Compare what came with what the others say they sent."""
         for source in {*told, *self._got}:

@@ -46,6 +46,8 @@ class SiteSpec:
     """Of ids; the same at all sites."""
     how: str = "auto"
     """How the plan was asked for."""
+    whole: ShippingPlan | None = None
+    """The plan before sites were cut into parts, where they are."""
 
     @cached_property
     def held(self) -> set[str]:

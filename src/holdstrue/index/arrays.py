@@ -116,6 +116,11 @@ FIRST_PART = 1 << 15
 """Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
 
 
+KNOWN = 1 / 16
+"""Where fewer keys of the last part were new, those of the next are looked up first: room for as many new ones as there
+are rows would have a hash table made larger for nothing."""
+
+
 class Numbering:
     """Keys of two 64-bit words, numbered in the order of their first appearance.
 
@@ -166,26 +171,26 @@ class Numbering:
             self._look_ahead()
             return out, origin[: self._used - before]
         origins: list[I32] = []
-        start, fresh = 0, 0.0
+        start, fresh = 0, 1.0
         while start < size:
             # a large batch goes in parts: how many keys of a part are new tells how many to make room for
-            end = min(start + max(FIRST_PART, len(self)), size)
-            self._reserve(self._used + end - start + int(fresh * (size - end)))
-            origin = np.empty(end - start, dtype=np.int32)
-            before = self._used
-            self._used = hashing.find_or_add(
-                self._cells,
-                self.hi,
-                self.lo,
-                self._used,
-                hi[start:end],
-                lo[start:end],
-                member[start:end],
-                out[start:end],
-                origin,
-            )
-            origins.append(origin[: self._used - before] + np.int32(start))
-            fresh = (self._used - before) / (end - start)
+            end = min(start + (max(FIRST_PART, len(self)) if start else FIRST_PART), size)
+            part = slice(start, end)
+            among, wanted = member[part], end - start
+            if fresh < KNOWN:
+                out[part] = self.find(hi[part], lo[part], among)
+                among = among & (out[part] < 0)
+                wanted = int(np.count_nonzero(among))
+            if wanted:
+                before = self._used
+                self._reserve(before + wanted + int((fresh if start else 0.0) * (size - end)))
+                origin, numbers = np.empty((2, end - start), dtype=np.int32)
+                self._used = hashing.find_or_add(
+                    self._cells, self.hi, self.lo, before, hi[part], lo[part], among, numbers, origin
+                )
+                out[part] = numbers if fresh >= KNOWN else np.where(among, numbers, out[part])
+                origins.append(origin[: self._used - before] + np.int32(start))
+                fresh = (self._used - before) / (end - start)
             start = end
         return out, np.concatenate(origins)
 

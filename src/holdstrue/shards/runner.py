@@ -18,7 +18,7 @@ HOT_FROM = 2_000_000
 Stage: TypeAlias = Any
 Frame: TypeAlias = Any
 Sources: TypeAlias = Sequence[tuple[Frame | None, Stage]]
-"""Data frames (None: the numbers of the tasks), each with the stage that reads it."""
+"""Data frames (None: the numbers of the tasks), each with the stage that reads it; without one it holds messages."""
 
 
 class Runner(Protocol):

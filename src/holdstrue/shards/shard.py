@@ -106,7 +106,7 @@ class Shard:
     def _kept(self, table: str, key: Sequence[str]) -> Kept:
         return Kept(self.engine.tables[table].rows, partial(self.engine.key_digest, table, key=key))
 
-    def differences(self, parts: Mapping[str, Changes], *, whole: bool) -> dict[str, Changes]:
+    def differences(self, parts: Mapping[str, Changes], *, whole: bool) -> dict[str, Incoming]:
         """What snapshots of tables, or of some of their rows, change in the rows there are."""
         found = {}
         for table, part in parts.items():

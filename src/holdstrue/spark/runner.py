@@ -152,7 +152,8 @@ class SparkRunner:
         """The messages that the stages of the sources send, each in the partition of its task."""
         sent: DataFrame | None = None
         for frame, stage in sources:
-            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), MESSAGES)
+            own = self.numbers(tasks) if frame is None else frame
+            own = own if stage is None else own.mapInArrow(sendable(stage), MESSAGES)
             sent = own if sent is None else sent.unionAll(own)
         if sent is None:
             raise ValueError("no sources")

@@ -68,8 +68,10 @@ def discover(
     ] = None,
     kind: Annotated[
         str,
-        typer.Option("--kind", metavar="KINDS", help="Which rules, by commas: dc, fd, key, cfd, ind, column."),
-    ] = "dc,fd,key",
+        typer.Option(
+            "--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, column, separated by commas."
+        ),
+    ] = "dc,fd,key,column",
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="COLS", help="Columns that tell rows apart; NAME=COLS for a table of several."),

@@ -1,1 +1,1 @@
-"""Rules about single columns."""
+"""Rules about one column: what its values are, which form they have, between which bounds they lie."""
