@@ -24,7 +24,7 @@ from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
 from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.discovery.suspects.held import suspects_of
-from holdstrue.discovery.work import Work, now
+from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.monitor.check import check
 from holdstrue.monitor.format_1 import is_format_1, living_rows
@@ -99,8 +99,8 @@ class Discovery(Closing, Tabular):
         self._read_only = False
         self._stale = False
         """It is kept in a format that only rows could be read of, so that the next batch must write everything."""
-        self.until: float | None = None
-        """When the time of the search ends, as `now()` tells it; None once a batch was applied."""
+        self.until: Work | None = None
+        """The search, which says how much of its time is left; None once a batch was applied."""
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
@@ -202,7 +202,7 @@ class Discovery(Closing, Tabular):
         """Work of so many seconds; of what a search that has just ended left of its time, and a little more."""
         budget = self.options.budget
         if self.until is not None and budget is not None:
-            left = max(self.until - now(), LATE * budget)
+            left = max(self.until.left, LATE * budget)
             seconds = left if seconds is None else min(seconds, left)
         return Work.lasting(seconds, threads=self.options.threads)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from holdstrue.kernels.compile_clock import CLOCK
@@ -20,11 +21,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def now() -> float:
-    """Seconds of a clock that stands still while kernels are compiled: a machine's first search has its budget too."""
-    return time.monotonic() - CLOCK.seconds
-
-
 class OutOfTimeError(Exception):
     """The deadline passed before the work was done."""
 
@@ -33,8 +29,9 @@ class OutOfTimeError(Exception):
 class Work:
     """Time, threads and a listener.
 
-    `deadline` is a value of `now()`; without `threads` there is one a core; `count_pairs` counts the
-    evidence of row pairs elsewhere.
+    `deadline` is a value of `time.monotonic()`, moved by the time for which kernels are compiled from now on: the first
+    search of a machine has its budget too. Without `threads` there is one a core; `count_pairs` counts the evidence of
+    row pairs elsewhere.
 
     Examples
     --------
@@ -48,16 +45,25 @@ class Work:
     progress: Progress | None = None
     threads: int | None = None
     count_pairs: CountPairs | None = None
+    compiled: float = field(default_factory=lambda: CLOCK.seconds, compare=False)
+    """Seconds for which kernels had been compiled when it began."""
 
     @staticmethod
     def lasting(seconds: float | None, progress: Progress | None = None, threads: int | None = None) -> Work:
         """Work that ends in so many seconds; None for no end."""
-        return Work(None if seconds is None else now() + seconds, progress, threads)
+        return Work(None if seconds is None else time.monotonic() + seconds, progress, threads)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; infinite without one."""
+        if self.deadline is None:
+            return math.inf
+        return self.deadline + CLOCK.seconds - self.compiled - time.monotonic()
 
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.deadline is not None and now() > self.deadline
+        return self.left < 0
 
     def require_time(self) -> None:
         """Raise `OutOfTimeError` if the time is up."""
@@ -68,8 +74,7 @@ class Work:
         """The same work with this share of the time that is left."""
         if self.deadline is None:
             return self
-        begun = now()
-        return replace(self, deadline=begun + share * (self.deadline - begun))
+        return replace(self, deadline=self.deadline - (1 - share) * self.left)
 
     def tell(self, share: float, what: str) -> None:
         """Report that this share of the work at hand is done."""

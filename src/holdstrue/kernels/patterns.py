@@ -2,6 +2,7 @@
 
 Rows 0 to 3 form two groups by zip; city differs in the first. Both lie in country 0, so there one row of four must go:
 
+>>> import numpy as np
 >>> cities = np.array([[0, 1, 2, 2]], dtype=np.int32)
 >>> rows, starts = np.arange(4, dtype=np.int32), np.array([0, 2, 4], dtype=np.int32)
 >>> surplus, known, commonest = (np.zeros((1, 2), dtype=np.int32) for _ in range(3))

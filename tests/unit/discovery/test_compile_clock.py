@@ -7,7 +7,7 @@ import time
 import numba
 import pytest
 
-from holdstrue.discovery import work
+from holdstrue.discovery.work import Work
 from holdstrue.kernels import compile_clock
 from holdstrue.kernels import hitting_sets as sizes
 from holdstrue.kernels.compile_clock import CLOCK, CompileClock
@@ -28,8 +28,9 @@ def test_threads_that_compile_together_count_once(monkeypatch: pytest.MonkeyPatc
 def test_the_clock_of_a_search_stands_still_while_numba_compiles() -> None:
     # numba is there and tells the clock once a kernel was compiled, or its code read
     assert sizes.containing.compiled is not None  # type: ignore[attr-defined]
-    spent, before, began = CLOCK.seconds, work.now(), time.monotonic()
+    work, spent, began = Work.lasting(60), CLOCK.seconds, time.monotonic()
     numba.njit(lambda number: number + 1)(1)
     took = CLOCK.seconds - spent
     assert took > 0
-    assert work.now() - before <= time.monotonic() - began - took + 0.001
+    assert work.left >= 60 - (time.monotonic() - began - took) - 0.001
+    assert 29 < work.first(0.5).left <= 30

@@ -32,15 +32,15 @@ class RankedColumns:
     >>> from holdstrue.discovery.denials.choose_space import choose_space
     >>> from holdstrue.discovery.denials.coded_rows import CodedRows
     >>> from holdstrue.discovery.options import DiscoveryOptions
-    >>> table = pa.table({"pay": [30, 10, None, 30]})
+    >>> table = pa.table({"pay": [30, 10, 30]})
     >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
     >>> _ = rows.insert(table)
     >>> ranked = RankedColumns()
     >>> ranked.of(rows, rows.live(), Work(threads=1)).tolist()
-    [[2, 1, -1, 2]]
+    [[2, 1, 2]]
     >>> _ = rows.insert(pa.table({"pay": [20]}))
     >>> ranked.of(rows, rows.live(), Work(threads=1)).tolist()
-    [[3, 1, -1, 3, 2]]
+    [[3, 1, 3, 2]]
     """
 
     def __init__(self) -> None:

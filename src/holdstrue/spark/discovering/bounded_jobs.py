@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from holdstrue.discovery.work import OutOfTimeError, Work, now
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.spark.runner import SparkRunner
 
 WHOLE = 32 << 20
@@ -70,7 +70,7 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
     tag = f"holdstrue-{uuid.uuid4().hex}"
     begin, end, cancel = _tagging(runner)
     begin(tag)
-    stop = Timer(max(0.0, work.deadline - now()), cancel, [tag])
+    stop = Timer(max(0.0, work.left), cancel, [tag])
     stop.daemon = True
     stop.start()
     try:
