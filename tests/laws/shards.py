@@ -47,8 +47,14 @@ class Loops:
     def tasks(self) -> int:
         return self._tasks
 
+    def known_rows(self, frame: list[pa.Table]) -> int | None:
+        return None
+
     def tasks_for(self, frames: Sequence[list[pa.Table]]) -> int:
         return self._tasks
+
+    def worker_bytes(self) -> int | None:
+        return None
 
     def numbered(self, frame: list[pa.Table], name: str) -> list[pa.Table]:
         return [

@@ -21,7 +21,7 @@ from laws.shards import Loops
 from laws.test_fragments import differences, draw_rules, draw_sites, keys, loaded_from, truth
 
 # every batch writes a state: fewer examples in the suite, all of them in the soak
-EXAMPLES = 25 if settings().max_examples <= 100 else settings().max_examples
+EXAMPLES = 10 if settings().max_examples <= 100 else settings().max_examples
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=EXAMPLES)
 
 

@@ -18,7 +18,8 @@ from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.engine import Engine, Table
 from holdstrue.detect.frame import Places
 from holdstrue.detect.group import GroupDetector
-from holdstrue.detect.pair import PairDetector, PairSet
+from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.pair_set import PairSet
 from holdstrue.detect.row import RowDetector
 from holdstrue.index.blocks import BlockIndex
 from holdstrue.index.one_probe import RowProbe

@@ -47,7 +47,7 @@ class PartQuestion:
             if part.number % self.tasks not in tasks or part.number not in self.args:
                 continue
             try:
-                held = POOL.take(part, self.standing[part.number])
+                held = POOL.take(part, self.standing[part.number], remembering=self.verb == "found")
                 kind, body = _written(held.work.ask(self.verb, *self.args[part.number]))
                 POOL.put(part, held)
             except HoldstrueError as error:
@@ -140,7 +140,7 @@ class PartHost(SiteHost):
         else:
             last, before = runs.base["last"], self._before.get(number, "")
         logged = len(runs.log), runs.log_rows
-        return Standing(journal.version, newest(runs), before, last.to_dict(), logged)
+        return Standing(journal.version, newest(runs), before, last.to_dict(), state.last, logged)
 
     def commit(self, part: int, batch: str, told: Mapping[str, Any]) -> None:
         """Make what a task has written for a part the next version of it."""

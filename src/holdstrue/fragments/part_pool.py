@@ -16,8 +16,7 @@ from typing import Any
 from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.parts import Part
-from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import replayed, restored, write_record, write_rows
+from holdstrue.fragments.site_state import record_of, replayed, restored, write_record, write_rows
 from holdstrue.fragments.site_work import SiteWork
 from holdstrue.shards.memory import allowed_bytes, pooled_bytes
 from holdstrue.state.files import StateFiles
@@ -39,6 +38,8 @@ class Standing:
     """The same of one batch before."""
     last: Mapping[str, Any] | None = None
     """The file of the last batch."""
+    batch: str | None = None
+    """The name of the last batch."""
     logged: tuple[int, int] = (0, 0)
     """Batches and rows since the checkpoint."""
 
@@ -63,7 +64,12 @@ class PartState:
         if self.standing.version < 0:
             return None
         with StateFiles(self._path) as files:
-            return restored(files, Runs.of(files.manifest(self.standing.version)), indexed)
+            return restored(files, Runs.of(files.manifest(self.standing.version)), indexed, self.standing.batch)
+
+    def last(self) -> BatchRecord:
+        """All that is written of the last batch."""
+        with StateFiles(self._path) as files:
+            return record_of(files, RunFile.of(dict(self.standing.last or {})), self._spec)
 
     def seen(self, batch: str) -> bool:
         """The driver knows which batches were committed."""
@@ -107,6 +113,7 @@ class OpenPart:
     state: PartState
     name: str
     """The newest file of those it was made of."""
+    token: str = ""
     progress: Progress | None = None
     size: int = 0
     sized: int = -1
@@ -136,8 +143,14 @@ class PartPool:
             self.put(part, found, purpose)
         return None
 
-    def take(self, part: Part, standing: Standing) -> OpenPart:
-        """A part at a version, without a batch under way."""
+    def take(self, part: Part, standing: Standing, *, remembering: bool = False) -> OpenPart:
+        """A part at a version, without a batch under way; `remembering` its last batch, and not the name of it only."""
+        found = self._taken(part, standing)
+        if remembering and standing.version >= 0:
+            found.work.remember(found.state.last)
+        return found
+
+    def _taken(self, part: Part, standing: Standing) -> OpenPart:
         found = self._pop(part, "")
         if found is not None:
             if found.progress is not None:
@@ -147,7 +160,7 @@ class PartPool:
                 found.state.standing = standing
                 return found
         state = PartState(part, standing)
-        return OpenPart(SiteWork(part.spec, state=state), state, standing.name)
+        return OpenPart(SiteWork(part.spec, state=state), state, standing.name, part.token)
 
     def _follow(self, found: OpenPart, part: Part, standing: Standing) -> bool:
         """Take in the last batch, where that is all that is missing."""
@@ -179,11 +192,7 @@ class PartPool:
         with self._lock:
             found = self._open.pop((part.state, purpose), None)
         # a state that was made anew at the same place is another one
-        return found if found is not None and _same(found.work.spec, part.spec) else None
-
-
-def _same(one: SiteSpec, other: SiteSpec) -> bool:
-    return one is other or (one.seed == other.seed and one.fingerprint() == other.fingerprint())
+        return found if found is not None and found.token == part.token else None
 
 
 POOL = PartPool()

@@ -186,7 +186,7 @@ class PartStage:
     def _begun(self, part: Part, told: Told) -> tuple[OpenPart, list[Message]]:
         """A part that has begun its batch, and what must be known to begin it again elsewhere."""
         job, standing = self.job, self.job.standing[part.number]
-        held = POOL.take(part, standing)
+        held = POOL.take(part, standing, remembering=standing.batch == job.batch)
         work, keep = held.work, list[Message]()
         if job.does == CHECKS:
             return self._check(part, held, told)
@@ -215,7 +215,7 @@ class PartStage:
         beside = SiteWork(part.spec, lambda: rows)
         beside.ask("begin", CHECK)
         beside.ask("align")
-        return OpenPart(beside, PartState(part, Standing()), ""), keep
+        return OpenPart(beside, PartState(part, Standing()), "", part.token), keep
 
     def _joined(self, part: Part, told: Told) -> pa.Table:
         return pa.concat_tables(told.rows or [part.spec.schema.empty_table()])

@@ -7,7 +7,8 @@ rows only where somebody reads them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -35,6 +36,9 @@ from holdstrue.shards.runner import Frame, Runner, Sources
 from holdstrue.shards.wire import SUMMARY, Message, raised
 from holdstrue.state.files import UncommittedError
 from holdstrue.typing import Mask
+
+COMMITTERS = 16
+"""Parts that are committed at the same time."""
 
 
 class KeysWhenRead(Mapping[str, pa.Table]):
@@ -136,6 +140,10 @@ class PartedRelation(Relation):
     def _batch(self, batch: str, changes: Any) -> RelationDelta:
         return self._apply(batch, APPLIES, lambda: [(self._frame_of([*self._sent(changes)]), None)])
 
+    def apply_files(self, paths: Iterable[Any], batch_id: str | None = None, **read: Any) -> RelationDelta:
+        """Apply change files as one batch."""
+        return self.apply([*paths], batch_id, **read)
+
     def _sent(self, changes: Changes) -> Iterator[Message]:
         """Changes that are here, as messages to the parts."""
         yield from self._spread.changed(changes, 0)
@@ -163,9 +171,7 @@ class PartedRelation(Relation):
         before = self.channel.snapshot()
         told, _ = self._run(batch, does, sources())
         try:
-            for part, own in sorted(told.items()):
-                if not own["repeated"]:
-                    self._work.commit(part, batch, own)
+            self._commit_parts(batch, {part: own for part, own in sorted(told.items()) if not own["repeated"]})
         except (HoldstrueError, OSError) as error:
             why = error.why if isinstance(error, UncommittedError) else getattr(error, "message", str(error))
             raise StateError(
@@ -177,6 +183,12 @@ class PartedRelation(Relation):
         added, removed = KeysWhenRead(lambda: found()[0]), KeysWhenRead(lambda: found()[1])
         delta = self._delta(batch, added if changed else {}, removed if changed else {}, before, 0.0)
         return PartedDelta(**vars(delta), changed=changed)
+
+    def _commit_parts(self, batch: str, told: Mapping[int, Mapping[str, Any]]) -> None:
+        """Commit at all parts, several at a time: each waits for its own disk."""
+        with ThreadPoolExecutor(min(COMMITTERS, len(told)) or 1, thread_name_prefix="holdstrue-commit") as pool:
+            for done in [pool.submit(self._work.commit, part, batch, own) for part, own in told.items()]:
+                done.result()
 
     def _run(self, batch: str, does: str, sources: Sources) -> tuple[dict[int, dict[str, Any]], list[Message]]:
         """The stages of a batch or a check; nothing is committed yet."""

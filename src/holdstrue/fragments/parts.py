@@ -35,6 +35,8 @@ class Part:
     """Whether its site is the first of its fragment."""
     spec: SiteSpec
     state: str
+    token: str
+    """Tells what is held for this part from what is for another that had its state at the same place."""
 
 
 def part_name(site: str, place: int, parts: int) -> str:
@@ -95,7 +97,8 @@ def parts_of(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site], parts: in
                 number = spec.fragment * parts + place
                 own = replace(spec, name=part_name(name, place, parts), fragment=number, plan=cut, whole=spec.plan)
             state = part_state(str(sites[name].state), place, parts)
-            found.append(Part(len(found), name, spec.fragment, place, first, own, state))
+            token = f"{own.seed.to_dict()} {own.fingerprint()}"
+            found.append(Part(len(found), name, spec.fragment, place, first, own, state, token))
     return tuple(found)
 
 

@@ -156,8 +156,15 @@ class SiteState:
         self._journal.close()
 
 
-def restored(files: StateFiles, runs: Runs, indexed: IndexedRows) -> BatchRecord | None:
-    """Bring what is held to what runs hold; returns the last batch. Complexity: O(rows since the checkpoint)."""
+def restored(files: StateFiles, runs: Runs, indexed: IndexedRows, last_batch: str | None = None) -> BatchRecord | None:
+    """Bring what is held to what runs hold; returns the last batch. Complexity: O(rows since the checkpoint).
+
+    Parameters
+    ----------
+    last_batch
+        The name of the last batch, where that is all that must be known of one that lies before the checkpoint: a first
+        load is as large as the state.
+    """
     last: BatchRecord | None = None
     if runs.base:
         arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
@@ -166,7 +173,7 @@ def restored(files: StateFiles, runs: Runs, indexed: IndexedRows) -> BatchRecord
         checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
         indexed.restore(checked, files.map_table(values, indexed.spec.schema))
         files.verified()
-        last = record_of(files, kept, indexed.spec)
+        last = record_of(files, kept, indexed.spec) if last_batch is None else BatchRecord.named(last_batch)
     for file in runs.log:
         last = replayed(files, file, indexed)
     return None if last is None else last.answer()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import DataError, HoldstrueError, StateError
-from holdstrue.fragments.batch_record import REPEATED, BatchRecord
+from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
 from holdstrue.fragments.ids import Ids, key_ids
@@ -160,6 +160,11 @@ class SiteWork:
     def follow(self, replay: Callable[[IndexedRows], BatchRecord]) -> None:
         """Take in a batch that was committed elsewhere."""
         self._last = replay(self._indexed).answer()
+
+    def remember(self, read: Callable[[], BatchRecord]) -> None:
+        """Know all of the last batch again, where only its name is known."""
+        if self._last is not None and not self._last.fingerprint:
+            self._last = read().answer()
 
     def read_from(self, read: Callable[[], pa.Table]) -> None:
         """Where the site's own rows are read."""
@@ -318,19 +323,29 @@ class SiteWork:
 
     def announce(self, number: int | None = None) -> list[SiteMessage]:
         """Tell owners about groups that may have changed for other fragments: of one bundle, or of all."""
-        return [sent for one in self._chosen(number) for sent in one.announce()]
+        return self._round("announce", number)
 
     def reply(self, number: int | None = None) -> list[SiteMessage]:
         """As the owner of groups, answer what was announced."""
-        return [sent for one in self._chosen(number) for sent in one.reply()]
+        return self._round("reply", number)
 
     def verdict(self, number: int | None = None) -> list[SiteMessage]:
         """Say what is here of the groups that owners ask for."""
-        return [sent for one in self._chosen(number) for sent in one.verdict()]
+        return self._round("verdict", number)
 
     def conclude(self, number: int | None = None) -> list[SiteMessage]:
         """As the owner of groups, decide what was asked for, and tell whom it concerns."""
-        return [sent for one in self._chosen(number) for sent in one.conclude()]
+        return self._round("conclude", number)
+
+    def _round(self, verb: str, number: int | None) -> list[SiteMessage]:
+        chosen = self._chosen(number)
+        if number is not None:
+            return [sent for one in chosen for sent in getattr(one, verb)()]
+        # what each costs is mostly that it is a message: all bundles tell a site what they have to in one
+        with self._running().mail.joining(ROUNDS.index(verb)) as joined:
+            for one in chosen:
+                list(getattr(one, verb)())
+        return joined
 
     def _chosen(self, number: int | None) -> list[Exchange]:
         if number is None:

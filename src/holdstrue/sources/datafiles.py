@@ -265,10 +265,22 @@ def _is_text(name: str) -> bool:
     return next(s for s in reversed(Path(name).suffixes) if s.lower() not in COMPRESSIONS).lower() == ".txt"
 
 
+def refuse_state(path: Path) -> None:
+    """Refuse a directory that holds a state where data is asked for."""
+    from holdstrue.state.journal import has_state
+
+    if path.is_dir() and has_state(path):
+        raise DataError(
+            f"{str(path)!r} is a state, no data",
+            hint=f"what it holds is told by: holdstrue violations {path}, holdstrue status {path}",
+        )
+
+
 def _files_of_directory(path: Path) -> list[Path]:
     files = [path / name for name in data_names(file.name for file in path.iterdir() if file.is_file())]
     if files:
         return files
+    refuse_state(path)
     if any(file.is_dir() for file in path.iterdir()):
         raise DataError(
             f"the directory {str(path)!r} has no data files directly in it",

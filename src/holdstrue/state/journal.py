@@ -191,7 +191,7 @@ class Journal(Closing):
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
         older = [read_lines(self.files, file, self._history) for file in history_files(self.runs.base)]
-        return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
+        return pa.concat_tables([pa.Table.from_batches([], schema=self._history.schema), *older, *self._logged()])
 
     def _logged(self) -> list[pa.Table]:
         """The lines of history of the log."""
@@ -271,9 +271,8 @@ class Journal(Closing):
     def memory(self, lines: pa.Table | None = None) -> dict[str, RunFile]:
         """The files of a checkpoint that hold history and ids, with some more lines."""
         version, base = self.version + 1, self.runs.base
-        more = pa.concat_tables(
-            [self._history.schema.empty_table(), *self._logged(), *([] if lines is None else [lines])]
-        )
+        nothing = pa.Table.from_batches([], schema=self._history.schema)  # `empty_table` would import pandas
+        more = pa.concat_tables([nothing, *self._logged(), *([] if lines is None else [lines])])
         batches = [] if lines is None else _names(lines)
         return {
             **write_history(self.files, version, base, more, self._history),

@@ -186,6 +186,9 @@ def test_colour_on_request(people: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 DBT = "version: 2\nmodels:\n  - name: people\n    columns: [{name: id, tests: [unique]}]\n"
 
 
+TWO = "table: people\ntypes: {towns.zip: text}\nrules: ['people.city in towns.name']\n"
+
+
 def test_what_was_meant_is_said(people: Path, tmp_path: Path) -> None:
     """Files of other tools given as rules, data files given as databases, a URL with one slash, both ways to accept."""
     dbt = write(tmp_path / "schema.yml", DBT)
@@ -195,6 +198,12 @@ def test_what_was_meant_is_said(people: Path, tmp_path: Path) -> None:
         ("check", people, "--rules", dbt): f"a file of dbt: holdstrue import-rules {dbt} > rules.yaml reads it",
         ("check", f"duckdb:{people}?table=t", "--rule", "key(id)"): f"give the file as it is, {people}",
         ("check", f"sqlite:{people}?table=t", "--rule", "key(id)"): f"give the file as it is, {people}",
+        (
+            "check",
+            tmp_path / "state",
+        ): f"told by: holdstrue violations {tmp_path / 'state'}",
+        ("discover", tmp_path / "state"): "is a state, no data",
+        ("check", people, "--rules", write(tmp_path / "two.yaml", TWO)): "name it with --table towns=PATH",
         ("check", "s4:/bucket/t.csv", "--rule", "key(id)"): "there is no file 's4:/bucket/t.csv'",
         ("check", "hdfs:/node/t.csv", "--rule", "key(id)"): "'hdfs://node/t.csv' is not on this machine",
         accept: f"or --all; holdstrue status {tmp_path / 'state'} names the rules",
