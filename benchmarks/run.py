@@ -17,6 +17,7 @@ from scenarios import (
     batch_sizes,
     cli,
     delta,
+    discover_changes,
     discover_dc,
     discover_fd,
     discover_ind,
@@ -60,6 +61,7 @@ SCENARIOS = {
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
+    "discover_changes": discover_changes.run,
     "discover_dc": discover_dc.run,
     "suspects": suspects.run,
 }
@@ -86,6 +88,7 @@ SIZES = {
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",
+    "discover_changes": "30000,100000,300000,1000000",
     "discover_dc": "30000",
     "suspects": "0",
 }

@@ -76,43 +76,47 @@ def extent(rows: Sequence[Row], left: frozenset[int], *, equal: bool) -> tuple[i
     return sum(several), len(several)
 
 
-Conditional = tuple[int, Any, frozenset[int], int]
-"""The column and value of the condition, the other columns on the left, the target."""
+Condition = frozenset[tuple[int, Any]]
+"""Columns that have certain values."""
+Conditional = tuple[Condition, frozenset[int], int]
+"""The condition, the other columns on the left, the target."""
+
+
+def says_more(one: Conditional, other: Conditional) -> bool:
+    """Whether a pattern is more general: fewer constants, some of them any value instead, and no further columns."""
+    (condition, left, target), (other_condition, other_left, other_target) = one, other
+    columns = {column for column, _ in other_condition}
+    return (
+        one != other and target == other_target and condition <= other_condition and left <= other_left | columns
+    )  # fmt: skip
 
 
 def conditional_dependencies(
     rows: Sequence[Row], columns: int, *, support: int, confidence: Fraction, longest: int, equal: bool
 ) -> set[Conditional]:
-    """Minimal dependencies among the rows with one value that are not among all rows, with enough rows."""
+    """Patterns that hold where columns have certain values, with enough rows, while none that says more holds.
 
-    def minimal(some: Sequence[Row], target: int, others: list[int], size: int) -> list[frozenset[int]]:
-        most = (1 - confidence) * len(some)
-        found: list[frozenset[int]] = []
-        for length in range(size + 1):
-            for chosen in combinations(others, length):
-                left = frozenset(chosen)
-                if not any(part <= left for part in found) and surplus(some, (left, target), equal=equal) <= most:
-                    found.append(left)
-        return found
-
-    result: set[Conditional] = set()
-    everywhere = {
-        target: minimal(rows, target, [c for c in range(columns) if c != target], longest) for target in range(columns)
-    }
-    for column in range(columns):
-        values = list(dict.fromkeys(row[column] for row in rows))
-        for value in values if len(values) > 1 else []:
-            places = [i for i, row in enumerate(rows) if row[column] == value]
-            if value is None or len(places) < max(2, support):
-                continue
-            some = [rows[i] for i in places]
-            for target in set(range(columns)) - {column}:
-                others = [c for c in range(columns) if c not in (column, target)]
-                for left in minimal(some, target, others, longest - 1):
-                    enough = len(partnered(some, left, target, equal=equal)) >= support
-                    if enough and not any(part <= left | {column} for part in everywhere[target]):
-                        result.add((column, value, left, target))
-    return result
+    A pattern holds if as few of its rows have to go as the confidence allows. Without a constant it is an FD.
+    """
+    holding: list[Conditional] = []
+    for target in range(columns):
+        others = [c for c in range(columns) if c != target]
+        for size in range(min(longest, len(others)) + 1):
+            for whole in map(frozenset, combinations(others, size)):
+                for fixed in (frozenset(some) for k in range(size + 1) for some in combinations(sorted(whole), k)):
+                    for condition in {frozenset((c, row[c]) for c in fixed) for row in rows} or {frozenset()}:
+                        some = [row for row in rows if all(row[c] == value for c, value in condition)]
+                        known = all(value is not None for _, value in condition)
+                        most = (1 - confidence) * len(some)
+                        if known and surplus(some, (whole - fixed, target), equal=equal) <= most:
+                            holding.append((condition, whole - fixed, target))
+    minimal = [one for one in holding if one[0] and not any(says_more(other, one) for other in holding)]
+    found = set()
+    for condition, left, target in minimal:
+        some = [row for row in rows if all(row[c] == value for c, value in condition)]
+        if len(partnered(some, left, target, equal=equal)) >= support:
+            found.add((condition, left, target))
+    return found
 
 
 def partnered(rows: Sequence[Row], left: frozenset[int], target: int, *, equal: bool) -> list[int]:

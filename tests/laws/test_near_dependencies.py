@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from random import Random
@@ -10,6 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,11 +31,13 @@ from holdstrue.rules.text import text_of
 from laws.dependencies import NAMES, meaning, table_of
 from laws.shares import shares
 from oracle_dependencies import (
+    Condition,
     Dependency,
     Row,
     breaking_pairs,
     breaks,
     conditional_dependencies,
+    partnered,
     rows_to_remove,
     surplus,
 )
@@ -61,6 +65,23 @@ def wide_tables(draw: st.DrawFn) -> tuple[int, list[Row], bool]:
     for _ in range(random.choice((0, 0, 1, 3))):
         at, c = random.randrange(len(rows)), random.randrange(columns)
         rows[at] = (*rows[at][:c], None, *rows[at][c + 1 :])
+    return columns, rows, draw(st.booleans())
+
+
+@st.composite
+def told_apart(draw: st.DrawFn) -> tuple[int, list[Row], bool]:
+    """Where two columns have certain values a third follows from a fourth, or is always the same; else it is random."""
+    random = Random(draw(st.integers(0, 1 << 32)))
+    columns = random.choice((3, 4, 4, 5))
+    by, one, other, to = (*random.sample(range(columns), 3), random.randrange(columns))
+    rows = []
+    for _ in range(random.randint(6, 24)):
+        row: list[Any] = [random.randrange(3) for _ in range(columns)]
+        if row[one] == 0 and row[other] < 2:
+            row[to] = row[by] if random.random() < 0.7 else 1
+        if random.random() < 0.1:
+            row[random.randrange(columns)] = None
+        rows.append(tuple(row))
     return columns, rows, draw(st.booleans())
 
 
@@ -128,10 +149,10 @@ def test_rules_with_an_error_equal_the_count(
                 assert breaks(rows[t], rows[s], meaning(died.body, columns), equal=equal)
 
 
-@settings(max_examples=60)
-@given(tables(14), st.integers(2, 4), st.data())
+@settings(max_examples=100)
+@given(st.one_of(tables(14), told_apart()), st.integers(2, 4), st.sampled_from((1, 2, 2, 3, 4)), st.data())
 def test_conditional_dependencies_equal_the_count(
-    world: tuple[int, list[Row], bool], support: int, data: st.DataObject
+    world: tuple[int, list[Row], bool], support: int, longest: int, data: st.DataObject
 ) -> None:
     columns, rows, equal = world
     error, exactly = data.draw(st.one_of(st.just((0, Fraction(0))), shares(len(rows) // 2)))
@@ -139,18 +160,36 @@ def test_conditional_dependencies_equal_the_count(
     codes = Codes(table_of([], columns).schema, "equal" if equal else "unknown")
     codes.append(codes.encode(table_of(rows, columns), Work(threads=1)))
     values = [list(dict.fromkeys(row[c] for row in rows if equal or row[c] is not None)) for c in range(columns)]
-    several = [len({row[c] for row in rows}) > 1 for c in range(columns)]
-    conditions = [
-        (c, number) for c in range(columns) if several[c] for number, v in enumerate(values[c]) if v is not None
-    ]
-    found, complete = conditional(
-        codes, conditions, DiscoveryOptions(support=support, confidence=confidence), Work(threads=1)
+    constants = {c: [number for number, v in enumerate(values[c]) if v is not None] for c in range(columns)}
+    options = DiscoveryOptions(support=support, confidence=confidence, max_predicates=longest + 1)
+    found, reached = conditional(codes, constants, options, Work(threads=1))
+    assert reached is None
+    expected = conditional_dependencies(
+        rows, columns, support=support, confidence=1 - exactly, longest=longest, equal=equal
     )
-    assert complete
-    expected = conditional_dependencies(rows, columns, support=support, confidence=1 - exactly, longest=2, equal=equal)
-    assert {(one.column, values[one.column][one.value], frozenset(members(one.line)), one.target) for one in found} == (
-        expected
-    )
+    told = {}
+    for one in found:
+        condition = frozenset((c, values[c][v]) for c, v in zip(one.columns, one.values))
+        told[condition, frozenset(members(one.line)), one.target] = one
+    assert len(told) == len(found) and told.keys() == expected
+    for (condition, left, target), one in told.items():
+        some = [row for row in rows if all(row[c] == value for c, value in condition)]
+        assert one.rows == len(some) and one.support == len(partnered(some, left, target, equal=equal))
+        assert one.surplus == surplus(some, (left, target), equal=equal)
+        assert one.expected == pytest.approx(min(expected_by_chance(rows, condition, left, target, equal=equal)))
+
+
+def expected_by_chance(
+    rows: list[Row], condition: Condition, left: frozenset[int], target: int, *, equal: bool
+) -> Iterator[float]:
+    """Rows that would have to go if a constant were any value, for each of the constants."""
+    own = [row for row in rows if all(row[c] == value for c, value in condition)]
+    for gone in condition:
+        wider = [row for row in rows if all(row[c] == value for c, value in condition - {gone})]
+        columns = left | {gone[0]}
+        speaking = len(partnered(wider, columns, target, equal=equal))
+        share = len(partnered(own, left, target, equal=equal)) / max(1, speaking)
+        yield share * surplus(wider, (columns, target), equal=equal)
 
 
 @st.composite
@@ -178,6 +217,16 @@ def patterns(rule: ConditionalRule) -> list[tuple[Any, Any, Any, Any]]:
     return [(rule.body.lhs, pattern.lhs, rule.body.rhs, pattern.rhs) for pattern in rule.body.tableau]
 
 
+def parted(lhs: Any, at: Any, rhs: Any, to: Any) -> tuple[frozenset[Any], frozenset[str], Any]:
+    """A pattern as its condition, other columns on the left, and the right side with its constant."""
+    left = list(zip(lhs, at))
+    return (
+        frozenset(pair for pair in left if pair[1] is not None),
+        frozenset(column for column, value in left if value is None),
+        (rhs[0], to[0]),
+    )
+
+
 def said_with(core: CfdCore) -> set[tuple[object, ...]]:
     """Rules without regard to the order of columns and patterns, and what is said of each."""
     return {
@@ -203,12 +252,15 @@ def test_conditional_rules_do_not_depend_on_the_order_of_columns(
         one, other = CfdCore.load(table, options), CfdCore.load(table.select(order), options)
     assert one.complete and other.complete
     assert said_with(one) == said_with(other)
-    # what is left out as implied follows from a rule that is there, through a column that says the same
-    said = {pattern for rule in one.rules() for pattern in patterns(rule)}
+    # what is left out as implied follows from a rule that is there, on columns that have certain values here
+    said = {parted(*pattern) for rule in one.rules() for pattern in patterns(rule)}
     for rule in one.rules():
-        for lhs, at, rhs, to in patterns(rule) if rule.implied else ():
-            through = {(column, value) for left, where, column, value in said if (left, where) == (lhs[:1], at[:1])}
-            assert any(((*column, *lhs[1:]), (*value, *at[1:]), rhs, to) in said for column, value in through)
+        for condition, free, target in (parted(*pattern) for pattern in patterns(rule)) if rule.implied else ():
+            reached = set(condition)
+            reached |= {to for where, others, to in said if to[1] is not None and where <= condition and not others}
+            assert any(
+                where != condition and where <= reached and (others, to) == (free, target) for where, others, to in said
+            )
 
 
 @settings(max_examples=30)

@@ -189,6 +189,26 @@ def test_conditional_fds_are_those_of_one_process(spark: SparkSession, how: dict
     assert found.rules
 
 
+def test_conditional_fds_of_several_constants_are_those_of_one_process(spark: SparkSession) -> None:
+    draw = random.Random(3)
+    rows = []
+    for _ in range(1200):
+        land, kind, size, zip_ = draw.choice("AB"), draw.choice("pq"), draw.choice("xyz"), draw.randrange(9)
+        known = land == "A" and kind == "p"
+        # under two constants one follows from any zip, under three another is always the same
+        fee = zip_ % 4 if known else draw.randrange(4)
+        tax = "low" if known and size == "x" else draw.choice(["low", "high"])
+        rows.append((land, kind, size, zip_, fee, tax))
+    names = ("land", "kind", "size", "zip", "fee", "tax")
+    table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
+    asked: dict[str, Any] = {"kinds": "cfd", "budget": None, "max_predicates": 4}
+    found = on_spark.discover(frame(spark, table, 100), whole=NOWHERE, sample=200, **asked)
+    assert told(found) == told(discover(table, **asked))
+    texts = {rule.text for rule in found}
+    assert "[land='A', kind='p', zip] -> [fee]" in texts
+    assert "[land='A', kind='p', size='x'] -> [tax='low']" in texts
+
+
 def test_denial_constraints_with_exceptions_are_refused_by_name(spark: SparkSession) -> None:
     with pytest.raises(HoldstrueError, match="denial constraints with exceptions"):
         on_spark.discover(frame(spark, orders(9)), kinds="dc", whole=NOWHERE, error=0.1)

@@ -84,7 +84,7 @@ def discover(
     held = Held({name: table.schema for name, table in tables.items()}, keys, options.seed)
     held.load(tables)
     found = Discovery(held, load_kinds(held, options, work), options)
-    found.types, found.notes, found.until = declared, tuple(notes), work.deadline
+    found.types, found.notes, found.until = declared, tuple(notes), work
     if state is not None:
         found.save(state)
     return found

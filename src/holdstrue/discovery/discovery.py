@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
@@ -17,11 +16,13 @@ from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.discovery.column_kind import ColumnKind
+from holdstrue.discovery.folding import meaning
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import Kind, families_of, load_kinds, restore_kinds
+from holdstrue.discovery.manifest import ending, told
 from holdstrue.discovery.nearly import nearly_holding
-from holdstrue.discovery.options import OPTIONS, DiscoveryOptions
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.state import HISTORY, batches_of, cores_of, restore_rows, write_all, write_line
 from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.discovery.suspects.held import suspects_of
@@ -29,14 +30,13 @@ from holdstrue.discovery.work import Work
 from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.monitor.check import check
 from holdstrue.monitor.format_1 import is_format_1, living_rows
-from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, Rule, RuleSet, Tolerance
+from holdstrue.rules.model import Body, Inclusion, Rule, RuleSet, Tolerance
 from holdstrue.rules.types import Types
 from holdstrue.shards.facts import batch_name, types_for_batch
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.journal import Journal
 from holdstrue.state.moment import Given, Moment, at_of
-from holdstrue.state.schema_text import schema_of, schema_text
-from holdstrue.state.shape import DIGEST, require
+from holdstrue.state.schema_text import schema_text
 from holdstrue.tabular import PlanText, Tabular
 
 HANDFUL = 10
@@ -100,8 +100,8 @@ class Discovery(Closing, Tabular):
         self._read_only = False
         self._stale = False
         """It is kept in a format that only rows could be read of, so that the next batch must write everything."""
-        self.until: float | None = None
-        """When the time of the search ends, as `time.monotonic()` tells it; None once a batch was applied."""
+        self.until: Work | None = None
+        """The search, which says how much of its time is left; None once a batch was applied."""
         self.notes: tuple[str, ...] = ()
         """What there is to know about how the data was read."""
 
@@ -116,7 +116,7 @@ class Discovery(Closing, Tabular):
             # a key or an FD is a denial constraint too, and is said once, in the shorter form
             told: dict[tuple[str | None, Any], FoundRule] = {}
             for found in everything:
-                told.setdefault((found.table, _meaning(found.body)), found)
+                told.setdefault((found.table, meaning(found.body)), found)
             self._found = sorted(told.values(), key=lambda found: (-found.score, len(found.text), found.text))
         return self._found
 
@@ -203,7 +203,7 @@ class Discovery(Closing, Tabular):
         """Work of so many seconds; of what a search that has just ended left of its time, and a little more."""
         budget = self.options.budget
         if self.until is not None and budget is not None:
-            left = max(self.until - time.monotonic(), LATE * budget)
+            left = max(self.until.left, LATE * budget)
             seconds = left if seconds is None else min(seconds, left)
         return Work.lasting(seconds, threads=self.options.threads)
 
@@ -371,7 +371,7 @@ class Discovery(Closing, Tabular):
         )
         born = tuple(found for place, found in after.items() if place not in before)
         self._batches += 1
-        self._ended = [*self._ended, *map(partial(_ending, batch), died)][-ENDED:]
+        self._ended = [*self._ended, *map(partial(ending, batch), died)][-ENDED:]
         if self._journal is None:
             self._ids.add(batch)
         else:
@@ -439,7 +439,7 @@ class Discovery(Closing, Tabular):
         read_only = read_only or at is not None
         journal = Journal.open(path, "discovery", HISTORY, read_only=read_only, at=None if at is None else at_of(at))
         try:
-            held, options = journal.read(_told)
+            held, options = journal.read(told)
             about = journal.facts["discovery"]
             if is_format_1(journal.facts):
                 # nothing but its rows can be read: the rules are searched anew
@@ -504,52 +504,3 @@ class Discovery(Closing, Tabular):
 
     def _snapshots(self) -> dict[str, Any]:
         return {name: kind.snapshot() for name, kind in self._kinds.items()}
-
-
-SHAPE = {
-    "discovery": {
-        "options": {**OPTIONS, "digest": DIGEST},
-        "schemas": {str: str},
-        "keys": {str: [str]},
-        "types?": {str: str},
-    },
-    "ended?": [{"batch": str, "table": (str, None), "rule": str, "why": str, "by": [str]}],
-}
-"""The shape of a discovery's manifest."""
-
-
-def _ending(batch: str, died: Died) -> dict[str, Any]:
-    """A rule that died, as it is remembered."""
-    by = [str(one) for one in (died.rows or died.values)[:2]]
-    return {"batch": batch, "table": died.table, "rule": died.text, "why": died.why, "by": by}
-
-
-def _told(facts: Mapping[str, Any]) -> tuple[Held, DiscoveryOptions]:
-    """What a state says of its tables, as yet without rows, and of what is looked for."""
-    require(facts, SHAPE)
-    about = facts["discovery"]
-    schemas = {name: schema_of(text) for name, text in about["schemas"].items()}
-    options = DiscoveryOptions.of(about["options"])
-    keys = {name: tuple(key) for name, key in about["keys"].items()}
-    for name, key in keys.items():
-        if not {*key} <= {*schemas[name].names}:
-            raise ValueError(f"table {name!r} has no columns {', '.join(key)}")
-    return Held(schemas, keys, options.seed), options
-
-
-def _meaning(body: Body) -> Any:
-    """What a rule says, the same for a key or an FD and the denial constraint that spells it out."""
-    match body:
-        case Key(columns):
-            return frozenset(columns), frozenset()
-        case FD(lhs, rhs):
-            return frozenset(lhs), frozenset(rhs)
-        case DC(predicates):
-            sides: dict[Op, list[str]] = {Op.EQ: [], Op.NE: []}
-            for p in predicates:
-                own = isinstance(p.right, Column) and p.right.name == p.left.name and p.right.var != p.left.var
-                if p.op not in sides or not own:
-                    return body
-                sides[p.op].append(p.left.name)
-            return body if len(sides[Op.NE]) > 1 else (frozenset(sides[Op.EQ]), frozenset(sides[Op.NE]))
-    return body

@@ -1,12 +1,12 @@
-"""Rules of one batch that follow from others of it, so that a dead key is told once and not with every FD of it."""
+"""What rules say, and which of one batch follow from others of it: a dead key is told once, not with every FD of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from holdstrue.rules.implication import Finding, review
-from holdstrue.rules.model import DC, Body, Inclusion, Rule
+from holdstrue.rules.model import DC, FD, Body, Column, Inclusion, Key, Op, Rule
 
 Placed = tuple[str | None, Body]
 """A rule and its table."""
@@ -63,3 +63,21 @@ def _roots(count: int, findings: Iterable[Finding]) -> list[tuple[int, ...]]:
                 roots |= set() if other in direct else {other}
         found.append(tuple(sorted(roots)))
     return found
+
+
+def meaning(body: Body) -> Any:
+    """What a rule says, the same for a key or an FD and the denial constraint that spells it out."""
+    match body:
+        case Key(columns):
+            return frozenset(columns), frozenset()
+        case FD(lhs, rhs):
+            return frozenset(lhs), frozenset(rhs)
+        case DC(predicates):
+            sides: dict[Op, list[str]] = {Op.EQ: [], Op.NE: []}
+            for p in predicates:
+                own = isinstance(p.right, Column) and p.right.name == p.left.name and p.right.var != p.left.var
+                if p.op not in sides or not own:
+                    return body
+                sides[p.op].append(p.left.name)
+            return body if len(sides[Op.NE]) > 1 else (frozenset(sides[Op.EQ]), frozenset(sides[Op.NE]))
+    return body

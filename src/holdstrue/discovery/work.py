@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from holdstrue.kernels.compile_clock import CLOCK
 from holdstrue.threads import available, each
 
 if TYPE_CHECKING:
@@ -27,8 +29,9 @@ class OutOfTimeError(Exception):
 class Work:
     """Time, threads and a listener.
 
-    `deadline` is a value of `time.monotonic()`; without `threads` there is one a core; `count_pairs` counts the
-    evidence of row pairs elsewhere.
+    `deadline` is a value of `time.monotonic()`, moved by the time for which kernels are compiled from now on: the first
+    search of a machine has its budget too. Without `threads` there is one a core; `count_pairs` counts the evidence of
+    row pairs elsewhere.
 
     Examples
     --------
@@ -42,6 +45,8 @@ class Work:
     progress: Progress | None = None
     threads: int | None = None
     count_pairs: CountPairs | None = None
+    compiled: float = field(default_factory=lambda: CLOCK.seconds, compare=False)
+    """Seconds for which kernels had been compiled when it began."""
 
     @staticmethod
     def lasting(seconds: float | None, progress: Progress | None = None, threads: int | None = None) -> Work:
@@ -49,9 +54,16 @@ class Work:
         return Work(None if seconds is None else time.monotonic() + seconds, progress, threads)
 
     @property
+    def left(self) -> float:
+        """Seconds until the deadline; infinite without one."""
+        if self.deadline is None:
+            return math.inf
+        return self.deadline + CLOCK.seconds - self.compiled - time.monotonic()
+
+    @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.left < 0
 
     def require_time(self) -> None:
         """Raise `OutOfTimeError` if the time is up."""
@@ -60,8 +72,9 @@ class Work:
 
     def first(self, share: float) -> Work:
         """The same work with this share of the time that is left."""
-        now = time.monotonic()
-        return self if self.deadline is None else replace(self, deadline=now + share * (self.deadline - now))
+        if self.deadline is None:
+            return self
+        return replace(self, deadline=self.deadline - (1 - share) * self.left)
 
     def tell(self, share: float, what: str) -> None:
         """Report that this share of the work at hand is done."""

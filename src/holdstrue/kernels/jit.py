@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from holdstrue.kernels.compile_clock import CLOCK
+
 F = TypeVar("F", bound=Callable[..., object])
 
 SMALL_CALL = 4096
@@ -134,6 +136,7 @@ class Kernel:
     def _compile(self) -> Any:
         import numba
 
+        CLOCK.watch()
         function = self._with({name: part.compiled for name, part in self._parts.items() if part is not self})
         # nobody calls kernels from C, nor inner ones from Python: numba need not make a way in
         ways = {"no_cfunc_wrapper": True, "no_cpython_wrapper": self.inner}

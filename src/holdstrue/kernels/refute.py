@@ -424,3 +424,39 @@ def search_boxes(
                 size += 1
     state[0] = size
     return False
+
+
+@kernel
+def scan_groups(ranks: I32, terms: I64, t_order: I32, t_group: I32, s_order: I32, s_group: I32, out: I64) -> bool:
+    """Whether two rows of one group satisfy all terms, into `out`: every pair of every group is looked at.
+
+    Rows are arranged by group; a term is a row: operator, column of t, column of s.
+    Complexity: O(pairs of groups), for groups that are small.
+    """
+    j = 0
+    i = 0
+    while i < t_order.size:
+        group = t_group[t_order[i]]
+        end = i
+        while end < t_order.size and t_group[t_order[end]] == group:
+            end += 1
+        while j < s_order.size and s_group[s_order[j]] < group:
+            j += 1
+        last = j
+        while last < s_order.size and s_group[s_order[last]] == group:
+            last += 1
+        for a in range(i, end):
+            t = t_order[a]
+            for b in range(j, last):
+                s = s_order[b]
+                holds = t != s
+                for k in range(terms.shape[0]):
+                    if not holds:
+                        break
+                    x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
+                    holds = _possible(terms[k, 0], x, x, y, y)
+                if holds:
+                    out[0], out[1] = t, s
+                    return True
+        i, j = end, last
+    return False

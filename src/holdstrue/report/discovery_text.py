@@ -81,10 +81,8 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
 
 def _up_to(found: Discovery) -> str:
     """What a search that was stopped is complete in."""
-    said = [f"{what} up to {k} {counted}" for what, (k, counted) in found.complete_up_to.items() if k]
-    unknown = [what for what, (k, _) in found.complete_up_to.items() if not k]
-    ends = [f"complete: {', '.join(said)}"] if said else []
-    return "stopped for want of time or room, " + "; ".join(ends + [f"{what} in part" for what in unknown])
+    said = [f"{what} up to {k} {counted}" for what, (k, counted) in found.complete_up_to.items()]
+    return f"stopped for want of time or room, complete: {', '.join(said)}"
 
 
 def miss_lines(miss: NearMiss, ink: Ink) -> Iterator[str]:

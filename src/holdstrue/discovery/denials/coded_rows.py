@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from holdstrue.data.coding import Coded, encode
 from holdstrue.data.labels import Labels
+from holdstrue.discovery.denials.ranked_columns import RankedColumns
 from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.index.arrays import MOST_SLOTS, Snapshot, room
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
-from holdstrue.typing import I64, Mask
+from holdstrue.typing import I32, I64, Mask
 
 
 class CodedRows:
@@ -38,6 +40,9 @@ class CodedRows:
         self.known: Mask = np.zeros((columns, 0), dtype=np.bool_)
         self.alive: Mask = np.zeros(0, dtype=np.bool_)
         self.size = 0
+        self.epoch = 0
+        """How often codes of rows that are there were changed."""
+        self._ranked = RankedColumns()
         # columns that are compared share their dictionary
         self._labels: dict[int, Labels] = {}
         for component in space.components:
@@ -85,9 +90,13 @@ class CodedRows:
         """The slots of the rows that are there, ascending."""
         return np.flatnonzero(self.alive[: self.size])
 
+    def ranks(self, live: I64, work: Work) -> I32:
+        """The ranks of some rows, see `RankedColumns`."""
+        return self._ranked.of(self, live, work)
+
     def size_bytes(self) -> int:
         """Memory held."""
-        return self.codes.nbytes + self.known.nbytes + self.alive.nbytes
+        return self.codes.nbytes + self.known.nbytes + self.alive.nbytes + self._ranked.size_bytes()
 
     def _follow_labels(self) -> None:
         for number, labels in {id(one): one for one in self._labels.values()}.items():
@@ -95,6 +104,7 @@ class CodedRows:
             if translation is None or not self.size:
                 continue
             before, after = translation
+            self.epoch += 1
             for column, own in self._labels.items():
                 if id(own) == number:
                     codes = self.codes[column, : self.size]
@@ -125,6 +135,7 @@ class CodedRows:
         self.codes = arrays.array("codes", np.int64, (columns, self.size)).copy()
         self.known = arrays.array("known", np.bool_, (columns, self.size)).copy()
         self.alive = alive.copy()
+        self._ranked = RankedColumns()
         for column, labels in self._labels.items():
             own = arrays.part(f"labels{column}")
             text = own.array("text", np.uint8, (0,), grows=0).tobytes()

@@ -10,6 +10,8 @@ pair they were in, and rules that become possible are verified likewise.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from holdstrue.discovery.bitsets import keys, without
@@ -42,6 +44,12 @@ ROUND = 256
 SEARCHING = 0.4
 """The share of the time left that the search of a level may take: the rest is for verifying it."""
 
+TIMED = 8
+"""Rules verified at once that tell how long one takes."""
+
+SEEN_ROWS = 2048
+"""Rows among which another pair is looked for where an evidence lost its own: four million ordered pairs."""
+
 MANY_GONE = 0.3
 """The share of evidences that went beyond which the cover is searched anew from those that stayed."""
 
@@ -65,6 +73,8 @@ class ProbingWay:
         self._probes = CandidatePairs(rows)
         self._pool = Witnessed(rows.space.width)
         self.verified = 0
+        self._pace: float | None = None
+        """CPU seconds a row and rule that verifying took last, where enough was verified to tell."""
         self.costs: BatchCosts | None = None
 
     def load(self, slots: I64, work: Work) -> Cover:
@@ -131,19 +141,20 @@ class ProbingWay:
 
     def _followed(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> CoverUpdate:
         search = self._search if cover.complete else self._search.up_to(cover.length)
-        steps, now = LocalSteps(self._rows), Cover(cover.sets)
         held = canonical(self._rows.space, cover.sets)
+        steps, now = LocalSteps(self._rows, new, held) if new.size else LocalSteps(self._rows), Cover(cover.sets)
         if removed.size:
             before = len(self._known)
             gone = self._known.leave(self._rows.alive)
             self._pool.leave(self._rows.alive)
+            gone = self._seen_again(gone, steps, work)
             if before - len(self._known) > MANY_GONE * before or not len(self._known):
                 now = search.search(self._known.words, work)
             elif gone.shape[0]:
                 now = search.reduced(now, self._known.words, gone, work)
         mark = len(self._known)
         if new.size:
-            self.costs = batch_costs(self._rows, now.sets, rest.size, new.size, self._weights)
+            self.costs = batch_costs(self._rows, now.sets, rest.size, new.size, self._weights, self._pace)
             if not self._compared(search, now, rest, new, steps, work):
                 # every rule is verified again on all rows
                 held = held[:0]
@@ -154,6 +165,17 @@ class ProbingWay:
                 held = canonical(self._rows.space, now.sets) if known else held
         now, _ = self._settled(now, held, search, steps, work)
         return CoverUpdate(now, np.ascontiguousarray(self._known.words[mark:]), self._known.pairs[mark:])
+
+    def _seen_again(self, gone: U64, steps: Steps, work: Work) -> U64:
+        """Evidences that lost their pair, without those of which other pairs are at hand."""
+        if not gone.shape[0]:
+            return gone
+        found = steps.tile(steps.sample(SEEN_ROWS), None, work)
+        for words, pairs in ((self._pool.words, self._pool.pairs), (found.words, found.pairs)):
+            if words.shape[0]:
+                again = np.isin(keys(words), keys(gone))
+                self._known.add(np.ascontiguousarray(words[again]), pairs[again])
+        return without(gone, self._known.words)
 
     def _compared(self, search: CoverSearch, cover: Cover, rest: I64, new: I64, steps: Steps, work: Work) -> bool:
         """Whether the evidences of all pairs of new rows are known, as far as a rule lies in them."""
@@ -217,20 +239,27 @@ class ProbingWay:
         """By pairs at hand first, then on all rows."""
         if not len(self._pool):
             if sets.shape[0] < ROUND:
-                self.verified += sets.shape[0]
-                return steps.verify(sets, work)
+                return self._on_all_rows(sets, steps, work)
             self._draw(steps)
         place = np.concatenate(
             work.each(lambda part: violated(np.ascontiguousarray(part), self._pool.words), np.array_split(sets, 16))
         )
         easy = place >= 0
         pairs = np.where(easy[:, None], self._pool.pairs[place], -1)
-        hard = steps.verify(np.ascontiguousarray(sets[~easy]), work)
+        hard = self._on_all_rows(np.ascontiguousarray(sets[~easy]), steps, work)
         pairs[~easy] = hard.pairs
         looked = easy.copy()
         looked[~easy] = hard.looked
-        self.verified += int(hard.looked.sum())
         return PairVerdicts(looked, pairs)
+
+    def _on_all_rows(self, sets: U64, steps: Steps, work: Work) -> PairVerdicts:
+        start = time.process_time()
+        verdicts = steps.verify(sets, work)
+        spent, looked = time.process_time() - start, int(verdicts.looked.sum())
+        if looked >= TIMED:
+            self._pace = spent / (looked * max(1, self._rows.live().size))
+        self.verified += looked
+        return verdicts
 
     def _held(self, cover: Cover, held: U64) -> Cover:
         kept = np.isin(keys(canonical_each(self._rows.space, cover.sets)), keys(held))
@@ -270,7 +299,8 @@ class ProbingWay:
     def snapshot(self) -> Snapshot:
         """Plain arrays that make up the state; indexes are built anew when they are needed."""
         sample = {"sample_words": self._weights[0], "sample_counts": self._weights[1]}
-        return self._known.snapshot() | sample
+        pace = {} if self._pace is None else {"pace": np.array([self._pace])}
+        return self._known.snapshot() | sample | pace
 
     def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
@@ -280,3 +310,7 @@ class ProbingWay:
         counts = arrays.array("sample_counts", np.int64, (sample.shape[0],))
         arrays.within("sample_counts", counts, 0, MOST_SLOTS**2)
         self._weights = sample, counts
+        if "pace" in arrays:
+            [pace] = arrays.array("pace", np.float64, (1,)).tolist()
+            arrays.require(0 <= pace < 1, f"verifying took {pace} seconds a row and rule")
+            self._pace = pace

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from threading import Lock, local
 from typing import TypeAlias, TypeVar
 
@@ -21,13 +22,16 @@ from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import refute as kernels
 from holdstrue.rules.model import Op
-from holdstrue.typing import I32, I64, U64
+from holdstrue.typing import I32, I64, U64, Mask
 
 KEPT_BYTES = 256 << 20
 """Groups and orders that are kept for the rules to come."""
 
 STEPS = 1 << 16
 """Pairs of boxes looked at between two looks at the clock: some milliseconds."""
+
+SCANNED = 300
+"""Pairs a row up to which all that agree on equalities are looked at: a microsecond a row, where boxes take ten."""
 
 SHARES = 8
 """Parts for each thread that rules are divided into, so that all end at about the same time."""
@@ -99,17 +103,24 @@ class Refuter:
     [[1, 0], [-1, -1]]
     """
 
-    def __init__(self, rows: CodedRows, work: Work | None = None) -> None:
+    def __init__(self, rows: CodedRows, work: Work | None = None, fresh: I64 | None = None) -> None:
         self._space = rows.space
         self._live = rows.live()
-        self._ranks = _ranks(rows, self._live, work or Work(threads=1))
+        self._fresh: I32 | None = None
+        """Where rows are that came last: rules that held before are broken by pairs with one of them alone."""
+        if fresh is not None:
+            self._fresh = np.searchsorted(self._live, fresh).astype(np.int32)
+        self._ranks = rows.ranks(self._live, work or Work(threads=1))
         self._kept: OrderedDict[object, tuple[object, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
         self._own = local()
 
-    def verify(self, sets: U64, work: Work) -> PairVerdicts:
-        """By set of atoms two slots (t, s) that satisfy it, if any; as many of them as there is time for."""
+    def verify(self, sets: U64, work: Work, held: Mask | None = None) -> PairVerdicts:
+        """By set of atoms two slots (t, s) that satisfy it, if any; as many of them as there is time for.
+
+        `held` tells sets that no two rows satisfied before the fresh ones came.
+        """
         looked = np.zeros(sets.shape[0], dtype=np.bool_)
         pairs = np.full((sets.shape[0], 2), -1, dtype=np.int64)
         asked = [tuple(self._term(i, op) for i, op in terms_of(self._space, mask)) for mask in sets]
@@ -120,7 +131,7 @@ class Refuter:
             try:
                 for at in places:
                     work.require_time()
-                    pair = self._pair(asked[at], work)
+                    pair = self._pair(asked[at], work, fresh=held is not None and bool(held[at]))
                     looked[at] = True
                     if pair is not None:
                         pairs[at] = self._live[list(pair)]
@@ -135,23 +146,23 @@ class Refuter:
         compared = self._space.comparisons[comparison]
         return ColumnTerm(compared.left, op, compared.right)
 
-    def _pair(self, terms: Sequence[ColumnTerm], work: Work) -> Pair | None:
+    def _pair(self, terms: Sequence[ColumnTerm], work: Work, *, fresh: bool) -> Pair | None:
         equal = tuple(sorted((term.left, term.right) for term in terms if term.op is Op.EQ))
         orders = [term for term in terms if term.op not in (Op.EQ, Op.NE)]
         unlike = [term for term in terms if term.op is Op.NE]
         aligned = all(term.left == term.right for term in terms)
-        if len(orders) > 3 or len(orders) + len(unlike) > 4:
-            return self._by_boxes(terms, work)
+        if boxed(len(orders), len(unlike)):
+            return self._by_boxes(terms, work, fresh=fresh)
         if len(unlike) > 1 or (unlike and not orders):
             # different is less or greater; where nothing tells the rows apart less will do
             one = unlike.pop()
             ways = [Op.GT] if aligned and not orders else [Op.GT, Op.LT]
             rest = [ColumnTerm(left, Op.EQ, right) for left, right in equal] + orders + unlike
-            tries = (self._pair([*rest, ColumnTerm(one.left, way, one.right)], work) for way in ways)
+            tries = (self._pair([*rest, ColumnTerm(one.left, way, one.right)], work, fresh=fresh) for way in ways)
             return next((pair for pair in tries if pair is not None), None)
         distinct = orders + unlike
         if unlike and not any(term.apart for term in distinct):
-            return self._by_boxes(terms, work)
+            return self._by_boxes(terms, work, fresh=fresh)
         return self._by_sweep(equal, orders, unlike)
 
     def _by_sweep(self, equal: Equalities, orders: list[ColumnTerm], unlike: list[ColumnTerm]) -> Pair | None:
@@ -240,18 +251,48 @@ class Refuter:
         """The rows that have a value in a column, ascending; all of them for -1."""
 
         def made() -> tuple[I32, int]:
-            if column < 0:
-                order = np.arange(self._live.size, dtype=np.int32)
-            else:
-                known = np.flatnonzero(self._ranks[column] >= 0)
-                order = known[np.argsort(self._ranks[column, known], kind="stable")].astype(np.int32)
+            order = np.arange(self._live.size, dtype=np.int32)
+            if column >= 0:
+                ranks, every = self._ranks[column], order
+                order = np.empty_like(every)
+                order = order[: kernels.arrange(every, ranks, int(ranks.max(initial=0)) + 1, order)].copy()
             return order, order.nbytes
 
         return self._keep(("by", column), made)
 
-    def _by_boxes(self, terms: Sequence[ColumnTerm], work: Work) -> Pair | None:
-        t = self._boxes(tuple(sorted({term.left for term in terms})))
-        s = self._boxes(tuple(sorted({term.right for term in terms})))
+    def _by_boxes(self, terms: Sequence[ColumnTerm], work: Work, *, fresh: bool) -> Pair | None:
+        equal = tuple(sorted((term.left, term.right) for term in terms if term.op is Op.EQ))
+        if equal and self._paired(equal) <= SCANNED * self._live.size:
+            return self._by_scan(equal, [term for term in terms if term.op is not Op.EQ])
+        lefts, rights = ({*map(attrgetter(side), terms)} for side in ("left", "right"))
+        left, right = tuple(sorted(lefts)), tuple(sorted(rights))
+        if not fresh or self._fresh is None:
+            return self._between(terms, self._boxes(left), self._boxes(right), work)
+        found = self._between(terms, self._boxes(left, fresh=True), self._boxes(right), work)
+        return found or self._between(terms, self._boxes(left), self._boxes(right, fresh=True), work)
+
+    def _paired(self, equal: Equalities) -> int:
+        """How many pairs of rows agree on equalities."""
+
+        def made() -> tuple[int, int]:
+            grouped = self._grouped(equal)
+            t, s = (np.bincount(side[side >= 0], minlength=grouped.count) for side in (grouped.t, grouped.s))
+            return int(t.astype(np.float64) @ s), 0
+
+        return self._keep(("pairs", equal), made)
+
+    def _by_scan(self, equal: Equalities, terms: list[ColumnTerm]) -> Pair | None:
+        """Every pair of rows that agree is looked at: there are few."""
+        grouped = self._grouped(equal)
+        t_order = self._ordered(equal, grouped, -1, as_t=True)
+        s_order = t_order if grouped.t is grouped.s else self._ordered(equal, grouped, -1, as_t=False)
+        asked = np.array([(_CODE[term.op], term.left, term.right) for term in terms], dtype=np.int64).reshape(-1, 3)
+        out = np.empty(2, dtype=np.int64)
+        if kernels.scan_groups(self._ranks, asked, t_order, grouped.t, s_order, grouped.s, out):
+            return int(out[0]), int(out[1])
+        return None
+
+    def _between(self, terms: Sequence[ColumnTerm], t: Boxes, s: Boxes, work: Work) -> Pair | None:
         asked = np.array(
             [(_CODE[term.op], term.left, term.right, t.places[term.left], s.places[term.right]) for term in terms],
             dtype=np.int64,
@@ -268,9 +309,13 @@ class Refuter:
                 return int(out[0]), int(out[1])
         return None
 
-    def _boxes(self, columns: tuple[int, ...]) -> Boxes:
+    def _boxes(self, columns: tuple[int, ...], *, fresh: bool = False) -> Boxes:
         def made() -> tuple[Boxes, int]:
-            rows = np.flatnonzero((self._ranks[list(columns)] >= 0).all(axis=0)).astype(np.int32)
+            known: Mask = np.all(self._ranks[list(columns)] >= 0, axis=0)
+            if fresh and self._fresh is not None:
+                rows = self._fresh[known[self._fresh]]
+            else:
+                rows = np.flatnonzero(known).astype(np.int32)
             levels = max(0, (max(1, rows.size) // kernels.LEAF).bit_length())
             nodes = (2 << levels) - 1
             spans = np.zeros((nodes, 2), dtype=np.int64)
@@ -280,7 +325,7 @@ class Refuter:
             boxes = Boxes(rows, spans, low, high, {column: place for place, column in enumerate(columns)})
             return boxes, rows.nbytes + spans.nbytes + low.nbytes + high.nbytes
 
-        return self._keep(("boxes", columns), made)
+        return self._keep(("boxes", columns, fresh), made)
 
     def _keep(self, name: object, make: Callable[[], tuple[T, int]]) -> T:
         """What was made before under a name, or is made now; what was asked for longest ago goes first."""
@@ -299,6 +344,11 @@ class Refuter:
         return made
 
 
+def boxed(orders: int, unlike: int) -> bool:
+    """Whether a rule with so many orders and inequalities is searched by boxes: there are too many for a sweep."""
+    return orders > 3 or orders + unlike > 4
+
+
 def _driven(term: ColumnTerm) -> list[int]:
     """An order as the sweeps take it: the columns, 1 if strict, and -1 where t has the lower value."""
     return [term.left, term.right, int(term.op in _STRICT), 1 if term.op in (Op.GT, Op.GE) else -1]
@@ -309,19 +359,3 @@ def _leading(terms: Sequence[ColumnTerm]) -> tuple[Equalities, Equalities]:
     equal = sorted((term.left, term.right) for term in terms if term.op is Op.EQ)
     orders = sorted((term.left, term.right) for term in terms if term.op is not Op.EQ)
     return tuple(equal), tuple(orders)
-
-
-def _ranks(rows: CodedRows, live: I64, work: Work) -> I32:
-    """Codes as small numbers that compare alike, in columns that are compared with each other by one scale."""
-    space = rows.space
-    ranks = np.zeros((len(space.columns), live.size), dtype=np.int32)
-
-    def rank(component: tuple[int, ...]) -> None:
-        columns = list(component)
-        codes, known = rows.codes[columns][:, live], rows.known[columns][:, live]
-        place = np.unique(codes.ravel(), return_inverse=True)[1].reshape(codes.shape)
-        # NULL as a value lies below all others, and is unknown otherwise
-        ranks[columns] = np.where(known, place + 1, 0 if space.nulls == "equal" else -1)
-
-    work.each(rank, space.components)
-    return ranks

@@ -17,6 +17,7 @@ from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import Work
+from holdstrue.kernels import hitting_sets
 from holdstrue.typing import I64, U64
 
 NEIGHBOURS = 1 << 10
@@ -64,8 +65,10 @@ class LocalSteps:
     (2, [2, 2, 2])
     """
 
-    def __init__(self, rows: CodedRows) -> None:
+    def __init__(self, rows: CodedRows, fresh: I64 | None = None, held: U64 | None = None) -> None:
         self._rows = rows
+        self._fresh, self._held = fresh, held
+        """Rows that came last, and rules that held before."""
         self._space = rows.space
         self._live = rows.live()
         self._random = np.random.default_rng(0)
@@ -104,8 +107,13 @@ class LocalSteps:
     def verify(self, sets: U64, work: Work) -> PairVerdicts:
         """PairVerdicts on all rows. Runtime complexity: O(rows) for most sets, see `kernels/refute.py`."""
         if self._refuter is None:
-            self._refuter = Refuter(self._rows, work)
-        return self._refuter.verify(sets, work)
+            self._refuter = Refuter(self._rows, work, self._fresh)
+        if self._held is None:
+            return self._refuter.verify(sets, work)
+        # what contains a rule that held says less, and held too
+        before = np.empty(sets.shape[0], dtype=np.bool_)
+        hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
+        return self._refuter.verify(sets, work, before)
 
     def words(self, pairs: I64) -> tuple[U64, I64]:
         """The sets of atoms of pairs. Runtime complexity: O(pairs x comparisons)."""

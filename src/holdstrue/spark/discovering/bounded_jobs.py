@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,7 +70,7 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
     tag = f"holdstrue-{uuid.uuid4().hex}"
     begin, end, cancel = _tagging(runner)
     begin(tag)
-    stop = Timer(max(0.0, work.deadline - time.monotonic()), cancel, [tag])
+    stop = Timer(max(0.0, work.left), cancel, [tag])
     stop.daemon = True
     stop.start()
     try:
