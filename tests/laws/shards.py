@@ -50,6 +50,9 @@ class Loops:
     def known_rows(self, frame: list[pa.Table]) -> int | None:
         return None
 
+    def task_rows(self) -> int:
+        return 1_000_000
+
     def tasks_for(self, frames: Sequence[list[pa.Table]]) -> int:
         return self._tasks
 

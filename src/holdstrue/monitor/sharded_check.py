@@ -27,7 +27,7 @@ from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import Declared, types_of_table
 from holdstrue.shards.dispatch import first_rows
 from holdstrue.shards.facts import plain_field
-from holdstrue.shards.hot import SAMPLE, TASK_ROWS, blocks_for, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, whole_tables
@@ -198,7 +198,7 @@ def _layout(
     if counted:
         counts = {name: known[name] if name in known else runner.count(frame) for name, frame in sources.items()}
     rows = sum(counts.values())
-    width = max(width, sizing.tasks or -(-rows // TASK_ROWS))
+    width = max(width, sizing.tasks or -(-rows // runner.task_rows()))
     # shards are not kept, so one a task will do
     layout = Layout.of(plan, keys, sizing.shards or width, sizing.blocks or blocks_for(tasks, rows))
     samples = {

@@ -10,6 +10,25 @@ MOST_POOLED = 2 << 30
 """What the open shards of one worker hold at most beside mapped files. Chosen, not tuned."""
 SHARE = 8
 """Of the memory that is allowed, one part in so many is for open shards: the rest is for the batch at hand."""
+TASK_ROWS = 1_000_000
+"""Rows that a task of a check is for, where nothing limits its memory: what waits for it lies in the files of Spark's
+shuffle, and not in memory."""
+_LOADED = 700 << 20
+"""What a worker addresses with Arrow and all kernels loaded."""
+_ROW_BYTES = 1000
+"""Of a row that is checked: some 300, and three times that, since keys do not fall evenly on tasks."""
+_LEAST_ROWS = 50_000
+
+
+def task_rows(allowed: int | None) -> int:
+    """How many rows a task of a check is for, if its worker may address so much.
+
+    >>> task_rows(None), task_rows(2 << 30), task_rows(1 << 30), task_rows(512 << 20)
+    (1000000, 1000000, 339738, 50000)
+    """
+    if allowed is None:
+        return TASK_ROWS
+    return max(_LEAST_ROWS, min(TASK_ROWS, (allowed - _LOADED) // _ROW_BYTES))
 
 
 def allowed_bytes() -> int | None:

@@ -54,6 +54,9 @@ class Runner(Protocol):
     def tasks_for(self, frames: Sequence[Frame]) -> int:
         """How many tasks the rows of some frames are for, so that none holds too much."""
 
+    def task_rows(self) -> int:
+        """How many rows a task of a check is for, by the memory that its worker may have."""
+
     def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages."""
 

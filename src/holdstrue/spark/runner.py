@@ -20,6 +20,7 @@ from holdstrue import __version__
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards import scatter
+from holdstrue.shards.memory import task_rows
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
@@ -133,6 +134,11 @@ class SparkRunner:
         known = sum(size for size in sizes if size is not None and size < _UNKNOWN_BYTES)
         return max(self.tasks(), min(_MOST_TASKS, math.ceil(known / TASK_BYTES)))
 
+    def task_rows(self) -> int:
+        """How many rows a task of a check is for: fewer where Spark limits the memory of workers."""
+        limit = self._setting("spark.executor.pyspark.memory")
+        return task_rows(None if limit is None else bytes_of(limit))
+
     def _setting(self, name: str) -> str | None:
         try:
             return self.spark.conf.get(name, None)
@@ -174,6 +180,19 @@ class SparkRunner:
         """The numbers of the tasks, each in a partition of its own."""
         numbers = self.spark.range(tasks).select(F.col("id").cast("int").alias("task"))
         return numbers.repartitionById(tasks, F.col("task"))
+
+
+_SIZE = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
+
+
+def bytes_of(size: str) -> int | None:
+    """A size of memory as Spark's settings have it, mebibytes where no unit is said; None where it is no size.
+
+    >>> bytes_of("512m"), bytes_of("1g"), bytes_of("2"), bytes_of("all")
+    (536870912, 1073741824, 2097152, None)
+    """
+    found = _SIZE.fullmatch(size.strip())
+    return None if found is None else int(found[1]) << 10 * (" kmgtp".index(found[2].lower() or "m"))
 
 
 def _parts_in(plan: str) -> int:
