@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import oracle
 from holdstrue import HoldstrueError, Monitor, load_rules
-from holdstrue.detect import pair
+from holdstrue.detect import pair_set
 from holdstrue.detect.one_row import RowProgram
 from holdstrue.index import one_probe, rows
 from holdstrue.rules import RuleSet
@@ -38,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return apply(program, *row)
 
     monkeypatch.setattr(RowProgram, "apply", checked)
-    monkeypatch.setattr(pair, "MOST_WAITING", 3)
+    monkeypatch.setattr(pair_set, "MOST_WAITING", 3)
     monkeypatch.setattr(rows, "MOST_WAITING", 3)
     monkeypatch.setattr(one_probe, "MOST_PARTNERS", 6)
     yield

@@ -16,6 +16,8 @@ FEW = 32
 """Rows up to which a batch is always probed: so many rows meet at most as many candidates as a sweep sorts rows."""
 DRAWN = 16
 """Rows of a batch that are probed to estimate its candidates."""
+LOOKED_AT = 1024
+"""Rows of a table that are looked at to estimate how many are in the groups that a batch touches."""
 MOST_DRAWN = 1 << 16
 """Candidates after which the estimate ends. Chosen, not tuned."""
 

@@ -16,7 +16,8 @@ from holdstrue.detect.clock import Clock
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.measure import MeasureDetector
-from holdstrue.detect.pair import PairDetector, PairSet
+from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.pair_set import PairSet
 from holdstrue.detect.reference import ReferenceDetector
 from holdstrue.detect.row import RowDetector
 from holdstrue.errors import DataError
@@ -25,6 +26,7 @@ from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.protocol import Shape, Term, index_type
 from holdstrue.index.rows import Rows
+from holdstrue.kernels.jit import BUDGET, SMALL_CALL
 from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, PairCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
@@ -33,7 +35,7 @@ from holdstrue.progress import each
 from holdstrue.typing import I32, U64, Mask
 
 if TYPE_CHECKING:
-    from holdstrue.detect.one_row import RowProgram
+    from holdstrue.detect.many_rules import GroupProgram
 
 GroupingKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], bool]
 
@@ -72,8 +74,8 @@ class Table:
     domains: dict[str, tuple[int, Domain]] = field(default_factory=dict)
     key_domains: dict[str, Domain] = field(default_factory=dict)
     pairs: PairSet | None = None
-    program: RowProgram | None = None
-    """What takes in single rows, once there was one."""
+    together: GroupProgram | None = None
+    """What takes batches into the keys and FDs of the table together, once there was one."""
 
 
 class Engine:
@@ -239,13 +241,22 @@ class Engine:
             if pairs is not None:
                 pairs.begin(batch)
         rows = sum(batch.new.size + batch.old.size for batch in batches.values())
-        outcomes = [detector.apply(batches, limit) for detector in each(self.detectors, self._checking, rows)]
+        done: dict[int, Outcome] = {}
+        for name, batch in batches.items():
+            together = self.tables[name].together
+            if together is not None and not together.stale:
+                done |= together.count(batch, limit)
+        numbered = each(list(enumerate(self.detectors)), self._checking_numbered, rows)
+        outcomes = [done[at] if at in done else detector.apply(batches, limit) for at, detector in numbered]
         for name, batch in batches.items():
             pairs = self.tables[name].pairs
             if pairs is not None:
                 pairs.end(batch)
         self.clock.started = True
         return outcomes
+
+    def _checking_numbered(self, numbered: tuple[int, Detector]) -> str:
+        return self._checking(numbered[1])
 
     def _checking(self, detector: Detector) -> str:
         return f"checking {self.plan.rules.rules[detector.check.rule].name}"
@@ -258,17 +269,38 @@ class Engine:
             rows.remove(part.old, part.old_keys)
         codes = [incoming.coded(column).codes for column in table.code_columns]
         new = rows.append(part.values, part.keys, codes, part.stays)
-        self._group(table, incoming, new.size, first, part.stays)
+        together = self._together(table, new.size + part.old.size) if first and part.stays is None else None
+        if together is None:
+            self._group(table, incoming, new.size, first, part.stays)
+        else:
+            together.group(incoming, first, new.size)
         if not part.old.size:
             return Batch(rows, first, incoming, part.old, new, part.old, part.updates)
         old_twin = np.full(part.old.size, -1, dtype=np.int32)
         updating = np.flatnonzero(part.updates >= 0)
-        old_twin[np.searchsorted(part.old, part.updates[updating])] = new[updating]
+        place = rows.twin  # by slot, for the moment: where it stands among the old
+        place[part.old] = np.arange(part.old.size, dtype=np.int32)
+        old_twin[place[part.updates[updating]]] = new[updating]
         return Batch(rows, first, incoming, part.old, new, old_twin, part.updates)
+
+    def _together(self, table: Table, rows: int) -> GroupProgram | None:
+        """What takes a batch into all keys and FDs of a table, where it is worth compiled code."""
+        if not table.groupings or (BUDGET.left > 0 and rows * len(table.groupings) < SMALL_CALL):
+            return None
+        if table.together is None:
+            from holdstrue.detect.many_rules import GroupProgram  # which needs numba
+
+            own = [(at, d) for at, d in enumerate(self.detectors) if d.check.table == table.name]
+            counted = [(at, d) for at, d in own if isinstance(d, GroupDetector) and GroupProgram.takes(d)]
+            groupings = [(*key, grouping) for key, grouping in table.groupings.items()]
+            table.together = GroupProgram(groupings, counted, self.plan.seed.keys)
+        return table.together
 
     def _group(self, table: Table, incoming: NewRows, new: int, first: int = 0, stays: Mask | None = None) -> None:
         """Give the new rows, from slot `first` on, their groups."""
         seed = self.plan.seed
+        if table.together is not None:
+            table.together.stale = True
         for (lefts, rights, nulls_equal), grouping in table.groupings.items():
             t_key = key_digest([incoming.coded(c) for c in lefts], new, seed, nulls_equal=nulls_equal)
             s_key = key_digest([incoming.coded(c) for c in rights], new, seed) if grouping.two_sided else None
@@ -321,18 +353,34 @@ class Engine:
             arrays |= nested(f"d{d}", detector.snapshot())
         return arrays
 
-    def restore(self, arrays: Checked, values: Mapping[str, pa.Table]) -> None:
-        """Take over the arrays of a snapshot of the same plan, and the tables' values. Complexity: O(slots)."""
+    def restore(
+        self, arrays: Checked, values: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """Take over the arrays of a snapshot of the same plan, and the tables' values; `keys` for one without numbers.
+
+        Complexity: O(slots).
+        """
         self.generation += 1
         for t, (name, table) in enumerate(self.tables.items()):
             table.rows.restore(arrays.part(f"t{t}.rows"), values[name])
+            if keys is not None and "current" not in arrays.part(f"t{t}.rows"):
+                self._number(table, arrays.part(f"t{t}.rows"), keys[name])
             self._check_labels(table, arrays.part(f"t{t}.rows"))
             for g, grouping in enumerate(table.groupings.values()):
                 grouping.restore(arrays.part(f"t{t}.g{g}"), table.rows.size)
             if table.pairs is not None:
                 table.pairs.restore(arrays.part(f"t{t}.pairs"))
+            if table.together is not None:
+                table.together.stale = True
         for d, detector in enumerate(self.detectors):
             detector.restore(arrays.part(f"d{d}"))
+
+    def _number(self, table: Table, arrays: Checked, key: Sequence[str]) -> None:
+        """Find the living rows by their keys again, where a snapshot leaves out what follows from the values."""
+        slots = table.rows.living_slots()
+        values = table.rows.values(key) if slots.size == table.rows.size else table.rows.take(slots, key)
+        different = table.rows.number(slots, self.key_digest(table.name, values, key))
+        arrays.require(different, f"two of its {slots.size} rows have one key")
 
     def _check_labels(self, table: Table, arrays: Checked) -> None:
         """The codes of values by order are labels that were given; NULL has none."""

@@ -29,6 +29,10 @@ CHUNK = 1 << 16
 MOST_RHS = 24
 """Unknown right-hand values are bits beside the group's number in a kind's key."""
 
+NO_PAIRS = no_pairs()
+NOTHING = nothing(2)
+"""What most batches do to a rule that holds."""
+
 _NULL_VALUE = np.int64(-0x2545F4914F6CDD1D)
 """Stands for NULL among right-hand values where NULLs compare as equal."""
 
@@ -113,16 +117,16 @@ class GroupDetector(Detector):
         removed_list = self._list(batch, lost, min(limit, removed), after=False)
         return Outcome(added, removed, added_list, removed_list)
 
-    def reserve(self, slots: int) -> None:
-        """Make room for one more group and kind, and for rows in so many slots."""
-        self._make_groups(len(self._grouping) + 1)
+    def reserve(self, slots: int, more: int = 1) -> None:
+        """Make room for so many more groups and kinds, and for rows in so many slots."""
+        self._make_groups(len(self._grouping) + more)
         if not self._aliased:
             self._row_kind = room(self._row_kind, slots, fill=-1, turn=self._turn)
         if not self._is_key:
-            self._numbers.reserve(1)
-            self._kinds = room(self._kinds, len(self._numbers) + 1, fill=0, turn=self._turn)
+            self._numbers.reserve(more)
+            self._kinds = room(self._kinds, len(self._numbers) + more, fill=0, turn=self._turn)
         if self._several:
-            self._values = room(self._values, len(self._numbers) + 1, axis=1, turn=self._turn)
+            self._values = room(self._values, len(self._numbers) + more, axis=1, turn=self._turn)
 
     @property
     def counters(self) -> GroupCounters:
@@ -144,6 +148,25 @@ class GroupDetector(Detector):
             return one_row.ALIASED if self._aliased else one_row.UNIQUE
         return one_row.SEVERAL if self._several else one_row.SINGLE
 
+    def counted(self, batch: Batch, added: int, removed: int, kept: int, hits: I32 | None, limit: int) -> Outcome:
+        """What a batch did that the counters hold already, and who had conflicts (see `kernels/many_rules.py`)."""
+        self.pairs, self.rows, _ = self._totals.tolist()
+        if not added and not removed:
+            return NOTHING
+        kinds = self._kind_by_slot()
+        if added and removed:
+            kept += self._kept_among(*self._updated(kinds, batch))
+        added, removed = added - kept, removed - kept
+        if not limit:
+            return Outcome(added, removed, no_pairs(), no_pairs())
+        won, lost = ((kinds[slots] >= 0).astype(np.int64) for slots in (batch.new, batch.old))
+        if hits is not None:
+            won[:], lost[:] = 0, 0
+            won[hits[hits >= 0]], lost[~hits[hits < 0]] = 1, 1
+        added_list = self._list(batch, won, min(limit, added), after=True)
+        removed_list = self._list(batch, lost, min(limit, removed), after=False)
+        return Outcome(added, removed, added_list, removed_list)
+
     def apply_row(self, old: int, new: int, found: Sequence[int], limit: int) -> Outcome:
         """What one row did, which the counters hold already: conflicts that went, came, or did both."""
         _, lost, won, kept, partial = found
@@ -151,15 +174,13 @@ class GroupDetector(Detector):
         self.pairs, self.rows, _ = self._totals.tolist()
         added, removed = won - kept, lost - kept
         if not limit or not (added or removed):
-            return Outcome(added, removed, no_pairs(), no_pairs())
-        came = self._row_list(new, old, won, min(limit, added), after=True)
-        went = self._row_list(old, new, lost, min(limit, removed), after=False)
+            return Outcome(added, removed, NO_PAIRS, NO_PAIRS)
+        came = self._row_list(new, old, won, min(limit, added), after=True) if added else NO_PAIRS
+        went = self._row_list(old, new, lost, min(limit, removed), after=False) if removed else NO_PAIRS
         return Outcome(added, removed, came, went)
 
     def _row_list(self, own: int, other: int, found: int, limit: int, *, after: bool) -> Pairs:
         """As `_listed` of one row's version, whose other version is `other` (-1: none)."""
-        if not limit:
-            return no_pairs()
         image, twins = self._rows.alive, np.array([other], dtype=np.int32)
         self._rows.twin[own] = other
         image[own] = 2
@@ -261,11 +282,19 @@ class GroupDetector(Detector):
                 self._values[i, known:total] = value
         kernels.enlist_kinds(self._extra, self._kinds, known, total)
 
+    def _updated(self, kinds: I32, batch: Batch) -> tuple[I32, I32]:
+        """The kinds of updated rows before and after."""
+        updated = batch.old_twin >= 0
+        return kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
+
     def _kept(self, kinds: I32, batch: Batch) -> int:
         """Pairs that violate before and after the batch, so that they are neither added nor removed."""
-        updated = batch.old_twin >= 0
-        before, after = kinds[batch.old[updated]], kinds[batch.old_twin[updated]]
+        before, after = self._updated(kinds, batch)
         kept = kernels.kept_with_unchanged(self._core, self._extra, self._kinds, self._values, before, after)
+        return kept + self._kept_among(before, after)
+
+    def _kept_among(self, before: I32, after: I32) -> int:
+        """Those of two updated rows, by their kinds."""
         both = (before >= 0) & (after >= 0)
         old, new = before[both].astype(np.int64), after[both].astype(np.int64)
         old_group = old if self._is_key else self._kinds[old, kernels.GROUP].astype(np.int64)
@@ -274,8 +303,8 @@ class GroupDetector(Detector):
         move = old_group << 32 | new_group
         if self._several:
             order = np.argsort(move, kind="stable")
-            return kept + kernels.kept_between_updated(self._kinds, self._values, old[order], new[order], move[order])
-        kept += _equal_pairs(move)
+            return kernels.kept_between_updated(self._kinds, self._values, old[order], new[order], move[order])
+        kept = _equal_pairs(move)
         if not self._is_key:
             kept += (
                 _equal_pairs(old << 32 | new)

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.cells import RowCoder, UnfitError, Values
 from holdstrue.data.coding import Domain
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.engine import Engine, Table
+from holdstrue.detect.frame import Places
 from holdstrue.detect.group import GroupDetector
-from holdstrue.detect.pair import PairDetector, PairSet
+from holdstrue.detect.pair import PairDetector
+from holdstrue.detect.pair_set import PairSet
 from holdstrue.detect.row import RowDetector
-from holdstrue.index.arrays import Numbering
 from holdstrue.index.blocks import BlockIndex
-from holdstrue.index.grouping import Grouping
-from holdstrue.index.one_probe import RowProbe, address
+from holdstrue.index.one_probe import RowProbe
 from holdstrue.index.rows import table_of
 from holdstrue.kernels import one_row as kernels
 from holdstrue.plan.row_truth import RowTruth, row_truth
 from holdstrue.rules.model import Condition
-from holdstrue.typing import I32
+from holdstrue.typing import I32, I64
 
 LOOK_EVERY = 4096
 """Rows after which structures are told that more will come, so that what takes long is begun before they are full."""
@@ -96,7 +94,7 @@ class RowProgram:
         self._chosen[len(self._groups) :, 1] = 1
         self._out = np.zeros((len(self._groups) + 2, 5), dtype=np.int64)
         self._frame = np.zeros((0, kernels.WIDTH), dtype=np.int64)
-        self._held: list[Any] = []
+        self._held = Places()
         self._generation = -1
         self._until_room = LOOK_EVERY
         self._probe: RowProbe | None = None
@@ -170,66 +168,34 @@ class RowProgram:
 
     # --- where everything lies -----------------------------------------------------------------
 
-    def _at(self, array: NDArray[Any]) -> int:
-        self._held.append(array)
-        return address(array)
-
-    def _numbering(self, numbers: Numbering) -> list[int]:
-        size = min(numbers.hi.size, numbers.lo.size)
-        places = self._at(numbers.cells), numbers.cells.size, self._at(numbers.hi), self._at(numbers.lo)
-        return [*places, size, self._at(numbers.count)]
-
     def _lay_out(self) -> None:
         """Write the frame: where the arrays of all structures lie now."""
-        self._held = []
-        self._frame = self._places_now()
+        self._held = Places()
+        self._frame = self._lines(self._held)
         self._generation = self._engine.generation
         self._probed = -1
 
     def check(self) -> None:
         """Raise unless the frame that the kernel would be given says where all arrays lie: for tests."""
-        held, self._held = self._held, []
-        stale = self._generation == self._engine.generation and not np.array_equal(self._frame, self._places_now())
-        self._held = held
-        if stale:
+        now = self._lines(Places())
+        if self._generation == self._engine.generation and not np.array_equal(self._frame, now):
             raise AssertionError("arrays were replaced, and Engine.generation does not say so")
 
-    def _places_now(self) -> NDArray[np.int64]:
+    def _lines(self, held: Places) -> I64:
         rows = self._rows
         numbers, current = rows.by_key
         slots = min(rows.alive.size, rows.twin.size, rows.codes.shape[1])
-        head = [self._at(rows.alive), slots, self._at(rows.codes), rows.codes.shape[1], self._code_first]
-        head += [rows.codes.shape[0], self._at(current), current.size, self._key_first, self._key_count]
-        lines = [[*head, len(self._groupings), len(self._groups), len(self._pairs)], self._numbering(numbers)]
+        head = [held.at(rows.alive), slots, held.at(rows.codes), rows.codes.shape[1], self._code_first]
+        head += [rows.codes.shape[0], held.at(current), current.size, self._key_first, self._key_count]
+        lines = [[*head, len(self._groupings), len(self._groups), len(self._pairs)], held.numbering(numbers)]
         for ((_, _, nulls_equal), grouping), sides in zip(self._groupings, self._sides, strict=True):
-            lines.append(self._grouping(grouping, sides, nulls_equal=nulls_equal))
+            lines.append(held.grouping(grouping, sides, nulls_equal=nulls_equal))
         for (_, detector), right in zip(self._groups, self._rights, strict=True):
-            lines.append(self._counters(detector, right))
+            lines.append(held.counters(detector, right))
         for (_, pair), roles in zip(self._pairs, self._roles, strict=True):
             size = min(pair.roles.size, pair.degree_by_slot.size)
-            lines.append([self._at(pair.roles), size, *roles])
-        frame = np.zeros((len(lines), kernels.WIDTH), dtype=np.int64)
-        for at, line in enumerate(lines):
-            frame[at, : len(line)] = line
-        return frame
-
-    def _grouping(self, grouping: Grouping, sides: tuple[int, ...], *, nulls_equal: bool) -> list[int]:
-        size = min(grouping.t_groups.size, grouping.s_groups.size)
-        places = self._at(grouping.t_groups), self._at(grouping.s_groups), size, int(grouping.two_sided)
-        return [*self._numbering(grouping.numbers), *places, *sides, int(nulls_equal)]
-
-    def _counters(self, detector: GroupDetector, right: tuple[int, int, int, int]) -> list[int]:
-        own, (grouping, shape, first, count) = detector.counters, right
-        keyed = shape < kernels.SINGLE
-        groups = min(own.core.shape[0], own.pairs.size, own.core.shape[0] if keyed else own.extra.shape[0])
-        kinds = 0 if keyed else own.kinds.shape[0]
-        if shape == kernels.SEVERAL:
-            kinds = min(kinds, own.values.shape[1])
-        line = [*self._numbering(own.numbers), self._at(own.core), groups]
-        line += [self._at(own.extra), own.extra.shape[1], self._at(own.kinds), kinds, self._at(own.values)]
-        line += [own.values.shape[0], self._at(own.kind_by_slot), own.kind_by_slot.size, self._at(own.totals)]
-        line += [grouping, shape, first, count, int(detector.check.nulls_equal)]
-        return [*line, self._at(own.pairs), own.values.shape[1]]
+            lines.append([held.at(pair.roles), size, *roles])
+        return Places.frame(lines)
 
     def _make_room(self) -> None:
         self._until_room = LOOK_EVERY
@@ -241,6 +207,8 @@ class RowProgram:
             detector.reserve(slots)
         for _, pair in self._pairs:
             pair.reserve(slots)
+        if self._table.together is not None:
+            self._table.together.stale = True
         self._lay_out()
 
     # --- a row ---------------------------------------------------------------------------------

@@ -16,190 +16,25 @@ import numpy as np
 
 from holdstrue.detect import costs
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
+from holdstrue.detect.pair_set import PairSet
 from holdstrue.detect.partners import countable
 from holdstrue.detect.recount import PairSweep
-from holdstrue.index.arrays import Snapshot, nested, room, turns, with_slack
+from holdstrue.index.arrays import Snapshot, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
-from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, Term, index_type
+from holdstrue.index.protocol import S_ROLE, T_ROLE, Term
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import pairs as kernels
 from holdstrue.plan.checks import PairCheck
-from holdstrue.plan.filter import holds
-from holdstrue.rules.model import Condition, Op
-from holdstrue.typing import I32, I64, U8, Mask
+from holdstrue.rules.model import Op
+from holdstrue.typing import I32, I64, U8
 
-MOST_WAITING = 128
-"""Rows that wait to enter the index where they come one by one: looking at each of them takes 1 ns a rule, entering
-100 us for all of them together. Chosen, not tuned."""
 COUNT_FROM = 4096
 """From this many rows into an empty table partners are counted by sweeping instead of found one by one."""
 
 
 Met: TypeAlias = tuple[Sequence[tuple[int, I32]], Sequence[tuple[int, I32]]]
 """Of the old and of the new version of a row: its partners by the role that it plays."""
-
-
-class PairSet:
-    """All two-row checks of a table: what their index may read, and the index itself."""
-
-    def __init__(
-        self,
-        checks: Sequence[PairCheck],
-        shapes: Sequence[Shape],
-        rows: Rows,
-        groupings: Sequence[Grouping],
-        index: str,
-    ) -> None:
-        self._checks, self.shapes = tuple(checks), tuple(shapes)
-        self._rows = rows
-        self._groupings = tuple(groupings)
-        self.roles = [np.zeros(64, dtype=np.uint8) for _ in checks]
-        """By check and slot: the roles a row may play."""
-        self.lopsided = [
-            grouping.two_sided or check.t_member != check.s_member
-            for check, grouping in zip(checks, groupings, strict=True)
-        ]
-        """By check: whether the two roles ask for different rows or columns."""
-        self._type = index_type(index)
-        self._pending: list[I32] = []
-        self._tail = np.empty(MOST_WAITING, dtype=np.int32)
-        self._waiting = 0
-        self._entered = 0
-        self.generation = 0
-        """Grows whenever the index may hold its rows in other arrays."""
-        self._index: PairIndex = self._type(self.shapes, self)
-
-    @property
-    def alive(self) -> U8:
-        """By slot: 0 for row versions that were removed."""
-        return self._rows.alive
-
-    def codes(self, column: int) -> I64:
-        """Codes of a column by slot."""
-        codes: I64 = self._rows.codes[column]
-        return codes
-
-    def groups(self, check: int) -> tuple[I32, I32]:
-        """By slot: the groups of a row as t and as s."""
-        return self._groupings[check].t_groups, self._groupings[check].s_groups
-
-    def grouping(self, check: int) -> Grouping:
-        """What groups the rows of a check."""
-        return self._groupings[check]
-
-    @property
-    def held(self) -> PairIndex:
-        """The index without the rows that wait."""
-        return self._index
-
-    @property
-    def index(self) -> PairIndex:
-        """The index, with every row that came in."""
-        self.flush()
-        return self._index
-
-    @property
-    def waiting(self) -> I32:
-        """Rows that came one by one and are in the index only when it is next read as a whole."""
-        return self._tail[: self._waiting]
-
-    def flush_batches(self) -> None:
-        """Let rows of batches into the index, where some wait."""
-        if self._pending:
-            self.flush()
-
-    def enter_row(self, slot: int) -> None:
-        """Let one new row in, which may wait."""
-        if self._waiting == MOST_WAITING:
-            self.flush()
-        self._tail[self._waiting] = slot
-        self._waiting += 1
-        self._entered = self._rows.size
-
-    def retract(self, slot: int) -> None:
-        """Forget the last row, which lives no longer, so that another can get its slot."""
-        if self._waiting and self._tail[self._waiting - 1] == slot:
-            self._waiting -= 1
-        self._entered = self._rows.size
-
-    def leave_row(self, slot: int) -> None:
-        """Take one row out again, which lives no longer."""
-        if not (self.waiting == slot).any():
-            self._index.remove(np.array([slot], dtype=np.int32))
-            self.generation += 1
-
-    def flush(self) -> None:
-        """Let waiting rows into the index."""
-        if self._waiting:
-            waiting = self.waiting
-            self._pending.append(waiting[self._rows.alive[waiting] != 0])
-            self._waiting = 0
-        if self._pending:
-            self.generation += 1
-            slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
-            self._pending = []
-            self._index.insert(slots)
-
-    def begin(self, batch: Batch) -> None:
-        """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""
-        for number, check in enumerate(self._checks):
-            t_groups, s_groups = self.groups(number)
-            two = self.lopsided[number] or any(term.left != term.right for term in check.terms)
-            t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
-            s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
-            self.roles[number] = room(self.roles[number], batch.rows.size, fill=0)
-            roles = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
-            batch.put(self.roles[number], roles, 0)
-        if batch.old.size:
-            self.index.remove(batch.old)
-            self.generation += 1
-
-    @staticmethod
-    def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
-        """Which new rows may play a role: in a group, chosen, and with every compared value known."""
-        able = groups[batch.new] >= 0
-        if member is not None:
-            able &= holds(member, batch.incoming.column, able.size)
-        for column in columns:
-            valid = batch.incoming.coded(column).valid
-            if valid is not None:
-                able &= valid
-        return able
-
-    def end(self, batch: Batch) -> None:
-        """Let the new rows into the index, at the latest when it is next read; a second call does nothing."""
-        if batch.new.size and self._entered < batch.rows.size:
-            self._pending.append(batch.new)
-            self._entered = batch.rows.size
-
-    def rebuild(self) -> None:
-        """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
-        self._index = self._type(self.shapes, self)
-        self._pending, self._waiting = [self._rows.living_slots()], 0
-        self.generation += 1
-
-    def size_bytes(self) -> int:
-        """Memory held by the index and the roles."""
-        return self.index.size_bytes() + sum(roles.nbytes for roles in self.roles)
-
-    def snapshot(self) -> Snapshot:
-        """The arrays that make up the state."""
-        self.generation += 1
-        roles = {f"roles.{i}": with_slack(roles, self._rows.size) for i, roles in enumerate(self.roles)}
-        return {**nested("index", self.index.snapshot()), **roles}
-
-    def restore(self, arrays: Checked) -> None:
-        """Take over the arrays of a snapshot."""
-        size = self._rows.size
-        self.roles = [
-            arrays.index(f"roles.{i}", 0, T_ROLE | S_ROLE, size, dtype=np.uint8) for i in range(len(self.roles))
-        ]
-        self._entered, self._waiting = size, 0
-        self.generation += 1
-        self._index.restore(arrays.part("index"), size)
-        if not self._index.keeps_arrays:
-            self._pending = [self._rows.living_slots()]
 
 
 @dataclass(frozen=True)
@@ -263,7 +98,12 @@ class PairDetector(Detector):
 
     def _rest(self) -> I32:
         """The terms that candidates of the next probe may fail; an index may come to search by other terms."""
-        terms = self._set.index.unsearched(self._number)
+        self._set.flush()
+        return self._rest_held()
+
+    def _rest_held(self) -> I32:
+        """The same of candidates that were found while rows wait."""
+        terms = self._set.held.unsearched(self._number)
         if terms is not self._unsearched:
             self._unsearched, self._rest_array = terms, _as_array(terms)
         return self._rest_array
@@ -295,7 +135,8 @@ class PairDetector(Detector):
             return None
         candidates = self._candidates_about(batch.old) + self._candidates_about(batch.new)
         probe = costs.probe_cost(rows, candidates)
-        if probe <= costs.SLOT * batch.rows.size:
+        about = self._touched_about(batch)
+        if probe <= costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, about, 0, 0) / 2:
             self._estimate = costs.Estimate(int(candidates), probe, 0, 0.0)
             return None
         stay = self._touched(batch)
@@ -309,6 +150,8 @@ class PairDetector(Detector):
 
     def _candidates_about(self, slots: I32) -> float:
         """About how many candidates probing for some rows would find, from a few of them."""
+        if not slots.size:
+            return 0.0
         drawn = slots[:: max(1, slots.size // costs.DRAWN)]
         found = 0.0
         for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
@@ -318,23 +161,27 @@ class PairDetector(Detector):
                 if hits >= costs.MOST_DRAWN:
                     done = max(1, int(some.queries[-1]))
                     break
-            found += hits / done if done else 0.0
+            found += hits / done
         living = max(1, self._rows.living)
         return found * slots.size * (1 + slots.size / living)
 
     def _touched(self, batch: Batch) -> I32:
         """The rows that stay in the groups of a batch's rows; all that stay where each role has its own groups."""
-        t_groups, s_groups = self._set.groups(self._number)
-        size = self._rows.size
         stays = self._rows.alive[: batch.first_new] != 0
-        if t_groups is s_groups:
-            touched = np.zeros(int(t_groups[:size].max(initial=-1)) + 2, dtype=np.bool_)
-            touched[t_groups[batch.old]] = True
-            touched[t_groups[batch.new]] = True
-            # rows without a group have number -1, which is the last place
-            touched[-1] = False
-            stays &= touched[t_groups[: batch.first_new]]
+        touched = self._set.touched(self._number, batch)
+        if touched is not None:
+            stays &= touched[self._set.groups(self._number)[0][: batch.first_new]]
         return np.flatnonzero(stays).astype(np.int32)
+
+    def _touched_about(self, batch: Batch) -> int:
+        """About how many rows those are and how many come, from some of them."""
+        drawn = np.arange(0, batch.first_new, max(1, batch.first_new // costs.LOOKED_AT))
+        stays = self._rows.alive[drawn] != 0
+        touched = self._set.touched(self._number, batch)
+        if touched is not None:
+            stays &= touched[self._set.groups(self._number)[0][drawn]]
+        share = np.count_nonzero(stays) / max(1, drawn.size)
+        return int(share * batch.first_new) + batch.new.size
 
     def _recount(self, batch: Batch, stay: I32, limit: int) -> Outcome:
         """Count the groups that a batch touches anew, and list the first pairs that it added and removed."""
@@ -395,7 +242,7 @@ class PairDetector(Detector):
     def apply_row(self, old: int, new: int, met: Met, limit: int) -> Outcome:
         """As `apply` for one row, of which all partners were looked for already: those of its old and new version."""
         outcome: list[tuple[int, Pairs]] = []
-        certain = not self._rest().size and (old < 0 or new < 0)
+        certain = not self._rest_held().size and (old < 0 or new < 0)
         for slot, twin, step, found in ((old, new, -1, met[0]), (new, old, 1, met[1])):
             if slot < 0 or not any(partners.size for _, partners in found):
                 outcome.append((0, no_pairs()))
@@ -412,11 +259,14 @@ class PairDetector(Detector):
         """Count the pairs of one row with partners that are certain."""
         total, listed = 0, []
         for role, partners in found:
+            pairs = np.empty((partners.size, 2), dtype=np.int32)
+            mine, theirs = (0, 1) if role == T_ROLE else (1, 0)
+            pairs[:, mine], pairs[:, theirs] = slot, partners
             own = np.full(partners.size, slot, dtype=np.int32)
             kernels.count_all(self._degree, own, partners, step, self._totals)
             total += partners.size
-            listed.append(np.stack((own, partners) if role == T_ROLE else (partners, own), axis=1))
-        return total, np.concatenate(listed)[:limit]
+            listed.append(pairs)
+        return total, (listed[0] if len(listed) == 1 else np.concatenate(listed))[:limit]
 
     def reserve(self, slots: int) -> None:
         """Make room for rows in so many slots."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: SweepSide, s: Swe
         return as_t, as_s
     pairs = list(zip(queries.images, points.images, strict=True))
     t_groups, s_groups = rows.groups(check)
-    same = [(t_groups[a].astype(np.int64), s_groups[b].astype(np.int64)) for a, b in pairs]
+    same: list[tuple[Any, Any]] = [(t_groups[a], s_groups[b]) for a, b in pairs]
     unequal = [
         ((rows.codes(term.left)[a], rows.codes(term.right)[b]), term.left == term.right)
         for a, b in pairs
@@ -167,13 +168,13 @@ def _joined(axes: Sequence[Axis]) -> list[Axis]:
     return kept
 
 
-def _grouped(columns: Sequence[tuple[I64, I64]]) -> tuple[I32, I32]:
+def _grouped(columns: Sequence[tuple[Any, Any]]) -> tuple[I32, I32]:
     """Numbers for t and s that are equal exactly when the two agree on every column."""
     first, *others = columns
     # the groups of two images are mostly the same
     columns = [first, *(own for own in others if not all(map(np.array_equal, own, first)))]
     if len(columns) == 1:
-        return first[0].astype(np.int32), first[1].astype(np.int32)
+        return first[0], first[1]
     numbers = Numbering()
     sides = []
     for side in (0, 1):
@@ -181,13 +182,16 @@ def _grouped(columns: Sequence[tuple[I64, I64]]) -> tuple[I32, I32]:
         hi, lo = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint64)
         hi[:], lo[:] = PROCESS.start
         for column in columns:
-            digest.extend_key_by_words(hi, lo, np.ascontiguousarray(column[side]).view(np.uint64), PROCESS.keys)
+            words = np.ascontiguousarray(column[side], dtype=np.int64).view(np.uint64)
+            digest.extend_key_by_words(hi, lo, words, PROCESS.keys)
         sides.append(numbers.assign(hi, lo, np.ones(size, dtype=np.bool_)))
     return sides[0], sides[1]
 
 
 def _with_itself(shape: Shape, rows: PairRows, check: int, side: SweepSide) -> I64:
     """1 for rows that satisfy every term with themselves, which the sweeps count and the rule does not mean."""
+    if any(term.left == term.right and EQUAL not in term.op.outcomes for term in shape.terms):
+        return np.zeros(1, dtype=np.int64)  # nobody is above itself
     t_groups, s_groups = rows.groups(check)
     own = np.ones(side.slots.size, dtype=np.bool_)
     for slots in side.images:

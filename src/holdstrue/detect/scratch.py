@@ -90,30 +90,47 @@ class SiftedGroups(Detector):
         pieces.release(self.compared)
         if not self._slots.size:
             return
-        found = self._exact()
+        few = self._slots.size < self._rows.size // 4
+        found = self._counted() if few else self._exact()
         self.rows, self.pairs, self._groups = found.rows, found.pairs, found.groups
-        # chance met some rows, or kept them: of rules that nothing violates nothing is held
-        self._slots = found.violating() if self.rows < self._slots.size // 2 else self._slots
+        if self.rows < self._slots.size // 2:
+            # chance met some rows, or kept them: of rules that nothing violates nothing is held
+            violating = found.violating()
+            self._slots = self._slots[violating] if few else violating
+
+    def _counted(self) -> GroupDetector:
+        """The groups of the rows that were left, which are numbered from 0 as if there were no others.
+
+        Complexity: O(rows left): most tables are clean, and whoever reads the groups of others makes them anew.
+        """
+        rows = Rows(self._rows.schema, keyed=False)
+        values = self._rows.take(self._slots, self.check.columns(self.check.table))
+        rows.hold(values)
+        return self._grouped(rows, np.arange(rows.size, dtype=np.int32), values)
 
     def _exact(self) -> GroupDetector:
         """The groups of the rows that were left. Complexity: O(rows left), and 8 bytes a row of the table."""
         found = self._shelf.get(self.check)
         if found is not None:
             return found
-        slots, check = self._slots, self.check
-        grouping = Grouping()
-        detector = GroupDetector(check, self._rows, grouping)
-        columns = check.columns(check.table)
+        slots, columns = self._slots, self.check.columns(self.check.table)
         whole = slots.size == self._rows.size
         values = self._rows.values().select(list(columns)) if whole else self._rows.take(slots, columns)
+        detector = self._grouped(self._rows, slots, values)
+        self._shelf.put(self.check, detector, detector.size_bytes() + detector.grouping.size_bytes())
+        return detector
+
+    def _grouped(self, rows: Rows, slots: I32, values: pa.Table) -> GroupDetector:
+        """The groups of some rows, of which these are the values."""
+        check, grouping = self.check, Grouping()
+        detector = GroupDetector(check, rows, grouping)
         incoming = NewRows(check.table, values, self._domains, {})
         coded = [incoming.coded(column) for column in check.lhs]
         seed = next(iter(self._domains.values()))[1].seed
-        grouping.place(slots, self._rows.size, key_digest(coded, slots.size, seed, nulls_equal=check.nulls_equal))
+        grouping.place(slots, rows.size, key_digest(coded, slots.size, seed, nulls_equal=check.nulls_equal))
         nobody = np.empty(0, dtype=np.int32)
-        batch = Batch(self._rows, 0, incoming, nobody, slots, nobody, no_slots(slots.size))
+        batch = Batch(rows, 0, incoming, nobody, slots, nobody, no_slots(slots.size))
         detector.apply({check.table: batch}, 0)
-        self._shelf.put(check, detector, detector.size_bytes() + grouping.size_bytes())
         return detector
 
     def apply(self, batches: Batches, limit: int) -> Outcome:

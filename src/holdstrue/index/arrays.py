@@ -116,6 +116,11 @@ FIRST_PART = 1 << 15
 """Rows of a batch that are numbered before it is guessed how many new keys the rest brings."""
 
 
+KNOWN = 1 / 16
+"""Where fewer keys of the last part were new, those of the next are looked up first: room for as many new ones as there
+are rows would have a hash table made larger for nothing."""
+
+
 class Numbering:
     """Keys of two 64-bit words, numbered in the order of their first appearance.
 
@@ -166,26 +171,26 @@ class Numbering:
             self._look_ahead()
             return out, origin[: self._used - before]
         origins: list[I32] = []
-        start, fresh = 0, 0.0
+        start, fresh = 0, 1.0
         while start < size:
             # a large batch goes in parts: how many keys of a part are new tells how many to make room for
-            end = min(start + max(FIRST_PART, len(self)), size)
-            self._reserve(self._used + end - start + int(fresh * (size - end)))
-            origin = np.empty(end - start, dtype=np.int32)
-            before = self._used
-            self._used = hashing.find_or_add(
-                self._cells,
-                self.hi,
-                self.lo,
-                self._used,
-                hi[start:end],
-                lo[start:end],
-                member[start:end],
-                out[start:end],
-                origin,
-            )
-            origins.append(origin[: self._used - before] + np.int32(start))
-            fresh = (self._used - before) / (end - start)
+            end = min(start + (max(FIRST_PART, len(self)) if start else FIRST_PART), size)
+            part = slice(start, end)
+            among, wanted = member[part], end - start
+            if fresh < KNOWN:
+                out[part] = self.find(hi[part], lo[part], among)
+                among = among & (out[part] < 0)
+                wanted = int(np.count_nonzero(among))
+            if wanted:
+                before = self._used
+                self._reserve(before + wanted + int((fresh if start else 0.0) * (size - end)))
+                origin, numbers = np.empty((2, end - start), dtype=np.int32)
+                self._used = hashing.find_or_add(
+                    self._cells, self.hi, self.lo, before, hi[part], lo[part], among, numbers, origin
+                )
+                out[part] = numbers if fresh >= KNOWN else np.where(among, numbers, out[part])
+                origins.append(origin[: self._used - before] + np.int32(start))
+                fresh = (self._used - before) / (end - start)
             start = end
         return out, np.concatenate(origins)
 
@@ -252,6 +257,14 @@ class Numbering:
     def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot (they will be written to). Complexity: O(cells)."""
         [used] = arrays.few("used", 0, MOST_SLOTS, 1)
+        if "cells" not in arrays:
+            # a packed state leaves out what follows from the keys
+            self.hi, self.lo = (arrays.array(name, np.uint64, (used,), grows=0) for name in ("hi", "lo"))
+            self._cells, self._used, self._beside = np.zeros(_SMALLEST, dtype=np.uint64), 0, None
+            self._reserve(used)
+            hashing.rehash(self._cells, self.hi, self.lo, 0, used)
+            self._used = used
+            return
         cells = arrays.array("cells", np.uint64, (_SMALLEST,), grows=0)
         # a search ends at a free cell, and starts where a mask of bits says
         roomy = cells.size.bit_count() == 1 and used * 4 <= cells.size * 3

@@ -60,9 +60,9 @@ class Grouping:
         self.t_groups[slots] = self._numbers.assign(*key)
         self.s_groups = self.t_groups
 
-    def reserve(self, rows: int) -> None:
-        """Make room for rows in so many slots, and for the groups of one more."""
-        self._numbers.reserve(2)
+    def reserve(self, rows: int, more: int = 1) -> None:
+        """Make room for rows in so many slots, and for the groups of so many more."""
+        self._numbers.reserve(2 * more if self.two_sided else more)
         self.t_groups = room(self.t_groups, rows, fill=-1)
         self.s_groups = room(self.s_groups, rows, fill=-1) if self.two_sided else self.t_groups
 

@@ -61,8 +61,8 @@ CHECK, LOST, WON, KEPT, NEW_PARTIAL = range(5)
 _BYTES_SORT = np.uint64(22)
 _REST = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _S32 = np.uint64(32)
-_NULL_VALUE = np.uint64(2**64 - 0x2545F4914F6CDD1D)
-_MOST_RHS = 24
+NULL_VALUE = np.uint64(2**64 - 0x2545F4914F6CDD1D)
+MOST_RHS = 24
 
 
 @inline
@@ -142,7 +142,7 @@ def _assign(line: I64, hi: np.uint64, lo: np.uint64) -> tuple[np.int64, bool]:
 
 
 @inline
-def _has_room(line: I64, more: int) -> bool:
+def has_room(line: I64, more: int) -> bool:
     """Whether a numbering takes so many more keys."""
     wanted = carray(pointer(line[USED]), 1, np.int64)[0] + more
     return wanted <= line[NUMBERS] and wanted * 4 <= line[CELL_COUNT] * 3
@@ -153,11 +153,11 @@ def _roomy(frame: I64, slot: int) -> bool:
     """Whether every structure has room for a row in this slot."""
     head = frame[0]
     used = carray(pointer(frame[1, USED]), 1, np.int64)[0]
-    if slot >= head[SLOTS] or used >= head[KEYS] or not _has_room(frame[1], 1):
+    if slot >= head[SLOTS] or used >= head[KEYS] or not has_room(frame[1], 1):
         return False
     at = 2
     for _ in range(head[GROUPINGS]):
-        if slot >= frame[at, GROUPED] or not _has_room(frame[at], 2):
+        if slot >= frame[at, GROUPED] or not has_room(frame[at], 2):
             return False
         at += 1
     for _ in range(head[CHECKS]):
@@ -167,7 +167,7 @@ def _roomy(frame: I64, slot: int) -> bool:
             return False
         if line[SHAPE] >= SINGLE:
             kinds = carray(pointer(line[USED]), 1, np.int64)[0]
-            if kinds >= line[KIND_ROWS] or not _has_room(line, 1):
+            if kinds >= line[KIND_ROWS] or not has_room(line, 1):
                 return False
         at += 1
     for _ in range(head[PAIRS]):
@@ -193,7 +193,7 @@ def _kind_of(
             value = np.uint64(0)
             if line[NULL_VALUES] != 0:
                 null |= 1 << i
-                value = _NULL_VALUE
+                value = NULL_VALUE
             else:
                 unknown |= 1 << i
         if (unknown >> i) & 1 == 1:
@@ -204,7 +204,7 @@ def _kind_of(
     if line[SHAPE] == SEVERAL:
         lower = extended(lower, np.uint64(null), keys, 1)
     flag = 1 if null != 0 else 0
-    upper = np.uint64(group | (unknown << 32) | (flag << (32 + _MOST_RHS)))
+    upper = np.uint64(group | (unknown << 32) | (flag << (32 + MOST_RHS)))
     kind, new = _assign(line, upper, lower)
     if new:
         kinds[kind, COUNT] = 0
@@ -214,7 +214,7 @@ def _kind_of(
             c = columns[line[RIGHT_FIRST] + i]
             value = words[c, LOWER]
             if words[c, STATE] == NULL:
-                value = _NULL_VALUE if line[NULL_VALUES] != 0 else np.uint64(0)
+                value = NULL_VALUE if line[NULL_VALUES] != 0 else np.uint64(0)
             values[i, kind] = np.int64(np.uint64(0) if (unknown >> i) & 1 == 1 else value)
         head = FULL if unknown == 0 else PARTIAL
         kinds[kind, NEXT] = extra[group, head]

@@ -228,6 +228,9 @@ class RuleSteps:
         checks = sorted(outcomes)
         for lists in ([outcomes[at].added_list for at in checks], [outcomes[at].removed_list for at in checks]):
             found: list[Violation] = []
+            if not any(map(len, lists)):
+                both.append(())
+                continue
             most = shares([slots.shape[0] for slots in lists], limit)
             for at, slots, own in zip(checks, lists, most, strict=True):
                 if own:

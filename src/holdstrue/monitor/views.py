@@ -11,7 +11,7 @@ import numpy as np
 
 from holdstrue.data.buffers import python_rows
 from holdstrue.detect.clock import Clock
-from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation, shares
+from holdstrue.detect.delta import Key, Offender, RuleCounts, RuleResult, Step, Violation, pair_violations, shares
 from holdstrue.detect.detector import Detector, Outcome
 from holdstrue.detect.engine import Engine
 from holdstrue.monitor.reading import Guard, Item
@@ -119,7 +119,7 @@ class Views:
             pairs = [(b, a) if turn else (a, b) for a, b, turn in zip(t, s, swap, strict=True)]
         else:
             pairs = list(zip(t, s, strict=True))
-        return slots, [Violation(rule, a, b, pair=True) for a, b in pairs]
+        return slots, pair_violations(rule, pairs)
 
     def named_few(self, detector: Detector, slots: I32) -> list[Violation]:
         """As `name`, of a few violations whose slots nobody needs in another order."""
@@ -130,7 +130,7 @@ class Views:
         pairs = list(zip(keys[::2], keys[1::2], strict=True))
         if check.symmetric:
             pairs = [(a, b) if in_order(a, b) else (b, a) for a, b in pairs]
-        return [Violation(rule, a, b, pair=True) for a, b in pairs]
+        return pair_violations(rule, pairs)
 
     def keys(self, table: str, slots: I32) -> list[Key]:
         """Keys of row versions; their numbers where the table has no key."""

@@ -18,7 +18,7 @@ HOT_FROM = 2_000_000
 Stage: TypeAlias = Any
 Frame: TypeAlias = Any
 Sources: TypeAlias = Sequence[tuple[Frame | None, Stage]]
-"""Data frames (None: the numbers of the tasks), each with the stage that reads it."""
+"""Data frames (None: the numbers of the tasks), each with the stage that reads it; without one it holds messages."""
 
 
 class Runner(Protocol):
@@ -54,8 +54,8 @@ class Runner(Protocol):
     def tasks_for(self, frames: Sequence[Frame]) -> int:
         """How many tasks the rows of some frames are for, so that none holds too much."""
 
-    def task_rows(self) -> int:
-        """How many rows a task of a check is for, by the memory that its worker may have."""
+    def worker_bytes(self) -> int | None:
+        """What one worker may hold; None where nothing limits it."""
 
     def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages."""

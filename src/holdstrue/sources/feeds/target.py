@@ -17,7 +17,7 @@ from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError
 from holdstrue.sources.datafiles import spelling_hint
 from holdstrue.sources.fit import fit_column
-from holdstrue.typing import I64, U8
+from holdstrue.typing import U8
 
 UNITS = ("ms", "us", "ns")
 """What numbers in columns of times may count."""
@@ -187,13 +187,22 @@ def match_words(column: Any, words: dict[str, int]) -> NDArray[np.int16] | None:
         said = ("" if word is None else word.strip().lower() for word in column.to_pylist())
         return np.array([words.get(word, -1) for word in said], np.int16)
     try:
-        text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        # there are few different words, which are looked at once each
+        coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        chunks = coded.chunks if isinstance(coded, pa.ChunkedArray) else [coded]
+        return np.concatenate([np.empty(0, np.int16), *(_matched(chunk, words) for chunk in chunks)])
     except pa.ArrowNotImplementedError:
         return None
+
+
+def _matched(coded: pa.DictionaryArray, words: dict[str, int]) -> NDArray[np.int16]:
+    """The codes of the words of a dictionary column."""
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(coded.dictionary))
     found = pc.fill_null(pc.index_in(text, value_set=pa.array(list(words))), len(words))
-    codes: NDArray[np.int16] = np.array([*words.values(), -1], np.int16)
-    numbers: I64 = found.to_numpy().astype(np.int64)
-    return codes[numbers]
+    codes: NDArray[np.int16] = np.array([*words.values(), -1], np.int16)[found.to_numpy(zero_copy_only=False)]
+    # NULL is none of the words, and stands for the last place
+    places = pc.fill_null(coded.indices.cast(pa.int64()), len(codes)).to_numpy(zero_copy_only=False)
+    return np.append(codes, np.int16(-1))[places]
 
 
 def _first_filled(column: Any) -> int:
