@@ -27,10 +27,11 @@ from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import Declared, types_of_table
 from holdstrue.shards.dispatch import first_rows
 from holdstrue.shards.facts import plain_field
-from holdstrue.shards.hot import SAMPLE, TASK_ROWS, blocks_for, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
 from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, whole_tables
+from holdstrue.shards.memory import rows_a_shard
 from holdstrue.shards.reading import Listing, Violating
 from holdstrue.shards.routes import Routes, loaded
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -198,7 +199,8 @@ def _layout(
     if counted:
         counts = {name: known[name] if name in known else runner.count(frame) for name, frame in sources.items()}
     rows = sum(counts.values())
-    width = max(width, sizing.tasks or -(-rows // TASK_ROWS))
+    # half of what a worker can load, since keys do not fall evenly on tasks; what waits is in the shuffle's files
+    width = max(width, sizing.tasks or -(-rows // (rows_a_shard(runner.worker_bytes()) // 2)))
     # shards are not kept, so one a task will do
     layout = Layout.of(plan, keys, sizing.shards or width, sizing.blocks or blocks_for(tasks, rows))
     samples = {

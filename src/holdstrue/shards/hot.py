@@ -15,10 +15,6 @@ SPREAD_FROM = 500_000
 CROWDED = 2_000_000
 """A shard with more rows makes a check that kept no count of its rows look for hot keys and start anew."""
 
-TASK_ROWS = 1_000_000
-"""Rows of a route that a task of a check is for: as many as a worker of some hundred megabytes holds with its engine.
-What waits for it lies in the files of Spark's shuffle, and not in memory."""
-
 SAMPLE = 20_000
 SEEN_AT_LEAST = 32
 """So often must a key be in the sample, so that chance alone makes no key hot."""
