@@ -34,6 +34,7 @@ from scenarios import (
     spark,
     spark_discover,
     spark_sql,
+    spark_state,
     suspects,
 )
 from scenarios.setting import Outcome, Setting
@@ -54,6 +55,7 @@ SCENARIOS = {
     "profile": profile_batches.run,
     "spark": spark.run,
     "spark_sql": spark_sql.run,
+    "spark_state": spark_state.run,
     "spark_discover": spark_discover.run,
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
@@ -79,6 +81,7 @@ SIZES = {
     "profile": "1000000",
     "spark": "1000000,5000000",
     "spark_sql": "1000000,5000000",
+    "spark_state": "1000000,10000000,30000000",
     "spark_discover": "1000000,10000000",
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",

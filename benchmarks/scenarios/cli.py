@@ -18,6 +18,12 @@ from rules import RULES, TOGETHER
 from scenarios.setting import Outcome, Setting, Table
 from workloads.tax import tax
 
+FD = "zip -> city"
+QUERY = """
+import duckdb, sys
+print(duckdb.sql(f"select zip from '{sys.argv[1]}' group by zip having count(distinct city) > 1").fetchall())
+"""
+
 
 @dataclass(frozen=True)
 class Called:
@@ -64,6 +70,26 @@ def run(setting: Setting) -> Outcome:
     for _ in range(3):
         note("import holdstrue", call([sys.executable, "-c", "import holdstrue"]))
     note("python alone", call([sys.executable, "-c", "pass"]))
+    ten = folder / "ten.csv"
+    pyarrow.csv.write_csv(tax(10), ten)
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        note(
+            "check 10 rows, nothing compiled",
+            call([*holdstrue, "check", str(ten), "--rule", FD], NUMBA_CACHE_DIR=cache),
+        )
+    for _ in range(3):
+        note("check 10 rows", call([*holdstrue, "check", str(ten), "--rule", FD]))
+        note("the same query in DuckDB", call([sys.executable, "-c", QUERY, str(ten)]))
+    thousand = folder / "thousand.csv"
+    pyarrow.csv.write_csv(tax(1000), thousand)
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        for when in ("nothing compiled", "compiled before"):
+            note(
+                f"check 1,000 rows, one FD, {when}",
+                call([*holdstrue, "check", str(thousand), "--rule", FD], NUMBA_CACHE_DIR=cache),
+            )
+        for when in ("nothing compiled", "compiled before"):
+            note(f"discover 1,000 rows, {when}", call([*holdstrue, "discover", str(thousand)], NUMBA_CACHE_DIR=cache))
     small = folder / "small.csv"
     pyarrow.csv.write_csv(tax(10_000), small)
     check = [*holdstrue, "check", str(small), "--rules", str(rules), "--key", "id", "--limit", "10"]

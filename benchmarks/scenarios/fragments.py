@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
         for rows in setting.sizes:
             bench.compare(table, rows, shape, rows, fixed)
         table = bench.table(f"Exp-{first + 1} |changes|, {shape}, |D| = {middle:,}", "|changes|")
-        for part in (1, 4) if setting.quick else (0.2, 0.5, 1, 2, 4):
+        for part in (1, 4) if setting.quick else (1, 10, 40, 80, 160):
             count = max(int(middle * part / SHARE), 1)
             bench.compare(table, count, shape, middle, count)
         table = bench.table(f"Exp-{first + 2} |CFDs|, {shape}, |D| = {middle:,}", "CFDs")
@@ -137,7 +137,7 @@ class _Bench:
         """Exp-10: against everything from scratch by our own incremental insertions (ibatVer, ibatHor)."""
         head = ("|changes| / |D|", "inc elapsed ms", "ibat elapsed ms", "ratio")
         table = Table(f"Exp-10 against incremental insertion of everything, {shape}, |D| = {base:,}", head)
-        for part in (0.3,) if self._setting.quick else (0.1, 0.3, 0.6, 1.0, 1.5):
+        for part in (0.3,) if self._setting.quick else (0.1, 0.4, 0.8, 1.2, 1.6):
             options = {"shape": shape, "rows": base, "changes": int(base * part), "cfds": CFDS, "sites": SITES}
             inc, whole = self._measure("inc", options), self._measure("ibat", options)
             if not self._agree(options, inc, whole):

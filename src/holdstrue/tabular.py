@@ -38,10 +38,28 @@ class Tabular(ABC):
         return html
 
 
-class PlanText(str):
-    """Text that says how rules are checked; a notebook shows its lines as they are."""
+class PlanText(str, Tabular):
+    """Text that says how rules are checked; a notebook shows its lines as they are.
 
-    __slots__ = ()
+    >>> PlanText("table data: reads a\\n\\nkey(a)\\n  group check: hash on (a)").to_arrow().to_pylist()[1]
+    {'about': 'key(a)', 'says': 'group check: hash on (a)'}
+    """
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each thing that is said, with what it is about: a rule, a table or a kind of discovery."""
+        import pyarrow as pa
+
+        said: list[dict[str, str]] = []
+        about = ""
+        lines = [line for line in self.splitlines() if line]
+        for line, after in zip(lines, [*lines[1:], ""], strict=True):
+            if line.startswith(" "):
+                said.append({"about": about, "says": line.strip()})
+            elif after.startswith(" "):
+                about = line
+            else:  # all in one line
+                said.append(dict(zip(("about", "says"), line.split(": ", 1), strict=True)))
+        return pa.Table.from_pylist(said, schema=pa.schema({"about": pa.string(), "says": pa.string()}))
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -47,8 +47,14 @@ class Loops:
     def tasks(self) -> int:
         return self._tasks
 
+    def known_rows(self, frame: list[pa.Table]) -> int | None:
+        return None
+
     def tasks_for(self, frames: Sequence[list[pa.Table]]) -> int:
         return self._tasks
+
+    def worker_bytes(self) -> int | None:
+        return None
 
     def numbered(self, frame: list[pa.Table], name: str) -> list[pa.Table]:
         return [
@@ -67,7 +73,8 @@ class Loops:
         for frame, stage in sources:
             for number, part in enumerate(numbers(tasks) if frame is None else frame):
                 scatter.PARTITION.set(number)
-                messages += receive(copied(stage)(part.to_batches()))
+                # without a stage the frame is one of messages
+                messages += receive(part.to_batches() if stage is None else copied(stage)(part.to_batches()))
         return messages
 
     def read(self, stage: Any, tasks: int, sources: Sequence[tuple[Any, Any]] = ()) -> list[Any]:

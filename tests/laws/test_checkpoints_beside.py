@@ -262,3 +262,20 @@ def test_rows_that_moved_are_read_by_all(tmp_path: Path, how: str) -> None:
         again.apply([more] if how == "in shards" else more)
         anew.apply(more)
     again.close()
+
+
+def test_a_batch_of_half_the_rows_is_followed_by_one_here(tmp_path: Path) -> None:
+    """Nobody opens the state and applies the batch again, and what is opened is what was left."""
+    memory = Monitor(RULES, key="id", data=table(0, 400))
+    with Monitor.create(tmp_path / "s", RULES, key="id", data=table(0, 400)) as monitor:
+        before = manifest_of(tmp_path / "s", "monitor")
+        new = pa.concat_tables([table(100, 200, size=[7] * 200), table(300, 300)])
+        delta = monitor.apply(new, "today", snapshot=True)
+        assert delta.changed == {"insert": 200, "update": 198, "delete": 100}  # two had that size before
+        assert delta.counts == memory.apply(new, "today", snapshot=True).counts
+        beside, after = monitor._here()._beside, manifest_of(tmp_path / "s", "monitor")
+        assert beside is not None and beside._listener is None
+        assert after["base"]["arrays"]["name"] != before["base"]["arrays"]["name"] and not after["log"]
+    with Monitor.open(tmp_path / "s") as again:
+        assert everything(again)[:3] == everything(memory)[:3]
+        assert again.apply(new, "today", snapshot=True).duplicate

@@ -281,6 +281,46 @@ def apart(path: str, url: str, host: str, go: str) -> None:
     spark.stop()
 
 
+HASTY = {
+    # what is lost is noticed within seconds, as it would be within minutes elsewhere
+    "spark.network.timeout": "15s", "spark.network.timeoutInterval": "5s",
+    "spark.executor.heartbeatInterval": "2s", "spark.rpc.askTimeout": "15s",
+    "spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "1s", "spark.rpc.numRetries": "1",
+    "spark.task.maxFailures": "12", "spark.stage.maxConsecutiveAttempts": "12",
+    "spark.excludeOnFailure.enabled": "false",
+    "spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.5",
+    "spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1", "spark.dynamicAllocation.maxExecutors": "3",
+    "spark.dynamicAllocation.executorIdleTimeout": "4s",
+}  # fmt: skip
+
+
+def harmed(path: str, url: str, host: str, batches: str) -> None:
+    """Batches, each told before and after, among hosts that others do harm to; one that fails is applied again."""
+    from holdstrue.spark import Monitor, start
+
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.host": host, "spark.driver.bindAddress": host}
+    conf |= {"spark.log.level": "OFF", "spark.driver.extraJavaOptions": SOON, "spark.executor.extraJavaOptions": SOON}
+    spark = start(url, conf | HASTY)
+    monitor = Monitor(spark, path, RULES, key="id", **CUT)
+    for number in range(int(batches)):
+        say({"starts": number})
+        tries, duplicate = 0, None
+        while duplicate is None:
+            tries += 1
+            try:
+                made = monitor.apply(spark.createDataFrame(as_table(batch(number))), f"b{number}", limit=None)
+                duplicate = made.duplicate
+            except Exception as error:  # what a job that lost its hosts raises is Spark's
+                if tries == 6:
+                    raise
+                say({"failed": number, "by": str(error)[:300]})
+                time.sleep(2)
+        say({"batch": number, "duplicate": duplicate, "tries": tries})
+    say({"standing": standing(path)})
+    spark.stop()
+
+
 def _executors(spark: Any) -> int:
     """How many there are beside the driver."""
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1

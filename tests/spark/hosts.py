@@ -97,5 +97,15 @@ def network(count: int) -> Iterator[list[str]]:
         subprocess.run(["ip", "link", "del", bridge], check=False, capture_output=True)
 
 
+@contextlib.contextmanager
+def cut_off(space: str) -> Iterator[None]:
+    """A namespace without its way to the others: what runs there runs on, and nobody hears of it."""
+    _ip("link", "set", f"{space}a", "down")
+    try:
+        yield
+    finally:
+        _ip("link", "set", f"{space}a", "up")
+
+
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)

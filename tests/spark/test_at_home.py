@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
@@ -9,6 +12,8 @@ import pytest
 
 import holdstrue.spark as hs
 from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.progress import LISTENER, Doing
+from holdstrue.shards.wire import send
 from holdstrue.spark.jobs import cause_of, described, require_version
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.session import require_pyspark
@@ -39,6 +44,32 @@ def test_jobs_say_what_they_are(spark: SparkSession) -> None:
     with described(spark, "holdstrue: batch 7 into state"), described(spark, "holdstrue: counts, of state"):
         assert "holdstrue: counts" in str(shown())
     assert shown() == before
+
+
+def test_progress_follows_stages(spark: SparkSession) -> None:
+    heard: list[Doing] = []
+
+    def slow(batches: Any) -> Any:
+        time.sleep(1.0)
+        yield from send([])
+
+    listening = LISTENER.set(heard.append)
+    try:
+        with SparkRunner(spark).about("a batch"):
+            list(SparkRunner(spark).run([(None, slow)], [], 3))
+    finally:
+        LISTENER.reset(listening)
+    assert heard and all(work.what.startswith("a batch: stage") and work.done <= work.parts for work in heard)
+    assert any(work.parts >= 3 for work in heard)
+
+
+def test_what_is_done_is_logged(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    people = spark.createDataFrame([(1, "a", "x"), (2, "a", "y")], "id long, zip string, city string")
+    with caplog.at_level(logging.INFO, logger="holdstrue"):
+        hs.Monitor(spark, tmp_path / "state", "zip -> city", key="id", data=people, tasks=1).apply(
+            people.limit(0), "b1"
+        )
+    assert any("b1" in record.getMessage() for record in caplog.records)
 
 
 def test_workers_that_lack_something(spark: SparkSession) -> None:

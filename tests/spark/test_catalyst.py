@@ -17,13 +17,13 @@ import pytest
 
 import holdstrue
 from holdstrue import load_rules
-from holdstrue.spark import estimates
+from holdstrue.spark import footers
 from holdstrue.spark.catalyst import native
 from holdstrue.spark.catalyst.detecting import Detection
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.checking import SparkReport, check
-from holdstrue.spark.estimates import counts_by_footers
+from holdstrue.spark.footers import footer_rows
 from laws.test_detection import found
 from spark.frames import frame
 
@@ -122,7 +122,7 @@ def test_right_sides_that_are_partly_known_are_left_to_kernels(spark: SparkSessi
 
 def test_more_groups_and_larger_ones_than_are_listed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many violating groups and a huge one: counts are exact, lists stop at the limit and hold violations only."""
-    monkeypatch.setattr(native, "JOINED", 3)
+    monkeypatch.setattr(native, "LOOKED_UP", 3)
     rows = 1000
     table = pa.table(
         {
@@ -197,17 +197,38 @@ def test_the_condition_of_a_cfd_is_pushed_where_footers_tell_the_rows(
     table = pa.table({"id": list(range(11)), "a": a, "b": b})
     pq.write_table(table, tmp_path / "t.parquet")
     data = spark.read.parquet(str(tmp_path / "t.parquet"))
-    assert not counts_by_footers(data)
-    monkeypatch.setattr(estimates, "_FOOTERS_FROM", 1)
-    assert counts_by_footers(data.drop("b"))
-    assert not any(map(counts_by_footers, (data.where("a = 1"), data.distinct())))
+    assert footer_rows(data) is None
+    monkeypatch.setattr(footers, "LEAST_BYTES", 1)
+    assert footer_rows(data.drop("b")) == 11
+    assert [footer_rows(other) for other in (data.where("a = 1"), data.distinct())] == [None, None]
     for pattern in ("7", "99"):
         rule = f"[a] -> [b] with ({pattern} || _)"
         one = holdstrue.check(table, rule, limit=None)
         report = check(data, rule, limit=None, tasks=2)
         assert report.results[0].counts == one.results[0].counts
         assert found(report.listed()) == found(one.listed()) and report.rows == {"data": 11}
-        assert "rows, from the footers of the files: 1 scan (data)" in report.explain()
+        assert [one.tables for one in report.native.passes][:1] == [("data",)]
         given = Native.of(report.source.job.layout.plan, {"data": data}, {})
         plan = explained(Pairing(given.tables, given.checks, {}, 0).totals())  # type: ignore[arg-type]
         assert f"EqualTo(a,{pattern})" in plan
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_rows_that_footers_tell_are_not_counted_in_the_scan(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: bool
+) -> None:
+    """Rules alone and together, with keys that are partly NULL and more rules about single rows than share a group."""
+    n = range(40)
+    a, b = [None if i % 7 == 3 else i % 12 for i in n], [None if i % 5 == 4 else i % 3 for i in n]
+    table = pa.table({"a": a, "b": b, "c": [f"t{i % 4}" if i % 9 else None for i in n], "d": list(n)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = spark.read.parquet(str(tmp_path / "t.parquet"))
+    monkeypatch.setattr(footers, "LEAST_BYTES", 1 if read else 1 << 40)
+    assert footer_rows(data) == (len(n) if read else None)
+    groups: list[Any] = ["key(a, b)", "key(c)", "key(d)", "a -> b", "[a, b] -> [c] with (_, 1 || _)"]
+    single = [f"not(t.d > {40 - i} and t.b = {i % 3})" for i in range(10)] + ["not null(a, c)"]
+    equal = replace(load_rules(["key(a, b)"]), nulls="equal")
+    for rules in (groups[:1], groups[-1:], equal, single, [groups[0], *single[:2]], groups + single):
+        report = check(data, rules, limit=None)
+        assert_like_one_process(report, holdstrue.check(table, rules, limit=None))
+        assert report.rows == {"data": len(n)}

@@ -354,3 +354,27 @@ def test_a_state_at_a_url_that_is_none(people: Path) -> None:
     result = run("init", "hdfs://node/state", "--rule", "key(zip)", "--key", "id", "--data", people, *SPARK)
     assert result.exit_code == 2
     assert "a state cannot be kept at hdfs://" in result.stderr
+
+
+# --- fragments -----------------------------------------------------------------------------------
+
+
+def test_relations_over_sites(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "id,zip\n1,E1\n2,E1\n3,E2\n")
+    write(tmp_path / "b.csv", "id,city\n1,Bonn\n2,Ulm\n3,Bonn\n")
+    monday = write(tmp_path / "monday.csv", "op,id,zip,city\ninsert,4,E2,Ulm\ndelete,2,,\n")
+    said = "key: id\nstate: {}\nrules: [zip -> city]\nsites: [{{name: A, source: a.csv}}, {{name: B, source: b.csv}}]\n"
+    one, other = (write(tmp_path / f"{name}.yaml", said.format(name)) for name in ("one", "other"))
+    for command in (("check",), ("init",), ("apply", monday), ("check",)):
+        ours, theirs = (
+            answer("fragments", command[0], file, *command[1:], *place) for file, place in ((one, ()), (other, SPARK))
+        )
+        assert theirs[0] == ours[0], theirs
+        names = ("added", "removed", "violations")
+        assert [theirs[1].get(name) for name in names] == [ours[1].get(name) for name in names]
+    # what Spark keeps is opened in one process, and the other way round
+    assert answer("fragments", "check", other)[1]["added"] == answer("fragments", "check", one)[1]["added"]
+    assert answer("fragments", "check", one, *SPARK)[1]["added"] == answer("fragments", "check", one)[1]["added"]
+    gone = write(tmp_path / "gone.csv", "op,id\ndelete,99\n")
+    assert "delete of id=99, which does not exist" in run("fragments", "apply", other, gone, *SPARK).stderr
+    assert "--master is about Spark" in run("fragments", "check", other, *MASTER).stderr

@@ -18,6 +18,7 @@ from holdstrue.report.forms import formats_of, parts
 from holdstrue.spark.discovering import frame_dependencies, left_side_jobs
 from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.runner import SparkRunner
+from laws.test_column_rules import SCHEMA, row
 from spark.frames import frame
 
 if TYPE_CHECKING:
@@ -191,3 +192,15 @@ def test_conditional_fds_are_those_of_one_process(spark: SparkSession, how: dict
 def test_denial_constraints_with_exceptions_are_refused_by_name(spark: SparkSession) -> None:
     with pytest.raises(HoldstrueError, match="denial constraints with exceptions"):
         on_spark.discover(frame(spark, orders(9)), kinds="dc", whole=NOWHERE, error=0.1)
+
+
+def test_rules_of_columns_are_those_of_one_process(spark: SparkSession) -> None:
+    draw = random.Random(3)
+    table = pa.Table.from_pylist([row(draw, key, 0.02) for key in range(1500)], schema=SCHEMA)
+    table = table.set_column(table.column_names.index("size"), "size", table["size"].cast(pa.string()))
+    here = discover(table, kinds="column")
+    there = on_spark.discover(frame(spark, table, 4), kinds="column", whole=NOWHERE)
+    assert [rule.to_dict() for rule in there.best] == [rule.to_dict() for rule in here.best]
+    assert any(rule.measures.get("error") for rule in there.best) and there.complete
+    rules = there.ruleset(nearly=True)
+    assert check(table, rules).ok

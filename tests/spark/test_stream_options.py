@@ -131,3 +131,33 @@ def test_several_streams_into_one_monitor(spark: SparkSession, tmp_path: Path) -
     assert found(listed(monitor.violations())) == {"known": {(3,), (7,)}}
     with pytest.raises(HoldstrueError, match="no table 'other'"):
         monitor.streams({"other": kafka(spark, tmp_path / "orders")})
+
+
+def test_new_and_wider_columns_do_not_stop_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """A stream that goes on with one more column and a wider type of another; no rule reads the new one."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    monitor = Monitor(spark, tmp_path / "state", "zip -> city", key="id", tasks=1)
+
+    def arrive(number: int, schema: dict[str, pa.DataType], *rows: tuple[Any, ...]) -> None:
+        named = [dict(zip(schema, values, strict=True)) for values in rows]
+        pq.write_table(pa.Table.from_pylist(named, pa.schema(schema)), folder / f"{number}.parquet")
+
+    def follow(ddl: str) -> None:
+        stream = spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        query = monitor.stream(stream, trigger={"availableNow": True})
+        query.awaitTermination()
+        assert query.exception() is None
+
+    first = {"id": pa.int32(), "zip": pa.int32(), "city": pa.string()}
+    arrive(0, first, (1, 10, "Ulm"), (2, 11, "Bonn"))
+    follow("id int, zip int, city string")
+    wider = {"id": pa.int64(), "zip": pa.int64(), "city": pa.string(), "since": pa.string()}
+    arrive(1, wider, (3, 10, "Kiel", "2026"), (2**40, 2**40, "Kiel", None))
+    follow("id long, zip long, city string, since string")
+    assert monitor.rows == {"data": 4}
+    assert found(listed(monitor.violations())) == {"zip -> city": {(1, 3)}}
+    # and what still comes as it was
+    arrive(2, first, (4, 11, "Jena"))
+    follow("id long, zip long, city string, since string")
+    assert found(listed(monitor.violations())) == {"zip -> city": {(1, 3), (2, 4)}}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
+from types import FunctionType
 from typing import Any
 from unittest.mock import patch
 
@@ -13,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdstrue import Monitor, check
+from holdstrue import Monitor, check, kernels
 from holdstrue.kernels import hashing, jit
 from laws import worlds
 from laws.test_detection import draw_rules
@@ -80,3 +83,14 @@ def test_a_small_check_needs_no_numba(rule: str) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     total, loaded = done.stdout.split()
     assert (int(total) > 0, loaded) == (True, "False")
+
+
+def test_what_only_kernels_call_is_called_by_kernels_only() -> None:
+    """Called from Python, an inner kernel runs as Python, however much it has to do."""
+    names = [f"holdstrue.kernels.{module.name}" for module in pkgutil.iter_modules(kernels.__path__)]
+    for module in map(importlib.import_module, names):
+        own = vars(module)
+        inner = {name for name, part in own.items() if isinstance(part, jit.Kernel) and part.inner}
+        for name, function in own.items():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                assert not inner & set(function.__code__.co_names), f"{module.__name__}.{name}"

@@ -1,4 +1,4 @@
-"""What `check`, `discover`, `init` and `apply` do on Spark."""
+"""What `check`, `discover`, `init`, `apply` and `fragments` do on Spark."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from holdstrue.detect.delta import Delta
     from holdstrue.detect.resolve import OnConflict
     from holdstrue.discovery.discovery import Discovery
+    from holdstrue.fragments.declaration import Declaration
+    from holdstrue.fragments.relation import Relation
     from holdstrue.index.protocol import IndexKind
     from holdstrue.rules import RuleSet
     from holdstrue.rules.types import Declared
@@ -241,6 +243,26 @@ class Cluster:
             )
         except ChangeError as error:
             raise in_file(error, *(str(path) for own in paths.values() for path in own)) from error
+
+    def relation(self, declared: Declaration) -> Relation:
+        """A relation split over sites, whose files are data frames."""
+        for site in declared.sites:
+            if site.source is None:
+                raise HoldstrueError(
+                    f"site {site.name!r} has no source", hint="give it one in the file: source: s1.csv"
+                )
+        spark = self.session()
+        from holdstrue.spark import relation
+        from holdstrue.spark.files import frame_of
+
+        sites = [
+            replace(site, source=frame_of(spark, [str(site.source)], None, site.read), state=str(site.state))
+            for site in declared.sites
+        ]
+        return relation(
+            spark, sites, declared.rules, declared.key, plan=declared.plan, k=declared.k, seconds=declared.seconds,
+            shares=declared.shares, recall=declared.recall,
+        )  # fmt: skip
 
 
 def refuse_lake(source: Sequence[str]) -> None:

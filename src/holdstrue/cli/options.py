@@ -7,6 +7,7 @@ import datetime as dt
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -224,6 +225,10 @@ class RuleOptions:
         if self.rules == "-" and "-" in (data or ()):
             raise HoldstrueError("rules and data are both to come from standard input", hint="give one of them a file")
         if self.rules is None and not texts:
+            from holdstrue.sources.datafiles import refuse_state
+
+            for one in data or ():
+                refuse_state(Path(one))
             hint = "name a file with --rules FILE, or write --rule 'zip -> city'"
             raise HoldstrueError("no rules are given", hint=hint)
         if self.rules is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -163,16 +163,3 @@ class Changes:
             start += places.size
         ops = np.concatenate([batch.ops for batch in batches])
         return cls(rows, ops, Places(tuple(sources), np.concatenate(positions)))
-
-
-def changed_rows(batches: Iterable[Changes]) -> dict[str, int]:
-    """How many rows batches insert, update and delete in all.
-
-    >>> changed_rows([Changes.append(pa.table({"id": [1, 2]}))])
-    {'insert': 2, 'update': 0, 'delete': 0}
-    """
-    found = dict.fromkeys(OP_NAMES[:UPSERT], 0)
-    for batch in batches:
-        for name, count in batch.counts().items():
-            found[name] = found.get(name, 0) + count
-    return found

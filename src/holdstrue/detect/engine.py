@@ -353,11 +353,18 @@ class Engine:
             arrays |= nested(f"d{d}", detector.snapshot())
         return arrays
 
-    def restore(self, arrays: Checked, values: Mapping[str, pa.Table]) -> None:
-        """Take over the arrays of a snapshot of the same plan, and the tables' values. Complexity: O(slots)."""
+    def restore(
+        self, arrays: Checked, values: Mapping[str, pa.Table], keys: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """Take over the arrays of a snapshot of the same plan, and the tables' values; `keys` for one without numbers.
+
+        Complexity: O(slots).
+        """
         self.generation += 1
         for t, (name, table) in enumerate(self.tables.items()):
             table.rows.restore(arrays.part(f"t{t}.rows"), values[name])
+            if keys is not None and "current" not in arrays.part(f"t{t}.rows"):
+                self._number(table, arrays.part(f"t{t}.rows"), keys[name])
             self._check_labels(table, arrays.part(f"t{t}.rows"))
             for g, grouping in enumerate(table.groupings.values()):
                 grouping.restore(arrays.part(f"t{t}.g{g}"), table.rows.size)
@@ -367,6 +374,13 @@ class Engine:
                 table.together.stale = True
         for d, detector in enumerate(self.detectors):
             detector.restore(arrays.part(f"d{d}"))
+
+    def _number(self, table: Table, arrays: Checked, key: Sequence[str]) -> None:
+        """Find the living rows by their keys again, where a snapshot leaves out what follows from the values."""
+        slots = table.rows.living_slots()
+        values = table.rows.values(key) if slots.size == table.rows.size else table.rows.take(slots, key)
+        different = table.rows.number(slots, self.key_digest(table.name, values, key))
+        arrays.require(different, f"two of its {slots.size} rows have one key")
 
     def _check_labels(self, table: Table, arrays: Checked) -> None:
         """The codes of values by order are labels that were given; NULL has none."""

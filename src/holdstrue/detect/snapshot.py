@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.buffers import arrow_of, python_value
-from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Origin, Places
+from holdstrue.data.changes import OP_NAMES, UPSERT, Changes
+from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import KeyDigest, fitted
 from holdstrue.errors import ChangeError
 from holdstrue.index.rows import Rows
@@ -18,8 +19,8 @@ from holdstrue.sources.feeds.diff import values_differ
 from holdstrue.typing import I32, I64, U64, Mask
 
 
-def differences(new: Changes, rows: Rows, key: Sequence[str], digest: KeyDigest, *, whole: bool) -> Changes:
-    """The changes that bring the rows there are to those of a snapshot: deletes first, then the rest in its order.
+def differences(new: Changes, rows: Rows, key: Sequence[str], digest: KeyDigest, *, whole: bool) -> Incoming:
+    """What brings the rows there are to those of a snapshot; nothing is changed yet.
 
     Rows whose kept columns are as they were are left out; NULL equals NULL and NaN equals NaN here.
 
@@ -37,24 +38,43 @@ def differences(new: Changes, rows: Rows, key: Sequence[str], digest: KeyDigest,
     _require_different(new, table, key, hi, lo)
     slots = rows.find(hi, lo)
     there = np.flatnonzero(slots >= 0)
-    changed = there[_differing(table, there, rows, slots[there])]
-    ops = np.full(table.num_rows, 255, np.uint8)
-    ops[slots < 0] = INSERT
-    ops[changed] = UPDATE
-    came = np.flatnonzero(ops != 255)
-    places = new.places or Places((Origin("the snapshot", len(new)),))
-    if not whole:
-        return Changes(_taken(table, came), ops[came], places.take(came))
-    left = rows.alive[: rows.size].copy()
-    left[slots[there]] = 0
-    gone = np.flatnonzero(left)
-    origin = Origin("the rows that the snapshot lacks", len(gone))
-    at = np.concatenate([np.arange(len(gone)), places.take(came).positions + len(gone)])  # type: ignore[operator]
-    return Changes(
-        pa.concat_tables([rows.take(gone), _taken(table, came)]),
-        np.concatenate([np.full(len(gone), DELETE, np.uint8), ops[came]]),
-        Places((origin, *places.sources), at),
+    comes = slots < 0
+    comes[there] = _differing(table, there, rows, slots[there])
+    came = np.flatnonzero(comes)
+    updates = slots[came]
+    updating = updates >= 0
+    old, old_keys = updates[updating], (hi[came[updating]], lo[came[updating]])
+    if whole:
+        left = rows.alive[: rows.size].copy()
+        left[slots[there]] = 0
+        gone = np.flatnonzero(left).astype(np.int32)
+        gone_keys = digest(rows.take(gone, key))
+        old = np.concatenate((old, gone))
+        old_keys = (np.concatenate((old_keys[0], gone_keys[0])), np.concatenate((old_keys[1], gone_keys[1])))
+    order = np.argsort(old, kind="stable")
+    return Incoming(
+        values=_taken(table, came),
+        old=old[order],
+        updates=updates,
+        keys=(hi[came], lo[came]),
+        old_keys=(old_keys[0][order], old_keys[1][order]),
     )
+
+
+def changed_rows(batches: Iterable[Incoming]) -> dict[str, int]:
+    """How many rows batches insert, update and delete in all.
+
+    >>> came, went = np.array([-1, 4], dtype=np.int32), np.array([3, 4, 7], dtype=np.int32)
+    >>> changed_rows([Incoming(pa.table({"id": [1, 2]}), went, came)])
+    {'insert': 1, 'update': 1, 'delete': 2}
+    """
+    found = dict.fromkeys(OP_NAMES[:UPSERT], 0)
+    for batch in batches:
+        updated = int(np.count_nonzero(batch.updates >= 0))
+        found["insert"] += batch.updates.size - updated
+        found["update"] += updated
+        found["delete"] += batch.old.size - updated
+    return found
 
 
 def _differing(table: pa.Table, there: I64, rows: Rows, slots: I32) -> Mask:

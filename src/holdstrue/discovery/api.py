@@ -11,7 +11,7 @@ from holdstrue.discovery.denials.evidence import CountPairs
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import load_kinds
-from holdstrue.discovery.options import DiscoveryOptions
+from holdstrue.discovery.options import USUAL, DiscoveryOptions
 from holdstrue.discovery.work import Progress, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import checked_types, types_of_table
@@ -23,7 +23,7 @@ _READ = ("encoding", "format", "delimiter", "null_values")
 
 def discover(
     data: Any,
-    kinds: Sequence[str] | str = ("dc", "fd", "key"),
+    kinds: Sequence[str] | str = USUAL,
     *,
     key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     columns: Sequence[str] = (),
@@ -40,7 +40,8 @@ def discover(
     data
         Anything `check` takes; a mapping from table name to such for several tables.
     kinds
-        Which rules: dc (denial constraints), fd, key, cfd (conditional FDs), ind (inclusions).
+        Which rules: dc (denial constraints), fd, key, cfd (conditional FDs), ind (inclusions),
+        column (what holds of single columns: values, shapes, ranges, NULLs).
     key
         The columns that tell rows apart, for updates and deletes; for several tables a mapping. Rows
         without a key are known by all their values.

@@ -16,6 +16,7 @@ from holdstrue.closing import Closing
 from holdstrue.data.notes import Notes
 from holdstrue.detect.engine import Incoming
 from holdstrue.detect.resolve import OnConflict
+from holdstrue.discovery.column_kind import ColumnKind
 from holdstrue.discovery.found import NO_VALUES, Died, FoundRule, NearMiss, NearMisses, RuleChanges
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.kinds import Kind, families_of, load_kinds, restore_kinds
@@ -139,7 +140,7 @@ class Discovery(Closing, Tabular):
 
     @_alone
     def nearly(self) -> list[FoundRule]:
-        """FDs that errors alone seem to break, and orders inside of their groups, the best first.
+        """FDs that errors alone seem to break, orders inside of their groups, and what few cells of a column break.
 
         They are looked for in all rows when they are first asked for, and again after a batch.
         """
@@ -150,6 +151,8 @@ class Discovery(Closing, Tabular):
                 rows, _ = self._held.table(name)
                 work = self._patience(self.options.budget)
                 found += nearly_holding(rows.select(schema.names), self._held.shown(name), work)
+            columns = self._kinds.get("columns")
+            found += columns.nearly() if isinstance(columns, ColumnKind) else []
             self._nearly = found if "dc" in self.options.kinds else [one for one in found if one.kind != "dc"]
         return self._nearly
 

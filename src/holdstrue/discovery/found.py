@@ -27,8 +27,9 @@ class _Said:
 
     @property
     def kind(self) -> str:
-        """key, fd, cfd, dc or inclusion."""
-        return Rule(self.body, "").kind
+        """key, fd, cfd, dc, inclusion, or column for what is demanded of one column."""
+        kind = Rule(self.body, "").kind
+        return "column" if kind in ("demand", "not_null") else kind
 
 
 @dataclass(frozen=True)

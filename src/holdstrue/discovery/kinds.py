@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
+from holdstrue.discovery.column_kind import ColumnKind
 from holdstrue.discovery.found import Died, FoundRule, NearMisses
 from holdstrue.discovery.held import Held, SlotChanges
 from holdstrue.discovery.inclusion_kind import InclusionKind
@@ -53,6 +54,7 @@ class Kind(Protocol):
 
 
 FAMILIES: dict[str, type[Kind]] = {
+    "columns": ColumnKind,
     "dependencies": DependencyKind,
     "conditions": ConditionKind,
     "inclusions": InclusionKind,

@@ -61,7 +61,9 @@ def share_text(share: Proportion) -> str:
     return str(exact(share))
 
 
-KINDS = ("dc", "fd", "key", "cfd", "ind")
+KINDS = ("dc", "fd", "key", "cfd", "ind", "column")
+USUAL = ("dc", "fd", "key", "column")
+"""The kinds that are looked for where nobody says which."""
 Measure: TypeAlias = Literal["pairs", "rows"]
 Method: TypeAlias = Literal["evidence", "index"]
 """How denial constraints are kept: all pairs counted, or candidate pairs fetched through indexes."""
@@ -88,7 +90,7 @@ class DiscoveryOptions:
     Parameters
     ----------
     kinds
-        Which of dc, fd, key, cfd and ind.
+        Which of dc, fd, key, cfd, ind and column.
     columns
         The columns that rules may speak of; all of them where it is empty.
     max_predicates
@@ -119,7 +121,7 @@ class DiscoveryOptions:
         Of the digests of values.
     """
 
-    kinds: tuple[str, ...] = ("dc", "fd", "key")
+    kinds: tuple[str, ...] = USUAL
     columns: tuple[str, ...] = ()
     max_predicates: int | None = None
     error: Proportion = Fraction(0)

@@ -160,6 +160,7 @@ class ApartRelation(Relation):
 
     def known(self) -> ApartDelta:
         """All violations, as added ones: keys of rows that the fragment here holds, and how many are elsewhere."""
+        self._refuse_unloaded(self._host.all("last").values())
         listed = self._host.all("violations", sites=self._near).values()
         found = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in listed)
         counts = self._host.all("violation_counts", sites=self._far)

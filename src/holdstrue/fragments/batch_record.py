@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdstrue.data.buffers import flags as bools
 from holdstrue.data.buffers import numbers, plain
-from holdstrue.fragments.channel import SiteMessage, message_schema
+from holdstrue.fragments.channel import ROUND, SiteMessage, message_schema
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexInput, IndexStep, keys_by_cfd, keys_table
 from holdstrue.fragments.owned_groups import DIRTY, OwnedStep
@@ -58,6 +58,9 @@ _SENT = {
     "conclude": ("broken", "clean"),
 }
 """By verb of a site the kinds of messages that it sends."""
+
+ROUNDS = ("announce", "reply", "verdict", "conclude")
+"""The rounds in which fragments agree; messages of a whole round are about its place here."""
 
 REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare"})
 """Verbs that a site which has committed the batch answers from its record."""
@@ -99,12 +102,22 @@ class BatchRecord:
             found,
         )
 
+    @staticmethod
+    def named(batch: str) -> BatchRecord:
+        """A batch of which nothing but its name is known."""
+        none, nothing = Ids.zeros(0), np.zeros(0, dtype=np.bool_)
+        flags, owned = _FLAGS.empty_table(), _OWNED.empty_table()
+        return BatchRecord(batch, "", none, pa.table({}), nothing, nothing, _NOTHING, flags, owned, (), {})
+
     def repeat(self, spec: SiteSpec, verb: str, *args: Any) -> Any:
         """What the site answered when it did this for the batch: messages of a round or of a CFD, or what was found."""
         if verb in _SENT:
             levels = {shipment.number: shipment.level for shipment in spec.shipments}
-            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
             place = args[0] if args else None
+            if verb in ROUNDS and place is None:
+                at = ROUNDS.index(verb)
+                return [message for message in self.outbox if message.kind == ROUND and message.about == at]
+            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
             return [m for m in sent if place in (None, levels[m.about] if verb == "ship" else m.about)]
         if verb == "align":
             return self.fingerprint

@@ -42,8 +42,8 @@ class Bundle:
 def bundles_of(plan: ShippingPlan, cfds: Sequence[NormalCFD]) -> tuple[Bundle, ...]:
     """The bundles of a plan, numbered alike at every site; CFDs that one fragment can judge alone are in none."""
     found: dict[tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]], list[int]] = {}
-    for cfd, taking in zip(cfds, plan.participants, strict=True):
-        if taking:
+    for cfd in cfds:
+        for taking in plan.agreements(cfd):
             sites = tuple(plan.fragments[i].home(cfd.number).site for i in taking)
             found.setdefault((plan.fragments[taking[0]].left_side(cfd), taking, sites), []).append(cfd.number)
     return tuple(

@@ -8,7 +8,9 @@ committed, when every site compares what it got with what the others say they se
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -47,6 +49,12 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """By kind of message its columns. `hi` stands for ids of two words, `words` for single ones; `masks` holds for each CFD
 which rows are for it, `codes` what is said of each."""
 
+ROUND = "round"
+"""The kind of a message that holds all that a site tells another in one round, of several kinds and things."""
+_PARTS = tuple(FIELDS)
+_PART = struct.Struct("<BHII")
+"""Before each part of such a message: its kind, what it is about, how many entries it has, and how many bytes."""
+
 
 class ChannelError(HoldstrueError):
     """A message that was lost, damaged or out of order; its batch was not applied and can be applied again."""
@@ -77,6 +85,19 @@ class SiteMessage:
     def intact(self) -> bool:
         """Whether it is what was sent."""
         return self.checksum == _checksum(self)
+
+    def parts(self) -> Iterator[SiteMessage]:
+        """What a message of a whole round holds, as messages of their own; else the message itself."""
+        if self.kind != ROUND:
+            yield self
+            return
+        at = 0
+        while at < len(self.body):
+            kind, about, entries, size = _PART.unpack_from(self.body, at)
+            at += _PART.size
+            own = {"kind": _PARTS[kind], "about": about, "entries": entries, "body": self.body[at : at + size]}
+            yield SiteMessage(**{**vars(self), **own})
+            at += size
 
     def arrays(self) -> MessageColumns:
         """The columns, as they were sent. Complexity: O(bytes)."""
@@ -109,12 +130,30 @@ def message(
     source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, Any], about: int
 ) -> SiteMessage:
     """Pack columns; `masks` and `codes` are by CFD and row."""
+    return _sealed(_bare(source, target, batch, number, kind, arrays, about))
+
+
+def _bare(
+    source: str, target: str, batch: str, number: int, kind: str, arrays: Mapping[str, Any], about: int
+) -> SiteMessage:
     fields_ = FIELDS[kind]
     entries = len(arrays[fields_[0]])
     # ids of groups are different ones, those of rows often the same
     body = b"".join(_packed(arrays, name, repeats=kind in ("ids", "pairs")) for name in fields_)
-    bare = SiteMessage(source, target, batch, number, kind, about, entries, body, b"")
+    return SiteMessage(source, target, batch, number, kind, about, entries, body, b"")
+
+
+def _sealed(bare: SiteMessage) -> SiteMessage:
     return SiteMessage(**{**vars(bare), "checksum": _checksum(bare)})
+
+
+def _joined(parts: Sequence[SiteMessage], number: int, about: int) -> SiteMessage:
+    """Messages from one site to another as one."""
+    body = b"".join(
+        _PART.pack(_PARTS.index(one.kind), one.about, one.entries, len(one.body)) + one.body for one in parts
+    )
+    own = {"number": number, "kind": ROUND, "about": about, "entries": sum(one.entries for one in parts), "body": body}
+    return _sealed(SiteMessage(**{**vars(parts[0]), **own}))
 
 
 def _packed(arrays: Mapping[str, Any], name: str, *, repeats: bool) -> bytes:
@@ -205,16 +244,35 @@ class Mailbox:
         self._site, self._batch = site, batch
         self._sent: dict[str, int] = {}
         self._got: dict[str, list[bytes]] = {}
+        self._joining: dict[str, list[SiteMessage]] | None = None
         self.outbox: list[SiteMessage] = []
         self.inbox: list[SiteMessage] = []
 
     def send(self, target: str, kind: str, arrays: Mapping[str, Any], about: int = 0) -> SiteMessage:
         """Number a message and keep a copy, from which a repeated batch is answered."""
-        number = self._sent.get(target, 0)
-        self._sent[target] = number + 1
-        sent = message(self._site, target, self._batch, number, kind, arrays, about)
+        if self._joining is not None:
+            part = _bare(self._site, target, self._batch, 0, kind, arrays, about)
+            self._joining.setdefault(target, []).append(part)
+            return part
+        sent = message(self._site, target, self._batch, self._next(target), kind, arrays, about)
         self.outbox.append(sent)
         return sent
+
+    def _next(self, target: str) -> int:
+        number = self._sent.get(target, 0)
+        self._sent[target] = number + 1
+        return number
+
+    @contextmanager
+    def joining(self, about: int) -> Iterator[list[SiteMessage]]:
+        """What is sent in the block goes as one message a target, which are listed when it ends."""
+        self._joining, sent = {}, list[SiteMessage]()
+        try:
+            yield sent
+        finally:
+            waiting, self._joining = self._joining, None
+        sent += [_joined(parts, self._next(target), about) for target, parts in waiting.items()]
+        self.outbox += sent
 
     def receive(self, got: SiteMessage) -> None:
         """Take a message in; a repeated one is dropped, anything else that does not fit is refused."""
@@ -236,11 +294,15 @@ class Mailbox:
                 hint="a message was lost or came out of order: apply the batch again",
             )
         known.append(got.checksum)
-        self.inbox.append(got)
+        self.inbox += got.parts()
 
     def sent(self) -> dict[str, int]:
         """By target how many messages went out."""
         return dict(self._sent)
+
+    def got(self) -> dict[str, int]:
+        """By source how many messages came."""
+        return {source: len(known) for source, known in self._got.items()}
 
     def compare(self, told: Mapping[str, int]) -> None:
         """Compare what came with what the others say they sent."""

@@ -97,7 +97,7 @@ def layout_of(sites: Sequence[Site], key: Sequence[str]) -> FragmentLayout:
     if not sites:
         raise HoldstrueError("no sites are given", hint="declare at least one")
     if not key:
-        raise HoldstrueError("the relation has no key", hint="name the columns that every site has in common: key='id'")
+        raise HoldstrueError("the relation has no key", hint="name the columns that every site has in common: key: id")
     names = [site.name for site in sites]
     for name in names:
         if not name or names.count(name) > 1:

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import Changes
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes
 from holdstrue.detect.resolve import net
 from holdstrue.errors import ChangeError
 from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.plan.filter import holds
-from holdstrue.typing import Mask
+from holdstrue.typing import I32, Mask
+
+NOWHERE, SEVERAL = -1, -2
+"""In place of a fragment's number."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,67 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
         raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
     now = final[:, 1] >= 0
     return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now)
+
+
+@dataclass(frozen=True)
+class PartNet:
+    """The net effect of changes in one part of a fragment."""
+
+    net: NetRows
+    wanted: int
+    """How many keys must be there before the batch, in some fragment."""
+    there: int
+    """How many of those are in this one."""
+
+
+def net_of_part(
+    changes: Changes, key: Sequence[str], ids: Ids, there: Mask, fragment: I32, own: int, *, alone: bool
+) -> PartNet:
+    """The net effect of changes where only this part of one fragment is known; all sites of it find the same.
+
+    Parameters
+    ----------
+    there
+        By change whether its row is in this fragment before the batch.
+    fragment
+        By change the fragment that its row belongs to: NOWHERE or SEVERAL where that is not one.
+    own
+        The number of this one.
+    alone
+        Whether there are no other fragments, so that a row that is not here is nowhere.
+    """
+    number = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
+    _, first = np.unique(number, return_index=True)
+    op = changes.ops[first]
+    needed, here = (op == UPDATE) | (op == DELETE), there[first]
+    # what the first change of a key asks for is taken to be so where another fragment may know
+    believed = here if alone else np.where(op == INSERT, here, True)
+    try:
+        final = net(changes, changes.rows, key, np.where(believed, 0, -1)[number].astype(np.int32), number)
+    except ChangeError as error:
+        raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
+    now = final[:, 1] >= 0
+    rows = np.where(now, final[:, 1], final[:, 2])
+    wrong = now & (fragment[rows] < 0)
+    if wrong.any():
+        at = int(rows[np.flatnonzero(wrong)[0]])
+        shown = {name: changes.rows.column(name)[at].as_py() for name in key}
+        said = "to no fragment" if fragment[at] == NOWHERE else "to several fragments"
+        raise ChangeError(
+            f"row {shown} belongs {said}; nothing was applied",
+            hint="filters of fragments must tell all rows apart",
+        )
+    kept = NetRows(changes.rows.take(pa.array(rows)), now & (fragment[rows] == own))
+    return PartNet(kept, int(needed.sum()), int((needed & here).sum()))
+
+
+def fragment_of(rows: pa.Table, layout: FragmentLayout) -> I32:
+    """By row the number of the fragment that it belongs to, NOWHERE or SEVERAL where that is not one."""
+    found = np.full(rows.num_rows, NOWHERE, dtype=np.int32)
+    for number, fragment in enumerate(layout.fragments):
+        own = holds(fragment.where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
+        found[own] = np.where(found[own] == NOWHERE, number, SEVERAL)
+    return found
 
 
 def routed(rows: NetRows, layout: FragmentLayout) -> list[Mask]:

@@ -7,7 +7,7 @@ the channel, and commits in two steps. It holds no rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -31,7 +31,7 @@ from holdstrue.fragments.planning import How, PlanOptions, copy_plan
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, changed_keys, counted, listed_by_cfd
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import MakeHost, local_host
-from holdstrue.fragments.site_state import kept_plan, shared_seed, site_schema
+from holdstrue.fragments.site_state import SiteState, StatePath, kept_plan, shared_seed, site_schema
 from holdstrue.rules.file import RuleSource, load_rules
 from holdstrue.sources.feeds import read_changes
 from holdstrue.state.files import UncommittedError
@@ -39,6 +39,12 @@ from holdstrue.typing import Mask
 
 LOAD = "load"
 """The batch id of the first load."""
+
+
+LOAD_FIRST = (
+    "load it first: holdstrue site load FILE --name SITE (holdstrue fragments init FILE, where one process holds all "
+    "sites; in Python relation.load())"
+)
 
 
 class UnloadedError(HoldstrueError):
@@ -111,7 +117,7 @@ class Relation(Closing):
         own = self.rules.key if key is None else key
         names = (own,) if isinstance(own, str) else tuple(own)
         schemas = {site.name: site_schema(site, schema) for site in sites}
-        states = [site.state for site in sites if site.state is not None]
+        states = self._kept_at(sites)
         self._design = designed(
             sites, self.rules, names, schemas, PlanOptions(plan, k, seconds, shares or {}),
             seed=shared_seed(states), kept=kept_plan(states, plan), recall=recall,
@@ -119,6 +125,16 @@ class Relation(Closing):
         self.channel = Channel() if channel is None else channel
         placed = {site.name: site for site in self._design.layout.sites}
         self._host = (host or local_host)(self._design.specs, placed)
+
+    def _kept_at(self, sites: Sequence[Site]) -> list[StatePath]:
+        """Where states may be that tell the seed of ids and the plan."""
+        for site in sites:
+            if site.state is not None and SiteState.exists(f"{site.state}/part-0"):
+                raise StateError(
+                    f"the state of site {site.name!r} is cut into parts, as Spark does where sites are large",
+                    hint="open it with holdstrue.spark.relation, or add --engine spark",
+                )
+        return [site.state for site in sites if site.state is not None]
 
     @property
     def layout(self) -> FragmentLayout:
@@ -169,11 +185,15 @@ class Relation(Closing):
         Runtime complexity: O(changes + changed violations); shipped are at most as many ids a changed row as
         the plan says, and three a group, fragment and CFD across fragments.
         """
+        batch = self._batch_name(batch_id)
+        found = read_changes(changes, key=self.layout.key, schema=self.schema, extra="ignore", **read)
+        return self._batch(batch, found)
+
+    def _batch_name(self, batch_id: str | None) -> str:
         batch = uuid.uuid4().hex if batch_id is None else batch_id
         if not batch.strip() or batch == LOAD:
             raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
-        found = read_changes(changes, key=self.layout.key, schema=self.schema, extra="ignore", **read)
-        return self._batch(batch, found)
+        return batch
 
     def _batch(self, batch: str, changes: Any) -> RelationDelta:
         done = self._host.all("done", batch)
@@ -219,8 +239,13 @@ class Relation(Closing):
         if len(last) > 1:
             ahead = next(name for name in last if name is not None and not all(self._host.all("done", name).values()))
             raise StateError(f"batch {ahead!r} was committed at some sites only", hint="apply it again; then go on")
-        if batch != LOAD and None in last and any(site.source is not None for site in self.layout.sites):
-            raise UnloadedError("the relation is not loaded", hint="call load() first")
+        if batch != LOAD:
+            self._refuse_unloaded(last)
+
+    def _refuse_unloaded(self, last: Collection[str | None]) -> None:
+        """Sites that have rows to begin with must have taken them in; `last` are their last batches."""
+        if None in last and any(site.source is not None for site in self.layout.sites):
+            raise UnloadedError("the relation is not loaded", hint=LOAD_FIRST)
 
     def _refuse_lost(self) -> None:
         """A site that lacks more than the last batch cannot catch up."""
@@ -314,7 +339,7 @@ class Relation(Closing):
             why = error.why if isinstance(error, UncommittedError) else getattr(error, "message", str(error))
             raise StateError(
                 f"it is not known whether batch {batch!r} was committed at some sites only: {why}",
-                hint="apply it again, which finishes it; if that is refused, open the relation again first",
+                hint="apply it again, which finishes it; if it is refused, open the relation or start the sites again",
             ) from error
 
     # --- violations -----------------------------------------------------------------------------------

@@ -123,6 +123,18 @@ class ShippingPlan:
     """By CFD: its text."""
     rules: tuple[int, ...]
     """By CFD: the number of its rule."""
+    parts: int = 1
+    """Into how many parts every fragment is cut by the keys of its rows (`parts.py`): so many follow each other."""
+
+    def agreements(self, cfd: NormalCFD) -> tuple[tuple[int, ...], ...]:
+        """The fragments that must agree on a CFD; several lists where only the parts of a fragment must."""
+        taking = self.participants[cfd.number]
+        together = (taking,) if taking else ()
+        if self.parts == 1 or cfd.is_constant:
+            return together
+        # a fragment that needs no other still has parts that need each other
+        firsts = (first for first in range(0, len(self.fragments), self.parts) if first not in taking)
+        return (*together, *(tuple(range(first, first + self.parts)) for first in firsts))
 
     @property
     def ids(self) -> int:

@@ -46,6 +46,8 @@ class SiteSpec:
     """Of ids; the same at all sites."""
     how: str = "auto"
     """How the plan was asked for."""
+    whole: ShippingPlan | None = None
+    """The plan before sites were cut into parts, where they are."""
 
     @cached_property
     def held(self) -> set[str]:
@@ -88,6 +90,10 @@ class SiteSpec:
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         plan = self.plan
         homes = [[astuple(home) for home in part.homes] for part in plan.fragments]
         shipments = [[astuple(shipment) for shipment in part.shipments] for part in plan.fragments]

@@ -25,6 +25,7 @@ from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_spec import SHAPE, SiteSpec
 from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
+from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import (
     BATCHES,
     COLLECT_EVERY,
@@ -34,6 +35,7 @@ from holdstrue.state.journal import (
     has_state,
 )
 from holdstrue.state.manifest import RunFile
+from holdstrue.state.runs import Runs
 from holdstrue.state.schema_text import schema_of, schema_text
 
 StatePath = str | os.PathLike[str]
@@ -79,30 +81,23 @@ class SiteState:
 
     def restore(self, indexed: IndexedRows) -> BatchRecord | None:
         """Bring what is held to the state on disk; returns the last batch. Complexity: O(rows since the checkpoint)."""
-        files, runs = self._journal.files, self._journal.runs
-        last: BatchRecord | None = None
-        if runs.base:
-            arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
-            if arrays is None or values is None or kept is None:
-                raise files.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
-            checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
-            indexed.restore(checked, files.map_table(values, indexed.spec.schema))
-            files.verified()
-            last = self._record(kept)
-        for file in runs.log:
-            last = self._record(file)
-            try:
-                last.replay(indexed)
-            except ValueError as error:
-                raise files.damaged(file, str(error)) from error
-        return None if last is None else last.answer()
+        return restored(self._journal.files, self._journal.runs, indexed)
 
-    def _record(self, file: RunFile) -> BatchRecord:
-        tables = self._journal.files.read_tables(file)[1:]
-        try:
-            return BatchRecord.read(tables, self._spec)
-        except ValueError as error:
-            raise self._journal.files.damaged(file, str(error)) from error
+    @property
+    def journal(self) -> Journal:
+        """The versions of the state."""
+        return self._journal
+
+    @property
+    def last(self) -> str | None:
+        """The last batch that was committed."""
+        runs = self._journal.runs
+        if not runs.log and not runs.base:
+            return None
+        told = self._journal.facts.get("last")
+        if told is not None:
+            return str(told)
+        return record_of(self._journal.files, runs.log[-1] if runs.log else runs.base["last"], self._spec).batch
 
     @property
     def count(self) -> int:
@@ -115,19 +110,33 @@ class SiteState:
 
     def prepare(self, record: BatchRecord) -> Written:
         """Write a batch. Complexity: O(batch)."""
+        journal, line = self._journal, self._journal.line(record.batch)
+        written = journal.write_batch(record.tables(), record.ids.size, line, self._facts(record.batch), apart=True)
+        # now and then, what batches that were given up have written is removed
+        return replace(written, frees=written.version % COLLECT_EVERY == 0)
+
+    def prepared(self, batch: str, run: RunFile, rows: int, base: Mapping[str, RunFile]) -> Written:
+        """A batch that a task has written, or a checkpoint after it (`base`)."""
+        journal, facts = self._journal, self._facts(batch)
+        if base:
+            return journal.write_checkpoint({**base, "last": run}, journal.line(batch), facts)
+        written = journal.write_batch([], rows, journal.line(batch), facts, run=run)
+        return replace(written, frees=written.version % COLLECT_EVERY == 0)
+
+    def _facts(self, batch: str) -> dict[str, Any]:
+        spec = self._spec
         facts: dict[str, Any] = {
-            "digest": self._spec.seed.to_dict(),
-            "site": self._spec.fingerprint(),
+            "digest": spec.seed.to_dict(),
+            "site": spec.fingerprint(),
             "shape": SHAPE,
-            "schema": schema_text(self._spec.declared or self._spec.schema),
+            "schema": schema_text(spec.declared or spec.schema),
+            "last": batch,
         }
         if "plan" not in self._journal.facts:
             # a solver with a time limit may find another one next time
-            facts["plan"] = {"how": self._spec.how, **self._spec.plan.to_fact()}
-        line = self._journal.line(record.batch)
-        written = self._journal.write_batch(record.tables(), record.ids.size, line, facts, apart=True)
-        # now and then, what batches that were given up have written is removed
-        return replace(written, frees=written.version % COLLECT_EVERY == 0)
+            facts["plan"] = {"how": spec.how, **(spec.whole or spec.plan).to_fact()}
+            facts["parts"] = spec.plan.parts
+        return facts
 
     def commit(self, prepared: Written) -> None:
         """Name what was written, in one step."""
@@ -138,18 +147,69 @@ class SiteState:
         journal = self._journal
         if not journal.runs.due(0, indexed.rows.living):
             return
-        version = journal.version + 1
-        base = {
-            "arrays": journal.files.write_arrays("arrays", version, indexed.snapshot()),
-            "values": journal.files.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
-            # the last batch stays readable: another site may still have to ask for it
-            "last": journal.runs.log[-1],
-        }
+        # the last batch stays readable: another site may still have to ask for it
+        base = {**write_rows(journal.files, journal.version + 1, indexed), "last": journal.runs.log[-1]}
         journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), {}))
 
     def close(self) -> None:
         """Let go of the directory."""
         self._journal.close()
+
+
+def restored(files: StateFiles, runs: Runs, indexed: IndexedRows, last_batch: str | None = None) -> BatchRecord | None:
+    """Bring what is held to what runs hold; returns the last batch. Complexity: O(rows since the checkpoint).
+
+    Parameters
+    ----------
+    last_batch
+        The name of the last batch, where that is all that must be known of one that lies before the checkpoint: a first
+        load is as large as the state.
+    """
+    last: BatchRecord | None = None
+    if runs.base:
+        arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
+        if arrays is None or values is None or kept is None:
+            raise files.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
+        checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
+        indexed.restore(checked, files.map_table(values, indexed.spec.schema))
+        files.verified()
+        last = record_of(files, kept, indexed.spec) if last_batch is None else BatchRecord.named(last_batch)
+    for file in runs.log:
+        last = replayed(files, file, indexed)
+    return None if last is None else last.answer()
+
+
+def replayed(files: StateFiles, file: RunFile, indexed: IndexedRows) -> BatchRecord:
+    """Take in a batch that is written down. Complexity: O(its rows)."""
+    record = record_of(files, file, indexed.spec)
+    try:
+        record.replay(indexed)
+    except ValueError as error:
+        raise files.damaged(file, str(error)) from error
+    return record
+
+
+def record_of(files: StateFiles, file: RunFile, spec: SiteSpec) -> BatchRecord:
+    """A batch that is written down."""
+    tables = files.read_tables(file)[1:]
+    try:
+        return BatchRecord.read(tables, spec)
+    except ValueError as error:
+        raise files.damaged(file, str(error)) from error
+
+
+def write_record(files: StateFiles, version: int, record: BatchRecord) -> RunFile:
+    """Write down a batch for a version that is not made yet."""
+    line = pa.table({"batch": [record.batch]}, schema=BATCHES.schema)
+    return files.write_tables("batch", version, [line, *record.tables()])
+
+
+def write_rows(files: StateFiles, version: int, indexed: IndexedRows) -> dict[str, RunFile]:
+    """Write down all that a site holds, for a checkpoint. Complexity: O(rows)."""
+    return {
+        "arrays": files.write_arrays("arrays", version, indexed.snapshot()),
+        "values": files.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
+    }
 
 
 def shared_seed(paths: Iterable[StatePath]) -> Seed:
@@ -187,7 +247,8 @@ def site_schema(site: Site, given: pa.Schema | Mapping[str, pa.Schema] | None) -
     if given is not None:
         return given
     raise HoldstrueError(
-        f"the types of the columns of site {site.name!r} are not known", hint="give a source or schema="
+        f"the types of the columns of site {site.name!r} are not known",
+        hint="name its source in the file (source: s1.csv), in Python also schema=",
     )
 
 

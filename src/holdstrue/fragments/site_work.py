@@ -9,20 +9,19 @@ recorded, so that a batch that other sites missed can be applied once more (two-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.errors import DataError, HoldstrueError, StateError
-from holdstrue.fragments.batch_record import REPEATED, BatchRecord
+from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import SiteState
 from holdstrue.index.arrays import all_true
 from holdstrue.kernels.hashing import repeats
 from holdstrue.plan.filter import holds
@@ -30,6 +29,32 @@ from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.typing import I32, Mask
+
+
+class BatchKeeper(Protocol):
+    """Where a site keeps its batches: a state directory of its own, or what a task sees of one."""
+
+    @property
+    def count(self) -> int:
+        """How many batches were committed."""
+
+    def restore(self, indexed: IndexedRows) -> BatchRecord | None:
+        """Bring what is held to what is kept; returns the last batch."""
+
+    def seen(self, batch: str) -> bool:
+        """Whether a batch was committed."""
+
+    def prepare(self, record: BatchRecord) -> Any:
+        """Write a batch, which does not count yet."""
+
+    def commit(self, prepared: Any) -> None:
+        """Make it count."""
+
+    def tidy(self, indexed: IndexedRows) -> None:
+        """Write a checkpoint where that is due."""
+
+    def close(self) -> None:
+        """Let go of the place."""
 
 
 class SiteWork:
@@ -44,7 +69,7 @@ class SiteWork:
     """
 
     def __init__(
-        self, spec: SiteSpec, read: Callable[[], pa.Table] | None = None, state: SiteState | None = None
+        self, spec: SiteSpec, read: Callable[[], pa.Table] | None = None, state: BatchKeeper | None = None
     ) -> None:
         self.spec = spec
         self._read = read
@@ -72,7 +97,7 @@ class SiteWork:
         if self._behind and verb not in ("abort", "close"):
             raise StateError(
                 f"site {self.spec.name!r} does not know whether its state has the last batch",
-                hint="open the relation again, and apply the batch again",
+                hint="open the relation (start the sites) again, and apply the batch again",
             )
         if self._check is not None and verb != "close_check":
             return self._check.ask(verb, *args)
@@ -105,6 +130,62 @@ class SiteWork:
     def size(self) -> dict[str, int]:
         """Rows held, and bytes beside their values."""
         return {"rows": self._indexed.rows.living, "bytes": self._indexed.size_bytes()}
+
+    # --- work as stages (`part_stages.py`) ----------------------------------------------------------------
+
+    @property
+    def living(self) -> int:
+        """How many rows are held."""
+        return self._indexed.rows.living
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the batch under way was committed here before."""
+        return self._repeated is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the entries of the batch under way."""
+        return self._running().fingerprint if self._repeated is None else self._repeated.fingerprint
+
+    @property
+    def entries(self) -> int:
+        """How many entries the batch under way has."""
+        return self._running().size
+
+    def found(self) -> Mapping[int, ChangedKeys]:
+        """What the last batch did, by CFD."""
+        return {} if self._last is None else self._last.found
+
+    def follow(self, replay: Callable[[IndexedRows], BatchRecord]) -> None:
+        """Take in a batch that was committed elsewhere."""
+        self._last = replay(self._indexed).answer()
+
+    def remember(self, read: Callable[[], BatchRecord]) -> None:
+        """Know all of the last batch again, where only its name is known."""
+        if self._last is not None and not self._last.fingerprint:
+            self._last = read().answer()
+
+    def read_from(self, read: Callable[[], pa.Table]) -> None:
+        """Where the site's own rows are read."""
+        self._read = read
+
+    def current_rows(self) -> pa.Table | None:
+        """The rows held; None where nothing was loaded."""
+        return None if self._last is None else self._current_rows()
+
+    def got(self) -> dict[str, int]:
+        """By source how many messages came in this batch."""
+        return self._running().mail.got()
+
+    def tally(self) -> dict[str, tuple[int, int, int]]:
+        """By target the messages, ids and bytes that this batch sent."""
+        sent = self._running().mail.outbox if self._repeated is None else self._repeated.outbox
+        found: dict[str, tuple[int, int, int]] = {}
+        for one in sent:
+            messages, ids, size = found.get(one.target, (0, 0, 0))
+            found[one.target] = messages + 1, ids + one.entries, size + one.size
+        return found
 
     # --- one batch --------------------------------------------------------------------------------------
 
@@ -242,19 +323,29 @@ class SiteWork:
 
     def announce(self, number: int | None = None) -> list[SiteMessage]:
         """Tell owners about groups that may have changed for other fragments: of one bundle, or of all."""
-        return [sent for one in self._chosen(number) for sent in one.announce()]
+        return self._round("announce", number)
 
     def reply(self, number: int | None = None) -> list[SiteMessage]:
         """As the owner of groups, answer what was announced."""
-        return [sent for one in self._chosen(number) for sent in one.reply()]
+        return self._round("reply", number)
 
     def verdict(self, number: int | None = None) -> list[SiteMessage]:
         """Say what is here of the groups that owners ask for."""
-        return [sent for one in self._chosen(number) for sent in one.verdict()]
+        return self._round("verdict", number)
 
     def conclude(self, number: int | None = None) -> list[SiteMessage]:
         """As the owner of groups, decide what was asked for, and tell whom it concerns."""
-        return [sent for one in self._chosen(number) for sent in one.conclude()]
+        return self._round("conclude", number)
+
+    def _round(self, verb: str, number: int | None) -> list[SiteMessage]:
+        chosen = self._chosen(number)
+        if number is not None:
+            return [sent for one in chosen for sent in getattr(one, verb)()]
+        # what each costs is mostly that it is a message: all bundles tell a site what they have to in one
+        with self._running().mail.joining(ROUNDS.index(verb)) as joined:
+            for one in chosen:
+                list(getattr(one, verb)())
+        return joined
 
     def _chosen(self, number: int | None) -> list[Exchange]:
         if number is None:

@@ -257,6 +257,14 @@ class Numbering:
     def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot (they will be written to). Complexity: O(cells)."""
         [used] = arrays.few("used", 0, MOST_SLOTS, 1)
+        if "cells" not in arrays:
+            # a packed state leaves out what follows from the keys
+            self.hi, self.lo = (arrays.array(name, np.uint64, (used,), grows=0) for name in ("hi", "lo"))
+            self._cells, self._used, self._beside = np.zeros(_SMALLEST, dtype=np.uint64), 0, None
+            self._reserve(used)
+            hashing.rehash(self._cells, self.hi, self.lo, 0, used)
+            self._used = used
+            return
         cells = arrays.array("cells", np.uint64, (_SMALLEST,), grows=0)
         # a search ends at a free cell, and starts where a mask of bits says
         roomy = cells.size.bit_count() == 1 and used * 4 <= cells.size * 3

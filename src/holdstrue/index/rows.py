@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.buffers import arrow_of, arrow_values, plain, python_value, python_values
-from holdstrue.index.arrays import MOST_SLOTS, Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.data.buffers import arrow_of, arrow_values, python_value, python_values
+from holdstrue.data.distinct import unpacked
+from holdstrue.index.arrays import MOST_SLOTS, SLACK, Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
 from holdstrue.typing import I32, I64, U64, Mask
@@ -173,6 +174,16 @@ class Rows:
             self._parts[-1] = last.slice(0, last.num_rows - 1)
         self.size -= 1
 
+    def number(self, slots: I32, keys: tuple[U64, U64]) -> bool:
+        """Number the keys of all living rows, which a snapshot left out; False where two rows share one.
+
+        Complexity: O(rows) expected.
+        """
+        self._numbers = Numbering()
+        self._current = np.full(max(64, slots.size + slots.size // SLACK), -1, dtype=np.int32)
+        self._current[self._numbers.assign(*keys, all_true(slots.size))] = slots
+        return len(self._numbers) == slots.size
+
     def _gather(self) -> None:
         """Bring rows that came one by one to Arrow."""
         if self._waiting:
@@ -206,7 +217,7 @@ class Rows:
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
         taken = [
-            _decoded(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p]))) for p in used
+            unpacked(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p]))) for p in used
         ]
         if len(used) == 1:
             return taken[0]
@@ -232,12 +243,17 @@ class Rows:
         """Slots of all living rows, ascending. Complexity: O(slots)."""
         return np.flatnonzero(self.alive[: self.size]).astype(np.int32)
 
-    def values(self) -> pa.Table:
-        """All row versions by slot, as one table."""
+    def values(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All row versions by slot, or some columns of them, as one table."""
         self._gather()
+        names = list(self.schema.names if columns is None else columns)
         if not self._parts:
-            return pa.Table.from_batches([], schema=self.schema)
-        return pa.concat_tables(self._parts)
+            return pa.Table.from_batches([], schema=pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([unpacked(part.select(names)) for part in self._parts])
+
+    def value_bytes(self) -> int:
+        """What the values take, in memory or as mapped files."""
+        return sum(part.nbytes for part in self._parts)
 
     def size_bytes(self) -> int:
         """Memory held beside the values themselves."""
@@ -256,28 +272,23 @@ class Rows:
 
     def restore(self, arrays: Checked, values: pa.Table) -> None:
         """Take over the arrays of a snapshot and the values that belong to it. Complexity: O(slots)."""
-        self._numbers.restore(arrays.part("numbers"))
+        if "current" in arrays:
+            self._numbers.restore(arrays.part("numbers"))
         size, living = arrays.few("counts", 0, MOST_SLOTS, 2)
         arrays.require(size == values.num_rows, f"{size} rows, and the values of {values.num_rows}")
         self.alive = arrays.index("alive", 0, 1, size, dtype=np.uint8)
         self.codes = arrays.array("codes", np.int64, (self.codes.shape[0], size), grows=1)
         arrays.require(np.count_nonzero(self.alive[:size]) == living, f"not {living} of its rows are alive")
-        # an unknown key is looked up at the last place, so that there must be one
-        keys = len(self._numbers)
-        self._current = arrays.index("current", -1, size - 1, max(keys, 1), fill=-1)
-        known = bounds.placed(self._current[:keys], self.alive)
-        arrays.require(known == (living if self._keyed else 0), f"its keys are not those of {living} living rows")
+        if "current" in arrays:
+            # an unknown key is looked up at the last place, so that there must be one
+            keys = len(self._numbers)
+            self._current = arrays.index("current", -1, size - 1, max(keys, 1), fill=-1)
+            known = bounds.placed(self._current[:keys], self.alive)
+            arrays.require(known == (living if self._keyed else 0), f"its keys are not those of {living} living rows")
         self.size, self.living = size, living
         self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._parts, self._starts, self._small = ([values], [0], 0) if size else ([], [], 0)
         self._waiting = []
-
-
-def _decoded(table: pa.Table) -> pa.Table:
-    """The table without dictionaries, which files have and rules do not ask about."""
-    if not any(pa.types.is_dictionary(type_) for type_ in table.schema.types):
-        return table
-    return pa.table([plain(column) for column in table.columns], names=table.column_names)
 
 
 def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdstrue.kernels.assignment import assign
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.typing import I64, U8, U64, Mask
 
@@ -141,9 +142,9 @@ def extend(
                     k += 1
                     continue
                 used -= 1
-                hits[state[HITS]] = sets[k]
+                assign(hits[state[HITS]], sets[k])
                 hit_status[state[HITS]] = status[k]
-                sets[k] = sets[used]
+                assign(sets[k], sets[used])
                 status[k] = status[used]
                 state[HITS] += 1
             state[SETS] = used
@@ -164,11 +165,11 @@ def extend(
             while free:
                 bit = free & (~free + np.uint64(1))
                 free ^= bit
-                grown[:] = base
+                assign(grown, base)
                 grown[w] |= bit
                 work += first
                 if _minimal(sets, first, grown, w, bit):
-                    sets[used] = grown
+                    assign(sets[used], grown)
                     status[used] = OPEN if kind == OPEN else STALE
                     used += 1
         state[SETS] = used

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdstrue.kernels.assignment import assign
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.typing import I64, U64, Mask
 
@@ -273,7 +274,7 @@ def search(
             found += 1
             _set(candidates[depth], atom)
             continue
-        candidates[depth + 1, :] = candidates[depth]
+        assign(candidates[depth + 1], candidates[depth])
         edge = _rarest(uncovered[depth + 1], edges, candidates[depth + 1])
         for w in range(branch.shape[1]):
             branch[depth + 1, w] = edges[edge, w] & candidates[depth + 1, w]
@@ -416,7 +417,7 @@ def extend(sets: U64, count: int, evidence: U64, about: I64, most: int, scratch:
                 continue
             if _clashes(chosen, depth, a, about, scratch):
                 continue
-            out[made, :] = one
+            assign(out[made], one)
             _set(out[made], a)
             made += 1
     return made

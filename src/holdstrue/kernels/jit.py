@@ -70,15 +70,16 @@ class Machine:
 class Kernel:
     """A function over arrays that is compiled when it has much to do."""
 
-    def __init__(self, function: FunctionType) -> None:
+    def __init__(self, function: FunctionType, inner: bool = False) -> None:
         update_wrapper(self, function)
         self._function = function
+        self.inner = inner
         self._ready: Any = None
 
     def __call__(self, *args: Any) -> Any:
-        if self._ready is not None:
+        if self._ready is not None and not self.inner:
             return self._ready(*args)
-        if BUDGET.allows(args) and self.interpretable:
+        if self.inner or (BUDGET.allows(args) and self.interpretable):
             with np.errstate(over="ignore"):
                 return _plain(self.interpreted(*args))
         return self.compiled(*args)
@@ -134,11 +135,13 @@ class Kernel:
         import numba
 
         function = self._with({name: part.compiled for name, part in self._parts.items() if part is not self})
+        # nobody calls kernels from C, nor inner ones from Python: numba need not make a way in
+        ways = {"no_cfunc_wrapper": True, "no_cpython_wrapper": self.inner}
         try:
-            ready = numba.njit(cache=True, nogil=True)(function)
+            ready = numba.njit(cache=not self.inner, nogil=True, **ways)(function)
         except RuntimeError:
             # neither place is writable, as on some clusters: every process then compiles for itself
-            ready = numba.njit(nogil=True)(function)
+            ready = numba.njit(nogil=True, **ways)(function)
         function.__globals__[function.__name__] = ready  # one that calls itself
         return ready
 
@@ -182,5 +185,9 @@ def kernel(function: F) -> F:
     return cast("F", Kernel(cast("FunctionType", function)))
 
 
-inline = kernel
-"""The same, for a small function that only kernels call; the compiler below puts it in their place."""
+def inline(function: F) -> F:
+    """The same, for a small function that only kernels call; the compiler below puts it in their place.
+
+    Its machine code is part of theirs, so it is not kept by itself, and called from Python it runs as Python.
+    """
+    return cast("F", Kernel(cast("FunctionType", function), inner=True))

@@ -261,7 +261,7 @@ def _count_strip(words: U64, size: int, left: U64, t: int, a: int, table: U64, f
         now = 1 - now
     missed = _count_hits(source, size, left[now], table)
     for j in range(missed):
-        _add(left[now, j], 1, words, t, a, table, first, state)
+        _add(left[now, j], np.int64(1), words, t, a, table, first, state)
     # where words are many, the next strip is not searched for frequent ones as long
     state[3] = _RARE if size * 2 < whole else 1
 
@@ -285,7 +285,9 @@ def _count_hits(source: U64, size: int, out: U64, table: U64) -> int:
 
 
 @inline
-def _add(word: np.uint64, times: int, strip: U64, t: int, a: int, table: U64, first: I64, state: I64) -> None:
+def _add(
+    word: np.uint64, times: int | np.int64, strip: U64, t: int, a: int, table: U64, first: I64, state: I64
+) -> None:
     mask = np.uint64(table.shape[0] - 1)
     at = mix(word * _K) & mask
     while table[at, 1] != 0:

@@ -89,7 +89,14 @@ def group(column: I32, members: I32, distinct: int, fresh: int, rows: I32, start
 
 @inline
 def refine(
-    column: I32, rows: I32, starts: I32, groups: int, fresh: int, scratch: I32, out_rows: I32, out_starts: I32
+    column: I32,
+    rows: I32,
+    starts: I32,
+    groups: int,
+    fresh: int | np.int64,
+    scratch: I32,
+    out_rows: I32,
+    out_starts: I32,
 ) -> int:
     """Split every group by one more column; returns the number of groups.
 
@@ -146,7 +153,7 @@ def refine(
 @kernel
 def split(column: I32, rows: I32, starts: I32, scratch: I32, out_rows: I32, out_starts: I32) -> int:
     """`refine` a whole partition; returns the number of groups. Complexity: O(rows)."""
-    return refine(column, rows, starts, starts.size - 1, 0, scratch, out_rows, out_starts)
+    return refine(column, rows, starts, starts.size - 1, np.int64(0), scratch, out_rows, out_starts)
 
 
 @inline
@@ -186,7 +193,7 @@ def _together(rows: I32, starts: I32, groups: int, most: int, pairs: I32, at: in
 
 
 @inline
-def _descend(codes: I32, fresh: int, roots: Roots, columns: I32, stack: Stack) -> tuple[I32, I32, int, int]:
+def _descend(codes: I32, fresh: int | np.int64, roots: Roots, columns: I32, stack: Stack) -> tuple[I32, I32, int, int]:
     """The partition by all of `columns`: rows, starts, groups; and how many rows were looked at.
 
     Partitions of the prefix shared with the last call are taken from the stack.
@@ -335,7 +342,7 @@ def weigh(
     work = 0
     while walk[NEXT] < columns.shape[0] and work < budget:
         i = walk[NEXT]
-        rows, starts, groups, passed = _descend(codes, 0, roots, columns[i], stack)
+        rows, starts, groups, passed = _descend(codes, np.int64(0), roots, columns[i], stack)
         out[i] = 0
         work += passed + 100
         if groups:

@@ -90,7 +90,7 @@ def check(
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     form = read.get("format")
     sources = {name: TableSource.of(source, form) for name, source in {main: data, **others}.items() if name in needed}
-    declared = {name: types_of_table(ruleset.types, name, main, (main, *others)) for name in sources}
+    declared = {name: types_of_table(ruleset.types, name, main, (main, *others, *needed)) for name in sources}
     schemas = {name: schema_of(source, types=declared[name], **read) for name, source in sources.items()}
     require_columns(ruleset, main, schemas)
     for column in own:

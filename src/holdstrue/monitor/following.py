@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
+import pyarrow.compute as pc
+
+from holdstrue.data.buffers import python_rows
 from holdstrue.detect.delta import Delta, Step
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.monitor.monitor import LIMIT, Monitor
 from holdstrue.monitor.sharded import Sharded
+from holdstrue.sources.datafiles import ReadOptions
 from holdstrue.sources.following.versions import MOST_BEHIND, TableVersions, followed
 from holdstrue.sources.lakehouse import NAMES
+from holdstrue.sources.read import load
 
 
 def follow(
@@ -73,8 +78,10 @@ def follow(
         except ChangeError as error:
             if error.hint is None or not error.hint.startswith("on conflict "):
                 raise
+            _require_key(versions, monitor.facts.keys[own])
             # what a log tells is not to be bent until it fits
-            hint = f"the state does not hold version {after} of {versions}: {catch_up(monitor, versions)}"
+            why = f"the state does not hold version {after} of {versions}, or several rows had one key for a while"
+            hint = f"{why}: {catch_up(monitor, versions)}"
             raise ChangeError(error.message, hint=hint) from error
         yield delta if log.note is None else replace(delta, notes=(log.note, *delta.notes))
 
@@ -89,6 +96,12 @@ def _unseen(
         found.append(version)
         if version == last or (last is None and any(map(monitor.seen, versions.ids_of(version)))):
             return pairwise(reversed(found))
+    if last is not None and not versions.knows(last):
+        raise DataError(
+            f"version {last} of {versions}, the one that was applied last, is no longer among its versions: what "
+            "happened since is not known",
+            hint=f"old snapshots were expired; {catch_up(monitor, versions)}",
+        )
     if last is not None:
         raise DataError(
             f"{versions} is at version {versions.newest}, which does not follow from {last}, "
@@ -105,6 +118,21 @@ def _unseen(
         hint=f"give --since VERSION, the first whose changes are applied (the newest is {versions.newest}), or "
         f"{catch_up(monitor, versions)}",
     )
+
+
+def _require_key(versions: TableVersions, key: Sequence[str]) -> None:
+    """Refuse a table in which several rows have one key, whose changes then do not fit whatever the state holds."""
+    rows = load(versions.source, ReadOptions(columns=tuple(key))).table
+    counted = rows.group_by(list(key)).aggregate([([], "count_all")])
+    doubled = counted.filter(pc.greater(counted.column("count_all"), 1))
+    if doubled.num_rows:
+        first = python_rows(doubled.slice(0, 1))[0]
+        many = first.pop("count_all")
+        named = ", ".join(f"{name}={value!r}" for name, value in first.items())
+        raise ChangeError(
+            f"{many:,} rows of {versions} have the key {named}; nothing was applied",
+            hint="a key names one row: remove the others from the table, or make a state with another key",
+        )
 
 
 def _last_applied(monitor: Monitor, versions: TableVersions) -> str | None:

@@ -28,10 +28,11 @@ from holdstrue.shards.facts import (
     now_text,
 )
 from holdstrue.shards.homes import Homes, OneTask
-from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places
 from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
+from holdstrue.shards.memory import rows_a_shard
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -41,10 +42,6 @@ from holdstrue.sources.feeds.batches import FEEDS
 from holdstrue.sources.feeds.target import Target
 from holdstrue.state.journal import COLLECT_EVERY, Journal
 from holdstrue.state.manifest import RunFile
-
-ROWS_A_SHARD = 2_000_000
-"""Rows that a shard should hold: a few hundred megabytes of arrays, opened by mapping. Chosen, not tuned."""
-
 
 HISTORY_RUNS = 256
 """Batches whose lines of history are kept one by one: every version names them all."""
@@ -67,6 +64,7 @@ class InShards:
         self._journal = journal
         self._sizing = sizing
         self._path = path
+        self._first_rows: Mapping[str, int] = {}
         self.facts = journal.read(Facts.of)
         """What there is to know of the monitor beside its rows."""
 
@@ -119,6 +117,11 @@ class InShards:
         if not first:
             facts = self._suited(facts, layout)
         job = self._job(layout, min(request.limit, MOST), request.on_conflict)
+        if first:
+            job = self._divided(job, sum(self._first_rows.values()))
+        elif not request.one_task:
+            tasks = self._runner.tasks_for(list(frames.values()))
+            job = replace(job, tasks=max(job.tasks, min(tasks, len(layout.spots))))
         return self._run(replace(facts, schemas=learned), request, job, frames, feeds, first=first)
 
     def _run(
@@ -233,13 +236,11 @@ class InShards:
         samples: dict[str, pa.Table] = {}
         if first:
             counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
+            self._first_rows = counts
             rows = sum(counts.values())
+            hot_from = min(self._sizing.hot_from, rows_a_shard(self._runner.worker_bytes()))
             for name, frame in frames.items():
-                if (
-                    feeds[name].kind not in ("debezium", KAFKA)
-                    and counts[name]
-                    and counts[name] >= self._sizing.hot_from
-                ):
+                if feeds[name].kind not in ("debezium", KAFKA) and counts[name] and counts[name] >= hot_from:
                     own = self._runner.select(frame, plan.schemas[name].names)
                     samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
         return self._new_layout(plan, facts, rows, samples)
@@ -248,10 +249,16 @@ class InShards:
         return self._journal.read(lambda data: layout_of(data, facts))
 
     def _new_layout(self, plan: Plan, facts: Facts, rows: int, samples: Mapping[str, pa.Table]) -> Layout:
-        tasks = self._tasks()
-        shards = self._sizing.shards or max(tasks, -(-rows // ROWS_A_SHARD))
+        tasks, worker = self._tasks(), self._runner.worker_bytes()
+        most = rows_a_shard(worker)
+        shards = self._sizing.shards or max(tasks, -(-rows // most))
         blocks = self._sizing.blocks or blocks_for(tasks, rows)
         layout = Layout.of(plan, facts.all_keys, shards, blocks)
+        if worker is not None:
+            # places must fit a worker, however many tasks there are to share the work
+            tasks = max(tasks, shards)
+            blocks = self._sizing.blocks or max(blocks, blocks_within(layout, samples, rows, most))
+            layout = Layout.of(plan, facts.all_keys, shards, blocks)
         return layout.with_hot(hot_places(layout, tasks, samples)) if blocks > 1 else layout
 
     def _suited(self, facts: Facts, layout: Layout) -> Facts:
@@ -264,7 +271,7 @@ class InShards:
         return self._relaid(facts, layout)
 
     def _relaid(self, facts: Facts, layout: Layout) -> Facts:
-        job = self._job(layout)
+        job = self._divided(self._job(layout), sum(facts.rows.values()))
         before = self._job(self._known_layout(self.facts)) if self._sharding else None
         target = replace(job, version=-1)
         ledger = Ledger(layout)
@@ -287,6 +294,15 @@ class InShards:
         tasks = min(self._tasks(), len(layout.spots))
         journal = self._journal
         return Job(layout, tasks, limit, self._path, journal.version, journal.facts.get("writer"), on_conflict)
+
+    def _divided(self, job: Job, rows: int) -> Job:
+        """A job in which so many rows come into the state, cut so that no task holds more of them than a shard may.
+
+        What does not fit lies in Spark's shuffle, on disk: each task reads its part alone.
+        """
+        entries = rows * (1 + len(job.layout.routes))
+        wanted = -(-entries // rows_a_shard(self._runner.worker_bytes()))
+        return replace(job, tasks=max(job.tasks, min(wanted, len(job.layout.spots))))
 
     def _tasks(self) -> int:
         return self._sizing.tasks or self._runner.tasks()

@@ -27,7 +27,7 @@ from holdstrue.rules.model import RuleSet
 from holdstrue.rules.types import Declared, types_of_table
 from holdstrue.shards.dispatch import first_rows
 from holdstrue.shards.facts import plain_field
-from holdstrue.shards.hot import SAMPLE, blocks_for, hot_places
+from holdstrue.shards.hot import SAMPLE, TASK_ROWS, blocks_for, hot_places
 from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, whole_tables
@@ -101,7 +101,7 @@ def from_scratch(
 
 def unread(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> tuple[Ledger, CheckedFrames]:
     """A layout of which nothing is known yet, for what is asked of rows later."""
-    layout, width = _layout(runner, given.plan, given.keys, given.sources, sizing, counted=False)
+    layout, width = _layout(runner, given.plan, given.keys, given.sources, sizing, {}, counted=False)
     job = Job(layout, width, most)
     return Ledger(layout), CheckedFrames(runner, job, tuple((f, Fresh(job, n)) for n, f in given.sources.items()))
 
@@ -110,8 +110,10 @@ def checked(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> Shard
     """Check tables in shards, by one engine each."""
     plan, keys, sources, notes = given.plan, given.keys, given.sources, given.notes
     rules, main, kept = plan.rules, plan.main, plan.schemas
-    probe = sizing.blocks is None
-    layout, width = _layout(runner, plan, keys, sources, sizing, counted=not probe)
+    told = {name: runner.known_rows(frame) for name, frame in sources.items()}
+    known = {name: rows for name, rows in told.items() if rows is not None}
+    probe = sizing.blocks is None and len(known) < len(sources)
+    layout, width = _layout(runner, plan, keys, sources, sizing, known, counted=not probe)
     while True:
         job = Job(layout, width, most, probing=probe)
         source = CheckedFrames(runner, job, tuple((sources[name], Fresh(job, name)) for name in sources))
@@ -121,7 +123,7 @@ def checked(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> Shard
             break
         # counting and sampling first would cost every small check more than the work it saves
         probe = False
-        layout, width = _layout(runner, plan, keys, sources, sizing, counted=True)
+        layout, width = _layout(runner, plan, keys, sources, sizing, known, counted=True)
     ledger = ledger.after(heard)
     rows = {name: heard.counted.get(name, 0) for name in kept}
     distinct = source.told_apart(ledger)
@@ -181,15 +183,22 @@ def _layout(
     keys: Mapping[str, tuple[str, ...]],
     sources: Mapping[str, Frame],
     sizing: Sizing,
+    known: Mapping[str, int],
     *,
     counted: bool,
 ) -> tuple[Layout, int]:
-    """Shards, blocks and hot places for tables of this size, and the number of tasks."""
+    """Shards, blocks and hot places for tables of this size, and the number of tasks.
+
+    Where rows are to be `counted`, that is done for the tables of which they are not `known`.
+    """
     tasks = sizing.tasks or runner.tasks()
     # more of them than run at a time where each would hold too much; a hot key is spread over those that run
     width = sizing.tasks or runner.tasks_for(list(sources.values()))
-    counts = {name: runner.count(frame) if counted else 0 for name, frame in sources.items()}
+    counts = dict.fromkeys(sources, 0)
+    if counted:
+        counts = {name: known[name] if name in known else runner.count(frame) for name, frame in sources.items()}
     rows = sum(counts.values())
+    width = max(width, sizing.tasks or -(-rows // TASK_ROWS))
     # shards are not kept, so one a task will do
     layout = Layout.of(plan, keys, sizing.shards or width, sizing.blocks or blocks_for(tasks, rows))
     samples = {
@@ -198,6 +207,32 @@ def _layout(
         if counts[name] and counts[name] >= sizing.hot_from and layout.blocks > 1
     }
     return layout.with_hot(hot_places(layout, tasks, samples)), min(width, len(layout.spots))
+
+
+SENT_ROWS = 4096
+"""Rows that a task is sent at a time, about: a message costs as much as some hundred of them."""
+BATCH_ROWS = 10_000
+"""Spark hands over so many at a time."""
+_MOST_GATHERED = 1 << 18
+
+
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of about so many, or of a bounded number.
+
+    >>> batch = pa.record_batch({"a": [1, 2]})
+    >>> [table.num_rows for table in gathered([batch] * 5, 4)]
+    [4, 4, 2]
+    """
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.num_rows
+        if size >= min(rows, _MOST_GATHERED):
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 @dataclass(frozen=True)
@@ -216,9 +251,9 @@ class Fresh:
         passing = PassingMeasures(layout.plan.checks, self.table)
         at_home = any(layout.plan.checks[check].width for check in layout.home_checks)
         try:
-            for batch in batches:
-                schema = layout.plan.schemas[self.table]
-                rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            schema = layout.plan.schemas[self.table]
+            for part in gathered(batches, max(BATCH_ROWS, SENT_ROWS * self.job.tasks)):
+                rows = part.select(schema.names).cast(schema)
                 total += rows.num_rows
                 passing.read(rows)
                 columns = Columns(rows)

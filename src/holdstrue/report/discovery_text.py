@@ -18,6 +18,8 @@ TOP = 20
 MISSES = 10
 """Near misses that text shows."""
 EXAMPLES = 5
+KIND_WORDS = {"column": "column rule"}
+"""What kinds are called where they are counted, if not by their names."""
 RULE_WIDTH = 100
 STOPPED = "there may be more: --budget, --max-predicates, --columns"
 
@@ -39,7 +41,10 @@ def discovery_text(found: Discovery, style: Style) -> Iterator[str]:
     ink, misses = style.ink, found.near_misses()
     counts = ", ".join(f"{printable(name)} {plural(n, 'row')}" for name, n in found.counts().items())
     rules = found.best
-    kinds = ", ".join(plural(n, kind) for kind, n in Counter(rule.kind for rule in rules).items()) or "no rules"
+    kinds = (
+        ", ".join(plural(n, KIND_WORDS.get(kind, kind)) for kind, n in Counter(rule.kind for rule in rules).items())
+        or "no rules"
+    )
     broken = sum(bool(rule.measures.get("error")) for rule in rules)
     kinds += f", of which {broken:,} nearly hold" if broken else ""
     implied = sum(rule.implied for rule in found.rules)

@@ -208,6 +208,16 @@ def _split_name(line: str) -> tuple[str | None, str]:
     return name.strip(), rule.strip()
 
 
+def _hint_of(content: Any, file: str) -> str:
+    """What to do about a file that has no rules: it may be one of another tool."""
+    from holdstrue.rules.imports.read import TOOLS
+
+    known = isinstance(content, dict) and next((tool for tool in TOOLS.values() if tool.recognises(content)), None)
+    if not known:
+        return "rules:\n  - rule: zip -> city"
+    return f"it looks like a file of {known.title}: holdstrue import-rules {file or 'FILE'} > rules.yaml reads it"
+
+
 def _load_yaml(text: str, file: str) -> RuleSet:
     from holdstrue.rules.yaml_text import read_yaml
 
@@ -215,7 +225,7 @@ def _load_yaml(text: str, file: str) -> RuleSet:
     if isinstance(content, list):
         content = {"rules": content}
     if not isinstance(content, dict) or not isinstance(content.get("rules"), list) or not content["rules"]:
-        raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint="rules:\n  - rule: zip -> city")
+        raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint=_hint_of(content, file))
     for field in content:
         if field not in _TOP:
             raise RuleError(

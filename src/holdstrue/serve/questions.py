@@ -9,7 +9,7 @@ from typing import Any
 
 from holdstrue.detect.delta import Violation
 from holdstrue.errors import HoldstrueError
-from holdstrue.monitor.monitor import NoRowError
+from holdstrue.monitor.answers import NoRowError
 from holdstrue.monitor.trial import try_rules
 from holdstrue.report.overview import shown, shown_violation
 from holdstrue.report.typeset import key_word

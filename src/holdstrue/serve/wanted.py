@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdstrue.detect.delta import Key, RuleResult, Violation
 from holdstrue.errors import HoldstrueError
-from holdstrue.monitor.monitor import NoRowError
+from holdstrue.monitor.answers import NoRowError
 from holdstrue.report.overview import judged, shown_violation
 from holdstrue.rules.model import Rule
 from holdstrue.serve.watched import OpenVersion

@@ -15,6 +15,10 @@ SPREAD_FROM = 500_000
 CROWDED = 2_000_000
 """A shard with more rows makes a check that kept no count of its rows look for hot keys and start anew."""
 
+TASK_ROWS = 1_000_000
+"""Rows of a route that a task of a check is for: as many as a worker of some hundred megabytes holds with its engine.
+What waits for it lies in the files of Spark's shuffle, and not in memory."""
+
 SAMPLE = 20_000
 SEEN_AT_LEAST = 32
 """So often must a key be in the sample, so that chance alone makes no key hot."""
@@ -31,6 +35,29 @@ def blocks_for(tasks: int, rows: int) -> int:
     if tasks < 2 or rows < SPREAD_FROM:
         return 1
     return max(3, int(np.ceil((np.sqrt(8 * tasks + 1) - 1) / 2)))
+
+
+MOST_BLOCKS = 24
+"""A row of a hot place is in as many cells as there are blocks: beyond this, workers must hold more at a time."""
+
+
+def blocks_within(layout: Layout, samples: Mapping[str, pa.Table], rows: int, most: int) -> int:
+    """How many blocks leave at most so many of all rows in a cell of the largest place, as samples show it.
+
+    Complexity: O(sample * routes).
+    """
+    share = 0.0
+    for number, route in enumerate(layout.routes):
+        for side in dict.fromkeys((route.t, route.s)):
+            sample = samples.get(side.table)
+            if not side.columns:
+                share = 1.0
+            elif sample is not None and sample.num_rows:
+                hi, lo, usable = layout.digest(number, side, Columns(sample))
+                both = np.stack((hi[usable], lo[usable]), axis=1)
+                if both.size:
+                    share = max(share, np.unique(both, axis=0, return_counts=True)[1].max() / sample.num_rows)
+    return min(MOST_BLOCKS, int(np.ceil(2 * share * rows / most)))
 
 
 def hot_places(layout: Layout, tasks: int, samples: Mapping[str, pa.Table]) -> dict[int, list[Digest]]:

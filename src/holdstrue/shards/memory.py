@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
+from pathlib import Path
 
 MOST_POOLED = 2 << 30
 """What the open shards of one worker hold at most beside mapped files. Chosen, not tuned."""
-SHARE = 8
-"""Of the memory that is allowed, one part in so many is for open shards: the rest is for the batch at hand."""
+SHARE = 4
+"""Of the memory that is free for rows, one part in so many is for open shards: the rest is for the batch at hand."""
+LOADED = 320 << 20
+"""What a worker holds before it has rows: Python, Arrow, and all kernels. 273 MiB were measured."""
+
+WORKER = "HOLDSTRUE_WORKER_MB"
+"""What Spark's daemon tells its workers of the memory they may hold, which their limit of addresses does not show."""
+
+ROWS_A_SHARD = 2_000_000
+"""Rows that a shard should hold: a few hundred megabytes of arrays. Chosen, not tuned."""
+LEAST_ROWS = 20_000
+"""Smaller shards cost more for being many than they save."""
+ROW_BYTES = 1200
+"""What a row takes at most while the shard of a route is loaded: as it came, as it is kept, its place in the indexes,
+and the checkpoint that is written."""
 
 
 def allowed_bytes() -> int | None:
-    """The memory that this process may address, where that is limited.
+    """The memory that this process may hold, where that is limited.
 
     Spark sets this limit in each worker, to its share of `spark.executor.pyspark.memory`.
     """
+    told = os.environ.get(WORKER, "")
+    if told.isdigit():
+        return int(told) << 20
     if sys.platform == "win32":
         return None
     import resource
@@ -25,13 +43,35 @@ def allowed_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def pooled_bytes(allowed: int | None) -> int:
-    """What open shards may hold.
+def free_bytes(worker: int | None) -> int | None:
+    """What a worker that may hold so much has for rows.
 
-    >>> pooled_bytes(None) >> 20, pooled_bytes(1 << 30) >> 20
-    (2048, 128)
+    >>> free_bytes(None), free_bytes(1 << 30) >> 20, free_bytes(256 << 20) >> 20
+    (None, 704, 64)
     """
-    return MOST_POOLED if allowed is None else min(MOST_POOLED, allowed // SHARE)
+    return None if worker is None else max(worker - LOADED, worker // 4)
+
+
+def pooled_bytes(worker: int | None) -> int:
+    """What the open shards of a worker that may hold so much may take.
+
+    >>> pooled_bytes(None) >> 20, pooled_bytes(1 << 30) >> 20, pooled_bytes(512 << 20) >> 20
+    (2048, 176, 48)
+    """
+    free = free_bytes(worker)
+    return MOST_POOLED if free is None else min(MOST_POOLED, free // SHARE)
+
+
+def rows_a_shard(worker: int | None) -> int:
+    """How many rows a shard should have, so that a worker that may hold so much can load it.
+
+    >>> rows_a_shard(None), rows_a_shard(4 << 30), rows_a_shard(512 << 20)
+    (2000000, 2000000, 134217)
+    """
+    free = free_bytes(worker)
+    if free is None:
+        return ROWS_A_SHARD
+    return max(LEAST_ROWS, min(ROWS_A_SHARD, int(free / (1 + 1 / SHARE) / ROW_BYTES)))
 
 
 def address_little() -> None:
@@ -45,7 +85,28 @@ def address_little() -> None:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:  # another C library has no arenas
             mallopt(_M_ARENA_MAX, 1)
+            # what is large goes back when it is freed, however often as much is asked for again
+            mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-_M_ARENA_MAX = -8
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's `malloc.h`."""
+_LARGE = 256 << 10
+
+
+def give_back() -> None:
+    """Free what nobody uses any more, structures that know each other included. Complexity: O(objects)."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+def untouched_bytes() -> int:
+    """Addresses that this process has and no memory is behind: mostly libraries, of which few parts are used."""
+    if sys.platform != "linux":
+        return 0
+    with Path("/proc/self/statm").open() as file:
+        size, resident, *_ = map(int, file.read().split())
+    return (size - resident) * os.sysconf("SC_PAGE_SIZE")

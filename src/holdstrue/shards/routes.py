@@ -176,20 +176,28 @@ class Routes:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, what the driver must know out."""
-        return send(self._messages(list(receive(batches))))
+        return send(self._messages(receive(batches)))
 
-    def _messages(self, messages: list[Message]) -> Iterator[Message]:
-        yield from (message for message in messages if message.kind not in (ROWS, MOVED))
+    def _messages(self, messages: Iterable[Message]) -> Iterator[Message]:
+        waiting: dict[tuple[int, int], list[Message]] = {}
+        for message in messages:
+            if message.kind in (ROWS, MOVED):
+                waiting.setdefault((message.kind, message.route), []).append(message)
+            else:
+                yield message
         at = HOME
         try:
             with Worker(self.job) as worker:
-                for at in sorted({message.route for message in messages if message.kind == ROWS}):
-                    own = [m for m in messages if m.kind == ROWS and m.route == at]
-                    for number, parts in split(own).items():
-                        yield from self._shard(worker, number, parts)
-                for at in sorted({message.route for message in messages if message.kind == MOVED}):
-                    own = [m for m in messages if m.kind == MOVED and m.route == at]
-                    yield worker.keep(at, pa.concat_tables([message.table() for message in own]))
+                for kind, at in sorted(waiting):
+                    # what a route got is let go of before the next one is looked at
+                    own = waiting.pop((kind, at))
+                    if kind == MOVED:
+                        yield worker.keep(at, pa.concat_tables([message.table() for message in own]))
+                        continue
+                    shards = split(own)
+                    own.clear()
+                    for number in list(shards):
+                        yield from self._shard(worker, number, shards.pop(number))
                 yield from worker.listed()
         except HoldstrueError as error:
             yield failure(error, at)

@@ -18,7 +18,7 @@ HOT_FROM = 2_000_000
 Stage: TypeAlias = Any
 Frame: TypeAlias = Any
 Sources: TypeAlias = Sequence[tuple[Frame | None, Stage]]
-"""Data frames (None: the numbers of the tasks), each with the stage that reads it."""
+"""Data frames (None: the numbers of the tasks), each with the stage that reads it; without one it holds messages."""
 
 
 class Runner(Protocol):
@@ -39,6 +39,9 @@ class Runner(Protocol):
     def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
         """The frame with its columns as declared; `known` are the types that earlier values decided."""
 
+    def known_rows(self, frame: Frame) -> int | None:
+        """How many rows there are, where that is known without reading them."""
+
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
 
@@ -50,6 +53,9 @@ class Runner(Protocol):
 
     def tasks_for(self, frames: Sequence[Frame]) -> int:
         """How many tasks the rows of some frames are for, so that none holds too much."""
+
+    def worker_bytes(self) -> int | None:
+        """What one worker may hold; None where nothing limits it."""
 
     def run(self, sources: Sources, stages: Sequence[Stage], tasks: int) -> Iterator[Message]:
         """Send each frame through its stage, then all messages through the stages."""

@@ -29,8 +29,9 @@ ROWS, MOVED, SUMMARY, ERROR = range(4)
 OP, SEQ, SHARD, LEFT = ":op", ":seq", ":shard", ":left"
 """Columns beside the table's own: what is done, in which order, in which shard, whether the row left another place."""
 
-BATCH_BYTES = 64 << 20
-"""A record batch is handed over when its messages hold this much: far below Arrow's 2 GiB for one column."""
+BATCH_BYTES = 16 << 20
+"""A record batch is handed over when its messages hold this much: little for a worker of 512 MiB, and far below Arrow's
+2 GiB for one column."""
 
 
 @dataclass(frozen=True)

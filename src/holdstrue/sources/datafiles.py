@@ -94,7 +94,8 @@ class ReadOptions:
 def expand(source: str | os.PathLike[str]) -> list[Path]:
     """The files that a path, a glob pattern or a directory stands for, in sorted order.
 
-    A directory stands for the data files directly in it; names that start with `_` or `.` are not data.
+    A directory stands for the data files directly in it; names that start with `_` or `.` are not data, and `.txt`
+    beside data files of other names is not either.
     """
     text = local_path(source)
     if not text.strip():
@@ -250,13 +251,36 @@ def spelling_hint(name: str, names: Iterable[str]) -> str:
     return f"did you mean {folded[near[0]]!r}? {there}" if near else there
 
 
+def data_names(names: Iterable[str]) -> list[str]:
+    """The names in a folder that are those of data, in order; `.txt` only where there is nothing else.
+
+    >>> data_names(["b.csv", "a.csv", "notes.txt", "_SUCCESS"]), data_names(["a.txt", "b.txt.gz"])
+    (['a.csv', 'b.csv'], ['a.txt', 'b.txt.gz'])
+    """
+    found = sorted(name for name in names if not name.startswith(("_", ".")) and format_by_name(name))
+    return [name for name in found if not _is_text(name)] or found
+
+
+def _is_text(name: str) -> bool:
+    return next(s for s in reversed(Path(name).suffixes) if s.lower() not in COMPRESSIONS).lower() == ".txt"
+
+
+def refuse_state(path: Path) -> None:
+    """Refuse a directory that holds a state where data is asked for."""
+    from holdstrue.state.journal import has_state
+
+    if path.is_dir() and has_state(path):
+        raise DataError(
+            f"{str(path)!r} is a state, no data",
+            hint=f"what it holds is told by: holdstrue violations {path}, holdstrue status {path}",
+        )
+
+
 def _files_of_directory(path: Path) -> list[Path]:
-    files = sorted(
-        file for file in path.iterdir()
-        if file.is_file() and not file.name.startswith(("_", ".")) and _is_data(file)
-    )  # fmt: skip
+    files = [path / name for name in data_names(file.name for file in path.iterdir() if file.is_file())]
     if files:
         return files
+    refuse_state(path)
     if any(file.is_dir() for file in path.iterdir()):
         raise DataError(
             f"the directory {str(path)!r} has no data files directly in it",
@@ -264,8 +288,3 @@ def _files_of_directory(path: Path) -> list[Path]:
         )
     endings = ", ".join(ENDINGS)
     raise DataError(f"the directory {str(path)!r} has no data files", hint=f"their names end in {endings}")
-
-
-def _is_data(path: Path) -> bool:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
-    return bool(suffixes) and suffixes[-1] in ENDINGS

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from holdstrue.errors import DataError, StateError
 from holdstrue.sources.copies import Copies
-from holdstrue.sources.datafiles import ENDINGS, DataFile, format_by_name, format_of, spelling_hint
+from holdstrue.sources.datafiles import ENDINGS, DataFile, data_names, format_by_name, format_of, spelling_hint
 from holdstrue.sources.lakehouse import LakeTable, newest_metadata
 from holdstrue.sources.ranges import WHOLE_BELOW, RangeFile, changed
 from holdstrue.state.objects import ObjectStore
@@ -122,7 +122,8 @@ def _folder(url: str, format: str | None) -> Sequence[DataFile] | LakeTable:  # 
     if found is not None:
         return LakeTable(store.url, "iceberg", f"{store.url}/metadata/{found}")
     names = store.list("")
-    direct = [one for one in names if "/" not in one.name and _is_data(one.name)]
+    known = set(data_names(one.name for one in names if "/" not in one.name))
+    direct = [one for one in names if one.name in known]
     if direct:
         return data_files(store, direct, format)
     if not names:
@@ -196,10 +197,6 @@ def _one_part(part: str) -> str:
         else:
             made.append(words.get(piece, re.escape(piece)))
     return "".join(made)
-
-
-def _is_data(name: str) -> bool:
-    return not name.startswith(("_", ".")) and format_by_name(name) is not None
 
 
 def data_files(store: DataObjects, objects: Sequence[Listed], format: str | None) -> list[DataFile]:  # noqa: A002

@@ -36,27 +36,6 @@ def bytes_in(plan: str) -> float | None:
     return None if found is None else float(found[1].replace(",", "")) * _UNITS[found[2]]
 
 
-_FOOTERS_FROM = 64 << 20
-"""Bytes of Parquet from which the rows are counted apart: a job of some 0.15 CPU seconds whatever the size. A CFD on
-10M rows (179 MB) takes 0.82 s with it and 1.22 s without."""
-
-
-def counts_by_footers(frame: DataFrame) -> bool:
-    """Whether a data frame is a Parquet table, whose rows Spark counts without reading a column, and a large one.
-
-    Of a Spark Connect session it is not known: its plans are on the server.
-    """
-    inner = getattr(frame, "_jdf", None)
-    if inner is None:
-        return False
-    node = inner.queryExecution().optimizedPlan()
-    while node.nodeName() == "Project":
-        node = node.children().apply(0)
-    if node.nodeName() != "LogicalRelation" or not str(node.toString()).rstrip().endswith(" parquet"):
-        return False
-    return float(str(node.stats().sizeInBytes())) >= _FOOTERS_FROM
-
-
 def plan_text(frame: DataFrame) -> str:
     """The plan of a data frame, as `explain` prints it."""
     inner = getattr(frame, "_jdf", None)

@@ -1,60 +1,47 @@
-"""Relations split over sites, on Spark: a site is a data frame and a state directory, its work Spark jobs of its own.
+"""Relations split over sites, on Spark: a batch is one job, in which parts of sites are partitions.
 
-Site work runs as `mapInArrow` over a data frame that holds the messages for the site (and, at a first load, its
-own rows): what the channel hands over is an explicit data frame. What Spark moves to bring a site's own rows to
-its task never leaves the site, and is reported apart (`SparkHost.inside`).
+Ids go from part to part through Spark's shuffle; what crosses from a part of one site to a part of another counts as
+shipped. The driver sees counts and names of files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.channel import SiteMessage
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.fragments.fragment_layout import Site
-from holdstrue.fragments.relation import Relation
-from holdstrue.fragments.site_host import SiteHost
-from holdstrue.fragments.site_job import (
-    OWN_ROWS,
-    START,
-    WIRE,
-    SiteCall,
-    SiteJob,
-    decoded,
-    pack_batches,
-    packed_rows,
-    sent_rows,
-    wire_row,
-)
-from holdstrue.fragments.site_spec import SiteSpec
-from holdstrue.fragments.site_state import SiteState
+from holdstrue.fragments.part_host import PartQuestion
+from holdstrue.fragments.part_pool import POOL
+from holdstrue.fragments.part_scatter import FILES, ChangedRows, Starting
+from holdstrue.fragments.part_stages import APPLIES
+from holdstrue.fragments.parted_relation import PartedRelation
+from holdstrue.fragments.relation import LOAD
+from holdstrue.fragments.relation_delta import RelationDelta
 from holdstrue.rules.file import RuleSource
-from holdstrue.spark.runner import SparkRunner, column, sendable
+from holdstrue.shards.runner import Frame, Sources
+from holdstrue.shards.scatter import PATH, feed_of
+from holdstrue.shards.wire import Message, send
+from holdstrue.spark.estimates import estimated_bytes
+from holdstrue.spark.runner import MESSAGES, SparkRunner, sendable
 
-_TYPES = {pa.int64(): LongType(), pa.string(): StringType(), pa.binary(): BinaryType()}
-SENT = StructType([StructField(field.name, _TYPES[field.type]) for field in WIRE])
+PART_BYTES = 64 << 20
+"""Of what Spark thinks that the source of a site gives, for each of its parts: indexes take some three times that."""
+_UNKNOWN_BYTES = 2.0**50
+"""Spark says 2^63 where it does not know."""
+_MOST_PARTS = 1000
 
-_LATER = frozenset({"receive", "settle", "open_check", "take_verdicts", "compare"})
-"""Verbs that answer nothing: they are done with the next one that does, `prepare` and `finish` at the latest."""
-
-_AHEAD: Mapping[str, SiteCall] = {"done": ("last", ()), "finish": ("sent", ())}
-"""What is asked next anyway, and is answered by the same job."""
-
-_READING = frozenset({"count", "done", "last", "presence", "violations", "violates", "size", "classes"})
-"""Verbs that belong to no batch."""
-
-MOST_JOBS = 8
-"""Sites whose jobs run at the same time. Chosen, not tuned."""
+RULE = "rule"
 
 
 def relation(
@@ -62,117 +49,166 @@ def relation(
     sites: Sequence[Site],
     rules: RuleSource,
     key: str | Sequence[str] | None = None,
+    *,
+    parts: int | None = None,
+    tasks: int | None = None,
     **options: Any,
-) -> Relation:
+) -> SparkRelation:
     """A relation whose sites' sources are data frames (of files, of JDBC tables, of anything Spark reads).
 
-    Every site needs a state directory that all workers reach. Options are those of `holdstrue.fragments.Relation`.
+    Parameters
+    ----------
+    sites
+        Each with a data frame as its source, and with a state directory or URL that all workers reach.
+    parts
+        Into how many parts each site is cut by the keys of its rows; by default so many that none is large.
+    tasks
+        How many tasks share the parts of all sites in every stage; by default as many as run at a time.
+    options
+        Those of `holdstrue.fragments.Relation`.
     """
     runner = SparkRunner(spark)
     schemas = {}
     for site in sites:
-        if site.state is None or not isinstance(site.source, DataFrame):
+        if site.state is None or not isinstance(site.source, _frames()):
             raise HoldstrueError(
                 f"site {site.name!r} has no {'state directory' if site.state is None else 'data frame'}",
                 hint="on Spark a site is Site(name, source=DATA_FRAME, state=DIRECTORY)",
             )
         schemas[site.name] = runner.schema(site.source)
     named = [s if s.columns is not None else replace(s, columns=tuple(schemas[s.name].names)) for s in sites]
-    return Relation(named, rules, key, schema=schemas, host=partial(SparkHost, spark), **options)
+    return SparkRelation(runner, named, rules, key, parts=parts, tasks=tasks, schema=schemas, **options)
 
 
-class SparkHost(SiteHost):
-    """Sites as Spark jobs. Nothing of a batch stays in a worker: a job is told all that was said since its start."""
+def _frames() -> tuple[type[Any], ...]:
+    """What counts as a data frame, through Connect too."""
+    try:
+        from pyspark.sql.connect.dataframe import DataFrame as Connected
+    except ImportError:  # Connect's own requirements are not installed
+        return (DataFrame,)
+    return (DataFrame, Connected)
 
-    def __init__(self, spark: SparkSession, specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> None:
-        super().__init__({})
-        self._spark = spark
-        self._specs, self._placed = dict(specs), dict(sites)
-        self._scripts: dict[str, list[SiteCall]] = {name: [] for name in specs}
-        self._arrived: dict[str, list[dict[str, Any]]] = {name: [] for name in specs}
-        self._rows: dict[str, pa.Table | None] = dict.fromkeys(specs)
-        # by site, because jobs of several sites run at the same time
-        self._known: dict[str, dict[str, Any]] = {name: {} for name in specs}
-        self._packed: dict[str, DataFrame] = {}
-        self.inside: dict[str, int] = dict.fromkeys(specs, 0)
-        """By site the bytes of its own rows that Spark brought to its task."""
 
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """Names of the sites."""
-        return tuple(self._specs)
+@contextmanager
+def _in_one_job(spark: SparkSession) -> Iterator[None]:
+    """Plan for fixed tasks: Spark would else run every shuffle as a job of its own, to see how to cut it."""
+    name = "spark.sql.adaptive.enabled"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
 
-    def each(self, verb: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-        """Let sites do the same thing, their jobs at the same time."""
-        with ThreadPoolExecutor(max_workers=min(MOST_JOBS, len(args)) or 1) as pool:
-            running = {site: pool.submit(self.ask, site, verb, *own) for site, own in args.items()}
-            return {site: job.result() for site, job in running.items()}
 
-    def ask(self, site: str, verb: str, *args: Any) -> Any:
-        """Let a site do something, by a job unless the answer is known or can wait."""
-        if verb in ("abort", "close_check", "close", "release"):
-            self._forget(site)
-            return None
-        if verb in self._known[site] and args in ((), (0,)):
-            return self._known[site].pop(verb)
-        if verb in _READING:
-            return self._run(site, [(verb, args)], [], verb)
-        if verb in ("begin", "open_check"):
-            self._forget(site)
-            self._rows[site] = args[1] if len(args) > 1 else None
-            args = (args[0], OWN_ROWS, *args[2:]) if len(args) > 1 else args
-        script = self._scripts[site]
-        if verb == "receive":
-            message: SiteMessage = args[0]
-            self._arrived[site].append(sent_rows(len(script), message))
-            args = ()
-        script.append((verb, args))
-        if verb in _LATER:
-            return None
-        answer = self._run(site, script, self._arrived[site], verb)
-        if verb == "commit":
-            self._forget(site)
-        return answer
+class SparkRelation(PartedRelation):
+    """CFDs over a relation whose sites are data frames; made by `holdstrue.spark.relation`."""
 
-    def _forget(self, site: str) -> None:
-        self._scripts[site], self._arrived[site], self._rows[site] = [], [], None
-        if site in self._packed:
-            self._packed.pop(site).unpersist()
-        self._known[site] = {}
+    _runner: SparkRunner
 
-    def _run(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]], verb: str) -> Any:
-        ahead = _AHEAD.get(verb)
-        calls = [*script, ahead] if ahead is not None else [*script]
-        job = SiteJob(self._specs[site], str(self._placed[site].state), tuple(calls), 1 if ahead is None else 2)
-        try:
-            answers = decoded(self._frame(site, script, arrived).mapInArrow(sendable(job), SENT).toArrow())
-        except PySparkException as error:
-            said = next(iter(str(error).splitlines()), type(error).__name__)
-            raise HoldstrueError(
-                f"the job of site {site!r} failed in Spark: {said}", hint="the batch can be applied again"
-            ) from error
-        size = len(script)
-        if ahead is not None:
-            self._known[site][ahead[0]] = answers[size]
-            if verb not in _READING:
-                self._scripts[site].append(ahead)
-        return answers[size - 1]
+    def _fresh_parts(self, sites: Sequence[Site]) -> int:
+        sizes = [estimated_bytes(site.source) for site in sites]
+        known = [size for size in sizes if size is not None and size < _UNKNOWN_BYTES]
+        return max(1, min(_MOST_PARTS, math.ceil(max(known, default=0) / PART_BYTES)))
 
-    def _frame(self, site: str, script: Sequence[SiteCall], arrived: Sequence[dict[str, Any]]) -> DataFrame:
-        """What the channel hands over, and the site's own rows, in one partition."""
-        own = self._rows[site]
-        told = [wire_row(START), *arrived, *([] if own is None else [packed_rows(own)])]
-        frame = self._spark.createDataFrame(pa.Table.from_pylist(told, schema=WIRE), SENT)
-        starts = {verb for verb, _ in script} & {"begin", "open_check"}
-        if starts and own is None and not SiteState.exists(str(self._placed[site].state)):
-            frame = frame.unionAll(self._source(site))
-        return frame.coalesce(1)
+    def load(self) -> RelationDelta:
+        """Load every site from its own data frame; the first batch. One job."""
+        with self._runner.about(f"{len(self._sources)} sites, {LOAD}"):
+            return super().load()
 
-    def _source(self, site: str) -> DataFrame:
-        """The site's own rows, packed, and kept by Spark while its batch lasts."""
-        if site not in self._packed:
-            source = self._placed[site].source.select(*(column(name) for name in self._specs[site].schema.names))
-            rows = source.mapInArrow(sendable(pack_batches), SENT).persist()
-            self._packed[site] = rows
-            self.inside[site] += int(rows.agg(F.sum(F.length("body"))).toArrow().column(0)[0].as_py() or 0)
-        return self._packed[site]
+    def apply(self, changes: Any, batch_id: str | None = None, **read: Any) -> RelationDelta:
+        """Apply one batch of changes, whole or not at all, by one job.
+
+        Parameters
+        ----------
+        changes
+            A data frame with an operation column, or of new rows; or what `holdstrue.fragments.Relation.apply` takes.
+        batch_id
+            Names the batch: applied a second time, it does nothing.
+        read
+            Options of `read_changes`; of a data frame `feed` (ops, append) and `op_column`.
+        """
+        with self._runner.about(f"batch {batch_id or ''} at {len(self._sources)} sites".replace("  ", " ")):
+            if not isinstance(changes, _frames()):
+                return super().apply(changes, batch_id, **read)
+            return self._apply(self._batch_name(batch_id), APPLIES, lambda: self._changed_rows(changes, **read))
+
+    def apply_files(
+        self, paths: Iterable[str | os.PathLike[str]], batch_id: str | None = None, **read: Any
+    ) -> RelationDelta:
+        """Apply change files as one batch; tasks read them."""
+        names = [(str(Path(path).absolute()) if "://" not in str(path) else str(path),) for path in paths]
+        with self._runner.about(f"batch {batch_id or ''} at {len(self._sources)} sites".replace("  ", " ")):
+            frame = self._runner.spark.createDataFrame(names, f"{PATH} string").coalesce(1)
+            seen = pa.schema([(name, self._design.types[name][0]) for name in self.layout.columns])
+            stage = ChangedRows(self._spread, FILES, read=read, seen=seen)
+            sources: Sources = [(None, Starting(self._spread)), (frame, stage)]
+            return self._apply(self._batch_name(batch_id), APPLIES, lambda: sources)
+
+    def _changed_rows(self, frame: DataFrame, feed: str = "auto", op_column: str | None = None) -> Sources:
+        """The changes of a data frame, in the order of its rows."""
+        told = feed_of(self._runner.schema(frame), self.layout.key, self.schema, feed, op_column, None)
+        if told.kind not in ("ops", "append"):
+            raise ChangeError(
+                f"changes of a data frame cannot be {told.kind} here", hint="give rows with an operation column"
+            )
+        own = self._runner.select(frame, told.columns(self.schema.names))
+        stage = ChangedRows(self._spread, told.kind, told.op_column)
+        return [(None, Starting(self._spread)), (own, stage)]
+
+    def _run(self, batch: str, does: str, sources: Sources) -> tuple[dict[int, dict[str, Any]], list[Message]]:
+        with _in_one_job(self._runner.spark):
+            return super()._run(batch, does, sources)
+
+    def _frame_of(self, messages: Sequence[Message]) -> Frame:
+        table = pa.Table.from_batches(send(messages))
+        return self._runner.spark.createDataFrame(table, MESSAGES)
+
+    def check(self) -> RelationDelta:
+        """Everything from scratch; nothing of it is kept. One job."""
+        with self._runner.about(f"check of {len(self._sources)} sites"):
+            return super().check()
+
+    def violating(self) -> DataFrame:
+        """The rows that violate rules, as a data frame of the rule and the columns of the key. One job."""
+        self._refuse_between()
+        work = self._work
+        key = [self.schema.field(name) for name in self.layout.key]
+        schema = pa.schema([pa.field(RULE, pa.string()), *key])
+        rules = tuple(self.rules.rules[cfd.rule].name for cfd in self._design.cfds)
+        question = PartQuestion(work.parts, work.standing(), work.tasks, "violations", {})
+        rows = self._runner.numbers(work.tasks).mapInArrow(
+            sendable(ViolatingRows(question, rules, schema)), from_arrow_schema(schema)
+        )
+        # a row may violate several CFDs of one rule, found at different sites
+        return rows.distinct() if len(set(rules)) < len(rules) else rows
+
+    def counts(self) -> dict[str, int]:
+        """By rule how many rows violate it, counted where they are."""
+        with self._runner.about(f"counts of {len(self._sources)} sites"):
+            told = self.violating().groupBy(RULE).agg(F.count("*").alias("rows")).toArrow().to_pylist()
+        found = {row[RULE]: int(row["rows"]) for row in told}
+        return {rule.name: found.get(rule.name, 0) for rule in self.rules}
+
+
+@dataclass(frozen=True)
+class ViolatingRows:
+    """The stage that lists what parts know to violate."""
+
+    question: PartQuestion
+    rules: Sequence[str]
+    """By CFD."""
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of tasks in, rules and keys out."""
+        numbers = {task for batch in batches for task in batch.column(0).to_pylist()}
+        for part in self.question.parts:
+            if part.number % self.question.tasks in numbers:
+                held = POOL.take(part, self.question.standing[part.number])
+                found: Mapping[int, pa.Table] = held.work.ask("violations")
+                for cfd, keys in found.items():
+                    rule = pa.array([self.rules[cfd]], pa.string())
+                    named = keys.add_column(0, RULE, rule.take(pa.array([0] * keys.num_rows, pa.int32())))
+                    yield from named.cast(self.schema).to_batches()
+                POOL.put(part, held)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from holdstrue.discovery.api import discover as discover_here
 from holdstrue.discovery.api import keys_of, options_of, require_columns
 from holdstrue.discovery.discovery import Discovery
+from holdstrue.discovery.options import USUAL
 from holdstrue.discovery.work import Work
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.rules.types import checked_types, types_of_table
@@ -23,7 +24,7 @@ from holdstrue.spark.tiles import Tiles
 
 def discover(
     data: DataFrame | str | Mapping[str, DataFrame | str],
-    kinds: Sequence[str] | str = ("dc", "fd", "key"),
+    kinds: Sequence[str] | str = USUAL,
     *,
     key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     columns: Sequence[str] = (),

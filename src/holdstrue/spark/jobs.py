@@ -17,6 +17,9 @@ from holdstrue.errors import HoldstrueError
 _DESCRIPTION = "spark.job.description"
 
 _MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([\w.]+)'")
+_NO_MEMORY = re.compile(
+    r"^(?:pyarrow\.lib\.ArrowMemoryError|numpy\S*MemoryError|MemoryError|OSError: \[Errno 12\])", re.MULTILINE
+)
 _OTHER = re.compile(r"Can't get attribute '\w+' on <module '(holdstrue[\w.]*)'")
 _OURS = re.compile(
     r"^holdstrue\.errors\.(\w+): (.*?)(?=\n\n(?:The above|During handling) |\s+SQLSTATE: |\n=== |\n\n\tat |\Z)",
@@ -64,6 +67,8 @@ def cause_of(said: str) -> HoldstrueError | None:
     >>> print(cause_of("... File x\\nModuleNotFoundError: No module named 'numba'\\n"))
     the Python of Spark's workers has no 'numba'
     hint: install holdstrue[spark] there, in the Python that PYSPARK_PYTHON names for them
+    >>> print(cause_of("... File x\\nMemoryError\\n").message)
+    a Python worker of Spark ran out of the memory that it may hold
     >>> cause_of("java.lang.OutOfMemoryError") is None
     True
     """
@@ -78,6 +83,11 @@ def cause_of(said: str) -> HoldstrueError | None:
         return HoldstrueError(
             f"the Python of Spark's workers has no {missing[1]!r}",
             hint="install holdstrue[spark] there, in the Python that PYSPARK_PYTHON names for them",
+        )
+    if _NO_MEMORY.search(said):
+        return HoldstrueError(
+            "a Python worker of Spark ran out of the memory that it may hold",
+            hint="raise spark.executor.pyspark.memory, or lay the state out in more shards: rebalance(shards=...)",
         )
     ours = _OURS.findall(said)
     if not ours:

@@ -20,10 +20,13 @@ from holdstrue import __version__
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.types import Declared
 from holdstrue.shards import scatter
+from holdstrue.shards.memory import free_bytes
 from holdstrue.shards.runner import Sources, Stage
 from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
+from holdstrue.spark.footers import footer_rows
 from holdstrue.spark.jobs import causes, described, require_version
+from holdstrue.spark.stages import followed
 
 # Spark would ask Java to parse these on every use if they were text
 MESSAGES = StructType(
@@ -39,6 +42,8 @@ DIGESTS = StructType([StructField("rule", IntegerType()), StructField("hi", Long
 
 TASK_BYTES = 128 << 20
 """Of files, or of what Spark thinks that a query gives, for each task, as Spark itself cuts files."""
+TIMES_IN_MEMORY = 16
+"""A byte of a file takes so many in a worker: Parquet is compressed, and rows go to several routes."""
 _MOST_TASKS = 2000
 _NO_LIMIT = 2**31 - 1
 """What Spark says of executors that come and go where nobody limits their number."""
@@ -55,8 +60,8 @@ class SparkRunner:
 
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
-        """Jobs of the block are shown as this, and what goes wrong in their workers is said in one sentence."""
-        with described(self.spark, f"holdstrue: {what}"), causes():
+        """Jobs of the block are shown as this and followed; what goes wrong in workers is said in one sentence."""
+        with described(self.spark, f"holdstrue: {what}"), followed(self.spark, what), causes():
             yield
 
     def schema(self, frame: DataFrame) -> pa.Schema:
@@ -88,6 +93,10 @@ class SparkRunner:
         from holdstrue.spark.typed import declared_frame
 
         return declared_frame(frame, types, known)
+
+    def known_rows(self, frame: DataFrame) -> int | None:
+        """How many rows there are, where the footers of Parquet files tell."""
+        return footer_rows(frame)
 
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""
@@ -126,7 +135,19 @@ class SparkRunner:
         """How many tasks the rows of some frames are for: so many that none of them holds more than its share."""
         sizes = [estimated_bytes(frame) for frame in frames]
         known = sum(size for size in sizes if size is not None and size < _UNKNOWN_BYTES)
-        return max(self.tasks(), min(_MOST_TASKS, math.ceil(known / TASK_BYTES)))
+        free = free_bytes(self.worker_bytes())
+        share = TASK_BYTES if free is None else min(TASK_BYTES, free // TIMES_IN_MEMORY)
+        return max(self.tasks(), min(_MOST_TASKS, math.ceil(known / share)))
+
+    def worker_bytes(self) -> int | None:
+        """What one Python worker may hold, by the settings of the session; None where they do not limit it."""
+        cores = max(1, int(self._setting("spark.executor.cores") or 1))
+        limit = size_in_bytes(self._setting("spark.executor.pyspark.memory"))
+        if limit is None and re.match("yarn|k8s", self._setting("spark.master") or ""):
+            # workers live in what a container has beside Java, and the container is ended when they take more
+            java = size_in_bytes(self._setting("spark.executor.memory") or "1g") or 1 << 30
+            limit = size_in_bytes(self._setting("spark.executor.memoryOverhead")) or max(384 << 20, java // 10)
+        return None if limit is None else limit // cores
 
     def _setting(self, name: str) -> str | None:
         try:
@@ -152,7 +173,8 @@ class SparkRunner:
         """The messages that the stages of the sources send, each in the partition of its task."""
         sent: DataFrame | None = None
         for frame, stage in sources:
-            own = (self.numbers(tasks) if frame is None else frame).mapInArrow(sendable(stage), MESSAGES)
+            own = self.numbers(tasks) if frame is None else frame
+            own = own if stage is None else own.mapInArrow(sendable(stage), MESSAGES)
             sent = own if sent is None else sent.unionAll(own)
         if sent is None:
             raise ValueError("no sources")
@@ -169,6 +191,18 @@ class SparkRunner:
         """The numbers of the tasks, each in a partition of its own."""
         numbers = self.spark.range(tasks).select(F.col("id").cast("int").alias("task"))
         return numbers.repartitionById(tasks, F.col("task"))
+
+
+def size_in_bytes(text: str | None) -> int | None:
+    """A size as Spark's settings have it, in mebibytes unless it says so.
+
+    >>> size_in_bytes("512m"), size_in_bytes("2g"), size_in_bytes("768"), size_in_bytes(None)
+    (536870912, 2147483648, 805306368, None)
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", (text or "").lower())
+    if found is None or int(found[1]) == 0:
+        return None
+    return int(found[1]) << {"k": 10, "": 20, "m": 20, "g": 30, "t": 40}[found[2]]
 
 
 def _parts_in(plan: str) -> int:

@@ -25,6 +25,7 @@ from holdstrue.errors import StateError
 from holdstrue.state import few_rows, old_formats
 from holdstrue.state.entry import encode
 from holdstrue.state.manifest import FORMAT, RUN_NAME, RunFile, files_of
+from holdstrue.state.packing import packed as shortened
 from holdstrue.state.run_reader import JOINT, Arrays, RunReader, checksum_of
 from holdstrue.state.store import LOG, RUNS, Listed, Taken, UnsureError
 from holdstrue.state.versions import GoneError, named_by, number
@@ -147,18 +148,28 @@ class StateFiles(RunReader):
         """A new file for several runs."""
         return Joint(self, _fresh(JOINT, version))
 
-    def write_arrays(self, kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> RunFile:
-        """Write named arrays as one Arrow record batch of one row, a list a column, so that it can be mapped."""
+    def write_arrays(
+        self, kind: str, version: int, arrays: Mapping[str, NDArray[Any]], *, packed: bool = False
+    ) -> RunFile:
+        """Write named arrays as one Arrow record batch of one row, a list a column, so that it can be mapped.
+
+        Where they are `packed`, numbers are as short as they can be, and are widened when they are read.
+        """
         name = _fresh(kind, version)
         fields, columns = [], []
-        for key, array in arrays.items():
+        parts = (
+            (key, array, whole.dtype.name)
+            for of, whole in arrays.items()
+            for key, array in (shortened(of, whole) if packed else ((of, whole),))
+        )
+        for key, array, dtype in parts:
             # Arrow packs truth values into bits, which cannot be mapped as numpy's
             plain = array.view(np.uint8) if array.dtype == np.bool_ else array
             flat = arrow_of(np.ascontiguousarray(plain).reshape(-1))
             offsets = arrow_of(np.array([0, len(flat)], dtype=np.int64))
             columns.append(pa.LargeListArray.from_arrays(offsets, flat))
             shape = ",".join(str(size) for size in array.shape)
-            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": array.dtype.name}))
+            fields.append(pa.field(key, columns[-1].type, metadata={"shape": shape, "dtype": dtype}))
         schema = pa.schema(fields)
         with self._writing(name, version) as path:
             with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:

@@ -191,7 +191,7 @@ class Journal(Closing):
     def history(self) -> pa.Table:
         """What each batch did, oldest first, the oldest ones several to a line. Complexity: O(lines)."""
         older = [read_lines(self.files, file, self._history) for file in history_files(self.runs.base)]
-        return pa.concat_tables([self._history.schema.empty_table(), *older, *self._logged()])
+        return pa.concat_tables([pa.Table.from_batches([], schema=self._history.schema), *older, *self._logged()])
 
     def _logged(self) -> list[pa.Table]:
         """The lines of history of the log."""
@@ -224,6 +224,7 @@ class Journal(Closing):
         runs: Runs | None = None,
         whole: bool = False,
         apart: bool = False,
+        run: RunFile | None = None,
     ) -> Written:
         """A batch as one entry. Complexity: O(batch).
 
@@ -235,14 +236,13 @@ class Journal(Closing):
             The entry says everything, so that it can be read without those before it.
         apart
             Write the tables to a file now, so that the commit itself is small and certain.
+        run
+            Where a task has written the lines and the tables already.
         """
         version, runs = self.version + 1, runs or self.runs
-        tables = [lines, *tables]
-        # the few bytes of a few rows are not worth being counted twice
-        small = not apart and (size <= FEW_ROWS or sum(as_table(table).nbytes for table in tables) <= INLINE_BYTES)
-        run, payload = self.files.inline(version, tables) if small else (None, b"")
-        if run is None or len(payload) > INLINE_BYTES:
-            run, payload = self.files.write_tables("batch", version, [as_table(table) for table in tables]), b""
+        payload = b""
+        if run is None:
+            run, payload = self._written([lines, *tables], size, version, apart=apart)
         batches = _names(lines)
         facts = {**facts, "committed": self.committed + len(batches)}
         after, rest = runs.appended(run, size), len(self._recent)
@@ -251,6 +251,15 @@ class Journal(Closing):
         step = {"since": self._since, "facts": facts, "run": run.to_dict(), "rows": size, "batches": batches}
         manifest = {**self.facts, **facts, "version": version}
         return Written(Draft(version, step, payload), manifest, after, lines, tuple(batches), frees=False, rest=rest)
+
+    def _written(self, tables: Sequence[LogTable], size: int, version: int, *, apart: bool) -> tuple[RunFile, bytes]:
+        """The tables of a batch as a run: a file, or where they are small what its entry is to hold."""
+        # the few bytes of a few rows are not worth being counted twice
+        small = not apart and (size <= FEW_ROWS or sum(as_table(table).nbytes for table in tables) <= INLINE_BYTES)
+        run, payload = self.files.inline(version, tables) if small else (None, b"")
+        if run is None or len(payload) > INLINE_BYTES:
+            return self.files.write_tables("batch", version, [as_table(table) for table in tables]), b""
+        return run, payload
 
     def write_checkpoint(self, base: Mapping[str, RunFile], lines: pa.Table, facts: Mapping[str, Any]) -> Written:
         """Take files that hold the whole state in place of all runs."""
@@ -262,9 +271,8 @@ class Journal(Closing):
     def memory(self, lines: pa.Table | None = None) -> dict[str, RunFile]:
         """The files of a checkpoint that hold history and ids, with some more lines."""
         version, base = self.version + 1, self.runs.base
-        more = pa.concat_tables(
-            [self._history.schema.empty_table(), *self._logged(), *([] if lines is None else [lines])]
-        )
+        nothing = pa.Table.from_batches([], schema=self._history.schema)  # `empty_table` would import pandas
+        more = pa.concat_tables([nothing, *self._logged(), *([] if lines is None else [lines])])
         batches = [] if lines is None else _names(lines)
         return {
             **write_history(self.files, version, base, more, self._history),

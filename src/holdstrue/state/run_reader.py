@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdstrue.data.validity import same_columns, validate_table
+from holdstrue.data.distinct import is_packed
+from holdstrue.data.validity import validate_table
 from holdstrue.kernels.digest import checksum
 from holdstrue.state import few_rows
 from holdstrue.state.manifest import RUN_NAME, RunFile
+from holdstrue.state.packing import joined
 from holdstrue.state.store import LOG, RUNS, Missing
 from holdstrue.state.versions import FETCHERS, Versions
 
@@ -94,9 +96,9 @@ class RunReader(Versions):
             raise self._lost(RUNS + file.name, self._seen) from error
 
     def map_table(self, file: RunFile, schema: pa.Schema) -> pa.Table:
-        """The one table of a run, of these columns, mapped into memory."""
+        """The one table of a run, of these columns or of their distinct values, mapped into memory."""
         tables = self._tables(file, pa.py_buffer(self._map(file)))
-        if len(tables) != 1 or not same_columns(tables[0].schema, schema):
+        if len(tables) != 1 or not is_packed(tables[0].schema, schema):
             raise self.damaged(file, f"it does not hold the columns {', '.join(schema.names)}")
         return tables[0]
 
@@ -119,9 +121,9 @@ class RunReader(Versions):
         try:
             batch = pa.ipc.open_file(pa.BufferReader(buffer)).get_batch(0)
             batch.validate()
-            return {
-                field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)
-            }
+            return joined(
+                {field.name: _array(mapped, buffer, field, batch.column(at)) for at, field in enumerate(batch.schema)}
+            )
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError) as error:
             raise self.damaged(file, str(error)) from error
 
@@ -190,16 +192,23 @@ def _array(mapped: mmap.mmap, buffer: pa.Buffer, field: pa.Field, column: pa.Arr
     values = column.values
     shape = tuple(int(size) for size in field.metadata[b"shape"].decode().split(",") if size)
     dtype = np.dtype(field.metadata.get(b"dtype", str(values.type).encode()).decode())
-    if not pa.types.is_primitive(values.type) or dtype.hasobject or dtype.itemsize * 8 != values.type.bit_width:
+    fits = pa.types.is_primitive(values.type) and not dtype.hasobject
+    stored = dtype
+    if fits and dtype.itemsize * 8 != values.type.bit_width:
+        # whole numbers that were packed
+        stored = np.dtype(values.type.to_pandas_dtype())
+        fits = stored.kind == dtype.kind and stored.kind in "iu" and stored.itemsize < dtype.itemsize
+    if not fits:
         raise ValueError(f"array {field.name!r} is said to hold {dtype} and holds {values.type}")
     if len(values) == 0:
         if 0 not in shape:
             raise ValueError(f"array {field.name!r} is said to have the shape {shape} and is empty")
         return np.empty(shape, dtype=dtype)
-    offset = values.buffers()[1].address - buffer.address + values.offset * dtype.itemsize
+    offset = values.buffers()[1].address - buffer.address + values.offset * stored.itemsize
     if offset < 0:
         raise ValueError(f"array {field.name!r} lies outside of the file")
-    return np.frombuffer(mapped, dtype=dtype, count=len(values), offset=offset).reshape(shape)
+    found = np.frombuffer(mapped, dtype=stored, count=len(values), offset=offset).reshape(shape)
+    return found.astype(dtype, copy=False)
 
 
 def checksum_of(data: mmap.mmap | bytearray) -> str:

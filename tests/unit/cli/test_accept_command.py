@@ -110,7 +110,7 @@ def test_wrong_arguments(tmp_path: Path, table: Path) -> None:
     run("check", table, *RULES, "--key", "id", "-f", "json", "-o", cut, "--limit", "1")
     for arguments, said in (
         ((report, "--reason", "x"), "which violations are accepted?"),
-        ((report, "--reason", "x", "--all", "--rule", "pos"), "which violations are accepted?"),
+        ((report, "--reason", "x", "--all", "--rule", "pos"), "both --rule and --all are given"),
         ((report, "--reason", " ", "--all"), "--reason is empty"),
         ((report, "--reason", "x", "--all"), "no key is given"),
         ((cut, "--reason", "x", "--all"), "does not list all violations"),

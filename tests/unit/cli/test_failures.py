@@ -181,3 +181,47 @@ def test_colour_on_request(people: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b[" in run("check", people, "--rule", "zip -> city").stdout
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in run("check", people, "--rule", "zip -> city").stdout
+
+
+DBT = "version: 2\nmodels:\n  - name: people\n    columns: [{name: id, tests: [unique]}]\n"
+
+
+TWO = "table: people\ntypes: {towns.zip: text}\nrules: ['people.city in towns.name']\n"
+
+
+def test_what_was_meant_is_said(people: Path, tmp_path: Path) -> None:
+    """Files of other tools given as rules, data files given as databases, a URL with one slash, both ways to accept."""
+    dbt = write(tmp_path / "schema.yml", DBT)
+    run("init", tmp_path / "state", "--rule", "key(id)", "--key", "id", "--data", people)
+    accept = ("accept", tmp_path / "state", "--reason", "known")
+    cases: dict[tuple[object, ...], str] = {
+        ("check", people, "--rules", dbt): f"a file of dbt: holdstrue import-rules {dbt} > rules.yaml reads it",
+        ("check", f"duckdb:{people}?table=t", "--rule", "key(id)"): f"give the file as it is, {people}",
+        ("check", f"sqlite:{people}?table=t", "--rule", "key(id)"): f"give the file as it is, {people}",
+        (
+            "check",
+            tmp_path / "state",
+        ): f"told by: holdstrue violations {tmp_path / 'state'}",
+        ("discover", tmp_path / "state"): "is a state, no data",
+        ("check", people, "--rules", write(tmp_path / "two.yaml", TWO)): "name it with --table towns=PATH",
+        ("check", "s4:/bucket/t.csv", "--rule", "key(id)"): "there is no file 's4:/bucket/t.csv'",
+        ("check", "hdfs:/node/t.csv", "--rule", "key(id)"): "'hdfs://node/t.csv' is not on this machine",
+        accept: f"or --all; holdstrue status {tmp_path / 'state'} names the rules",
+        (*accept, "--all", "--rule", "key(id)"): "both --rule and --all are given",
+        (*accept, "--rule", "key(nr)"): "the rules are key(id)",
+    }
+    for words, said in cases.items():
+        result = run(*words)
+        assert result.exit_code == 2, words
+        assert said in result.stderr, (words, result.stderr)
+
+
+def test_notes_beside_data_files_are_not_data(people: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write(folder / "notes.txt", "what these files are\n")
+    write(folder / "a.csv", people.read_text(encoding="utf-8"))
+    assert run("check", folder, "--rule", "zip -> city", "--format", "json").exit_code == 1
+    (folder / "a.csv").rename(folder / "a.txt")
+    result = run("check", folder, "--rule", "zip -> city")
+    assert result.exit_code == 2 and "notes.txt has no column 'zip'" in result.stderr

@@ -18,6 +18,7 @@ from holdstrue.fragments.frames import UnreachableError, framed
 from holdstrue.fragments.remote_host import called
 from holdstrue.shards.wire import pack
 from holdstrue.sources.feeds import read_changes
+from unit.cli.runs import run
 from unit.fragments.test_sites_flight import Proxy
 
 FILE = """
@@ -83,6 +84,19 @@ def free_port() -> int:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
         return port
+
+
+def test_what_is_not_loaded_is_not_said_to_be_clean(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    try:
+        for words in (("violations",), ("apply", "--batch-id", "monday")):
+            result = run("site", words[0], tmp_path / "r.yaml", *words[1:], "--name", "s0")
+            assert result.exit_code == 2 and "the relation is not loaded" in result.stderr
+            assert "holdstrue site load FILE --name SITE" in result.stderr
+        assert run("site", "load", tmp_path / "r.yaml", "--name", "s0").exit_code == 0
+        assert run("site", "violations", tmp_path / "r.yaml", "--name", "s0").exit_code == 0
+    finally:
+        world.close()
 
 
 def test_processes_that_are_killed(tmp_path: Path) -> None:

@@ -278,3 +278,15 @@ def test_every_rule_shows_as_many_as_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("id,x,y\n" + "".join(f"{n},1,1\n" for n in range(30)))
     said = run("apply", tmp_path / "s", tmp_path / "c.csv", "--limit", 2).stdout
     assert said.count("… 433 more") == 2 and said.count("… 28 more") == 1, said
+
+
+def test_every_rule_shows_examples_however_many_an_earlier_one_has(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,zip,city,pay\n0,1,A,10\n")
+    broken = "".join(f"{i},1,C{i},{i}\n" for i in range(1, 80))
+    (tmp_path / "b.csv").write_text(f"id,zip,city,pay\n{broken}100,2,X,-5\n")
+    state = str(tmp_path / "state")
+    rules = ("--rule", "zip -> city", "--rule", "pay >= 0")
+    run("init", state, "--data", str(tmp_path / "a.csv"), "--key", "id", *rules)
+    said = run("apply", state, tmp_path / "b.csv").stdout
+    first, second = said.split("+ pay >= 0: 1 new violation")
+    assert "more (--limit to see more)" in first and "100   -5" in second

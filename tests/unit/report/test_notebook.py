@@ -79,6 +79,20 @@ def test_plans_keep_their_lines() -> None:
     assert isinstance(plan, str) and "\n" in plan
 
 
+def test_plans_are_tables_too() -> None:
+    rows = pa.table({"id": [1, 2], "zip": ["a", "a"], "city": ["x", "y"]})
+    for plan in (
+        holdstrue.Monitor(["zip -> city", "count() > 3"], "id", data=rows).explain(),
+        holdstrue.check(rows, ["zip -> city", "key(id)"]).explain(),
+        holdstrue.discover(rows, key="id").explain(),
+        holdstrue.Monitor("zip -> city", "id").explain(),
+    ):
+        table = plan.to_arrow()
+        assert table.column_names == ["about", "says"] and table.num_rows
+        assert all(said in plan for row in table.to_pylist() for said in row.values())
+        assert plan.to_pandas().shape == plan.to_polars().shape == table.shape
+
+
 def test_a_monitor_in_shards_shows_counts(tmp_path: Any) -> None:
     with Monitor.create(tmp_path / "s", RULES, key="id", data=ROWS):
         pass

@@ -12,6 +12,9 @@ import pytest
 
 import holdstrue
 from fault_proxy import FaultProxy
+from holdstrue.cli.any_state import vacuum
+from holdstrue.errors import StateError
+from holdstrue.monitor import in_shards
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.shards.runner import Sizing
 from holdstrue.shards.shard import POOL
@@ -155,3 +158,34 @@ def test_a_damaged_copy_is_fetched_again(s3: str, tmp_path: Path) -> None:
         path.write_bytes((half, half + bytes(len(data) - len(half)), b"")[number % 3])
     assert_stands(monitor, rows)
     assert_stands(monitor, change(monitor, rows, 4))
+
+
+def test_versions_ids_and_upkeep(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions are read while they are kept, ids are known for long, and old history is joined."""
+    monkeypatch.setattr(in_shards, "HISTORY_RUNS", 4)
+    rows = rows_of("Bonn")
+    monitor = made(place, rows)
+    vacuum(place, 3600.0)
+    stood, last = {}, 0
+    for number in range(0, 20, 2):
+        with StateFiles(place) as files:
+            last = files.manifest()["version"]
+        stood[last] = rows
+        rows = change(monitor, rows, number)
+    for version, then in list(stood.items())[-3:]:
+        POOL.empty()
+        earlier = Sharded(Loops(2), place, at=version)
+        assert_stands(earlier, then)
+    again = [rows[0] | {"city": "never", "op": "update"}]
+    assert all(monitor.apply([pa.Table.from_pylist(again)], f"b{number}").duplicate for number in range(0, 20, 2))
+    assert_stands(monitor, rows)
+    with StateFiles(place) as files:
+        runs = files.manifest()
+    assert len(runs["log"]) <= 4, "history is gathered"
+    assert {line.batch for line in monitor.history()} >= {f"b{number}" for number in range(0, 20, 2)}
+    vacuum(place, 0.0)
+    assert_stands(monitor, rows)
+    if not is_object_url(place):
+        # entries of an object store stay for a while
+        with pytest.raises(StateError, match=f"version {last}"):
+            Sharded(Loops(2), place, at=last)

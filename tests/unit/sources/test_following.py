@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue.errors import DataError, HoldstrueError
+from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.monitor.following import follow
 from objects import Moto, set_environment
 
@@ -226,6 +227,35 @@ def test_a_table_that_was_taken_back(tmp_path: Path) -> None:
         assert [delta.duplicate for delta in follow(monitor, lake.source)] == [True]
         lake.append(rows((5, "b", "z", 9)))
         assert [delta.duplicate for delta in follow(monitor, lake.source)] == [False]
+        same(monitor, lake)
+
+
+def test_snapshots_that_were_expired(tmp_path: Path) -> None:
+    lake = Iceberg(tmp_path)
+    first = lake.table.current_snapshot().snapshot_id
+    with holdstrue.Monitor(RULES, "id", data=lake.source) as monitor:
+        lake.append(rows((4, "b", "z", 9)))
+        lake.table.maintenance.expire_snapshots().by_id(first).commit()
+        with pytest.raises(DataError, match=f"version {first} of .* is no longer among its versions") as caught:
+            list(follow(monitor, lake.source))
+        assert "were expired" in str(caught.value.hint) and "rolled back" not in str(caught.value)
+        assert monitor.apply(lake.source, snapshot=True).changed == {"insert": 1, "update": 0, "delete": 0}
+        assert [delta.duplicate for delta in follow(monitor, lake.source)] == [True]
+
+
+def test_a_key_that_several_rows_of_the_table_have(lake: Lake) -> None:
+    """It is the table that does not fit, not the state."""
+    with holdstrue.Monitor(RULES, "id", data=lake.source) as monitor:
+        lake.append(rows((2, "b", "z", 9)))
+        with pytest.raises(ChangeError, match=r"2 rows of .* have the key id=2; nothing was applied") as caught:
+            list(follow(monitor, lake.source))
+        assert "remove the others from the table" in str(caught.value.hint) and "--snapshot" not in str(caught.value)
+        assert monitor.batches == 1
+        lake.delete(2)
+        # a change feed tells of both rows, although they are gone
+        with suppress(ChangeError):
+            list(follow(monitor, lake.source))
+        monitor.apply(lake.source, snapshot=True)
         same(monitor, lake)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,7 +47,9 @@ def accept(
     They are still counted and shown as accepted; only other violations fail a check. Exit code 0.
     """
     if bool(rule) == every:
-        raise HoldstrueError("which violations are accepted?", hint="give --rule NAME, or --all")
+        said = "both --rule and --all are given" if every else "which violations are accepted?"
+        names = f"; holdstrue status {shlex.quote(source)} names the rules" if not Path(source).is_file() else ""
+        raise HoldstrueError(said, hint=f"give --rule NAME (also several times), or --all{names}")
     if not reason.strip():
         raise HoldstrueError("--reason is empty", hint="say why these violations are accepted")
     today = dt.datetime.now(dt.UTC).astimezone().date()
@@ -120,7 +123,8 @@ def _of_report(
         written = WrittenReport.of(json.loads(Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HoldstrueError(
-            f"{path} is neither a state nor a report", hint="write one with: holdstrue check ... --format json -o FILE"
+            f"{path} is neither a state nor a report",
+            hint="write a report with: holdstrue check DATA --rules FILE --key COLS --format json -o REPORT",
         ) from error
     names = _known_rules(wanted, list(written.keys))
     if not wanted:

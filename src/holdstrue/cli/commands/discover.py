@@ -67,8 +67,11 @@ def discover(
         typer.Argument(metavar="DATA", help="A table as a file or URL, or NAME=PATH for each of several tables."),
     ] = None,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, separated by commas.")
-    ] = "dc,fd,key",
+        str,
+        typer.Option(
+            "--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, column, separated by commas."
+        ),
+    ] = "dc,fd,key,column",
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="COLS", help="Columns that tell rows apart; NAME=COLS for a table of several."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdstrue.cli.cluster import SparkOptions
 from holdstrue.cli.failures import CLEAN, VIOLATED, guarded
 from holdstrue.cli.options import FeedKind, FileOptions, FormatOf, OpColumn, OutputFile
 from holdstrue.cli.output import Output, Working
@@ -15,7 +16,10 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.report.forms import parts
 
 if TYPE_CHECKING:
+    from holdstrue.cli.cluster import Cluster
     from holdstrue.fragments.declaration import Declaration
+    from holdstrue.fragments.relation import Relation
+    from holdstrue.fragments.relation_delta import RelationDelta
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML that declares sites, rules and key.")]
@@ -48,15 +52,21 @@ def plan(
 
 @fragments.command()
 @guarded
-def init(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
+def init(
+    file: File,
+    format: AsDelta = "text",  # noqa: A002
+    output: OutputFile = None,
+    place: SparkOptions = SparkOptions(),
+) -> int:
     """Load every site from its source into its state; say what violates the rules.
 
     Exit code 1: some rule of severity error is violated; 0: none is.
     """
     with Output(output, format) as out:
         with Working(f"loading {file}"):
+            cluster = place.cluster()
             declared = _declared(file, states=True)
-            with declared.relation() as relation:
+            with _opened(declared, cluster) as relation:
                 delta = replace(relation.load(), violations=(counts := relation.counts()))
         out.write(parts(delta, format))
     return _code(declared, (name for name, count in counts.items() if count))
@@ -78,6 +88,7 @@ def apply(
     format: AsDelta = "text",  # noqa: A002
     output: OutputFile = None,
     reading: FileOptions = FileOptions(),
+    place: SparkOptions = SparkOptions(),
 ) -> int:
     """Apply one batch of changes at all sites, whole or not at all; say what it broke and mended, and what was shipped.
 
@@ -87,11 +98,12 @@ def apply(
         with Working(f"applying {', '.join(changes)}"):
             from holdstrue.fragments.relation import UnloadedError
 
+            cluster = place.cluster()
             declared = _declared(file, states=True)
-            with declared.relation() as relation:
+            with _opened(declared, cluster) as relation:
                 options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
                 try:
-                    delta = relation.apply(changes, batch_id=batch_id, **options)
+                    delta = _applied(relation, changes, batch_id, options)
                 except UnloadedError as error:
                     raise HoldstrueError(
                         error.message, hint=f"load it first: holdstrue fragments init {file}"
@@ -103,7 +115,12 @@ def apply(
 
 @fragments.command()
 @guarded
-def check(file: File, format: AsDelta = "text", output: OutputFile = None) -> int:  # noqa: A002
+def check(
+    file: File,
+    format: AsDelta = "text",  # noqa: A002
+    output: OutputFile = None,
+    place: SparkOptions = SparkOptions(),
+) -> int:
     """Check everything from scratch, by copying what rules read to coordinators (batVer, batHor).
 
     Looks at what the sites hold, or at their sources when nothing is loaded. Exit codes as for init.
@@ -112,12 +129,31 @@ def check(file: File, format: AsDelta = "text", output: OutputFile = None) -> in
         with Working(f"checking {file}"):
             from holdstrue.fragments.relation_delta import counted
 
-            declared = _declared(file)
-            with declared.relation() as relation:
+            cluster = place.cluster()
+            declared = _declared(file, states=cluster is not None)
+            with _opened(declared, cluster) as relation:
                 delta = relation.check()
             delta = replace(delta, violations=counted(declared.rules, delta.added))
         out.write(parts(delta, format))
     return _code(declared, delta.added)
+
+
+def _opened(declared: Declaration, cluster: Cluster | None) -> Relation:
+    """The relation in this process, or on Spark with the files of its sites as data frames."""
+    return declared.relation() if cluster is None else cluster.relation(declared)
+
+
+def _applied(relation: Relation, changes: list[str], batch_id: str | None, options: dict[str, Any]) -> RelationDelta:
+    """Change files as one batch; on Spark tasks read them."""
+    from holdstrue.fragments.parted_relation import PartedRelation
+
+    if not isinstance(relation, PartedRelation):
+        return relation.apply(changes, batch_id=batch_id, **options)
+    from holdstrue.cli.cluster import refuse_lake
+    from holdstrue.sources.read import paths_of
+
+    refuse_lake(changes)
+    return relation.apply_files(paths_of(changes), batch_id, **options)
 
 
 def _declared(file: str, *, states: bool = False) -> Declaration:

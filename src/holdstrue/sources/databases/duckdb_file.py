@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdstrue.errors import DataError
 from holdstrue.sources.databases.exact import UNSIZED, exact_numbers
-from holdstrue.sources.databases.relation import database_file, no_table, quoted, require_asked
+from holdstrue.sources.databases.relation import database_file, no_table, plain_file, quoted, require_asked
 from holdstrue.sources.databases.sql_table import DatabaseFile
 from holdstrue.sources.ways import first_line, not_installed
 
@@ -52,7 +52,8 @@ class DuckDbTable(DatabaseFile):
         except duckdb.Error as error:
             raise DataError(
                 f"{self.path} cannot be opened by DuckDB: {first_line(error)}",
-                hint="is it a DuckDB file of a version that this duckdb reads, and is nobody writing to it?",
+                hint=plain_file(self.path)
+                or "is it a DuckDB file of a version that this duckdb reads, and is nobody writing to it?",
             ) from error
 
     def tables(self) -> list[str]:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from holdstrue.errors import DataError
 from holdstrue.location import nearby_hint
+from holdstrue.sources.datafiles import format_by_name
 
 _ASKED = re.compile(r"(?:^|&)(table|query)=", re.IGNORECASE)
 
@@ -148,3 +149,13 @@ def database_file(url: str, kind: str) -> tuple[Path, SqlRelation]:
             hint=f"write {kind}:FILE?table=NAME or {kind}:FILE?query=SELECT ...",
         )
     return path, relation
+
+
+def plain_file(path: Path) -> str | None:
+    """What to do where something that is no database goes by the name of a data file; None for other names.
+
+    >>> plain_file(Path("t.csv")), plain_file(Path("shop.db"))
+    ('by its name it is csv, no database: give the file as it is, t.csv', None)
+    """
+    format_ = format_by_name(path.name)
+    return None if format_ is None else f"by its name it is {format_}, no database: give the file as it is, {path}"

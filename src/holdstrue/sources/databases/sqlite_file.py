@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.errors import DataError
-from holdstrue.sources.databases.relation import database_file, no_table, quoted, require_asked, selected
+from holdstrue.sources.databases.relation import database_file, no_table, plain_file, quoted, require_asked, selected
 from holdstrue.sources.databases.sql_table import DatabaseFile
 from holdstrue.sources.fit import fit_column
 from holdstrue.sources.ways import first_line
@@ -144,7 +144,8 @@ class SqliteTable(DatabaseFile):
 
     def _failed(self, error: sqlite3.Error) -> DataError:
         return DataError(
-            f"{self} cannot be read: {first_line(error)}", hint="is it a SQLite file, and does sqlite3 itself run it?"
+            f"{self} cannot be read: {first_line(error)}",
+            hint=plain_file(self.path) or "is it a SQLite file, and does sqlite3 itself run it?",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdstrue.data.buffers import flags, known
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
@@ -132,12 +133,23 @@ def values_differ(one: Any, other: Any) -> Mask:
     if pa.types.is_float16(one.type):  # Arrow does not compare these
         one, other = pc.cast(one, pa.float32()), pc.cast(other, pa.float32())
     try:
-        differ = pc.fill_null(pc.not_equal(one, other), False)
+        differ = _holds(pc.not_equal(one, other))
     except pa.ArrowNotImplementedError:  # structs, lists and maps
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.fromiter((a != b for a, b in pairs), bool, len(one))
     if pa.types.is_floating(one.type):
-        both_nan = pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False)
-        differ = pc.and_not(differ, both_nan)
-    result = pc.or_(differ, pc.xor(one.is_valid(), other.is_valid()))
-    return np.asarray(result.to_numpy(), bool)
+        differ &= ~_holds(pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    if one.null_count or other.null_count:
+        differ |= _by_chunk(one, known) ^ _by_chunk(other, known)
+    return differ
+
+
+def _holds(column: pa.ChunkedArray | pa.Array) -> Mask:
+    """Where a condition is true, which it is not where it is unknown."""
+    return _by_chunk(column, lambda chunk: flags(chunk) & known(chunk) if chunk.null_count else flags(chunk))
+
+
+def _by_chunk(column: pa.ChunkedArray | pa.Array, masked: Callable[[pa.Array], Mask]) -> Mask:
+    if isinstance(column, pa.Array):
+        return masked(column)
+    return np.concatenate([np.empty(0, bool), *(masked(chunk) for chunk in column.chunks)])

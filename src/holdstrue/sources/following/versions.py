@@ -92,6 +92,10 @@ class TableVersions(ABC):
         """Whether the version that an id names is the one that the table has under that name now."""
         return True
 
+    def knows(self, version: str) -> bool:
+        """Whether the table still has a version, although the present one may not follow from it."""
+        return True
+
     @abstractmethod
     def backwards(self) -> Iterator[str]:
         """All versions that are known, the newest first."""
@@ -206,6 +210,10 @@ class IcebergVersions(TableVersions):
             at = snapshots[at].parent_snapshot_id
         if at is None:
             yield NO_SNAPSHOT
+
+    def knows(self, version: str) -> bool:
+        """Whether the snapshot has not been expired."""
+        return version in (NO_SNAPSHOT, *(str(one.snapshot_id) for one in self.table.iceberg().metadata.snapshots))
 
     def changes(self, after: str, upto: str) -> VersionLog:
         """What happened after one version up to another."""

@@ -25,6 +25,8 @@ from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family
 from holdstrue.spark.runner import quoted
 
+_MASKED = 8
+"""Rules about single rows whose rows are grouped together by which of them they break, in up to 255 groups."""
 _MOST_SUMMED = 28
 """Digits of decimals whose sums Spark holds for ten thousand million rows."""
 
@@ -231,10 +233,21 @@ class Detection:
     """Which groups are looked at at all."""
     kinds: dict[int, str] = field(default_factory=dict)
     measures: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    is_ungrouped: bool = False
+    """Whether only single rows are looked at, of one table, so that there is one group and nothing to shuffle."""
 
     @staticmethod
-    def of(tables: Tables, checks: Mapping[int, Check], keys: Mapping[str, Sequence[str]], most: int) -> Detection:
-        """The aggregation for checks by their numbers; `keys` are columns of tables that should tell rows apart."""
+    def of(
+        tables: Tables,
+        checks: Mapping[int, Check],
+        keys: Mapping[str, Sequence[str]],
+        most: int,
+        known: Mapping[str, int] | None = None,
+    ) -> Detection:
+        """The aggregation for checks by their numbers; `keys` are columns of tables that should tell rows apart.
+
+        Of tables whose rows are `known` no row is read for its own sake.
+        """
         made = Detection(tables, most)
         sides: dict[Any, list[tuple[int, GroupCheck]]] = {}
         for number, check in checks.items():
@@ -249,34 +262,59 @@ class Detection:
             lanes = tables.values[name].tuple_lanes(columns, nulls_equal=True)
             element = made._element(name, "true", lanes, ["true"])
             made._key(f"key {name}", element, 0)
-        rows = {name: made._counting(name) for name in tables.frames}
-        for number, check in checks.items():
-            match check:
-                case RowCheck():
-                    element = rows[check.table]
-                    made._total(f"rows {number}", element, element.flag(tables.holds(check, check.broken)))
-                case MeasureCheck():
-                    made._measure(number, check, rows)
+        for name in tables.frames:
+            single = {n: c for n, c in checks.items() if isinstance(c, RowCheck) and c.table == name}
+            measures = {
+                (n, at): measure
+                for n, c in checks.items()
+                if isinstance(c, MeasureCheck)
+                for at, measure in enumerate(c.measures)
+                if measure.table == name
+            }
+            made._rows(name, single, measures, name not in (known or {}))
         return made
 
-    def _counting(self, table: str) -> Element:
-        """Where all rows of a table are counted: in one group of a side of its own.
+    def _rows(
+        self, table: str, checks: Mapping[int, RowCheck], measures: Mapping[tuple[int, int], Aggregate], counted: bool
+    ) -> None:
+        """What is asked of the single rows of a table: which of them break a rule, measures, how many there are.
 
-        Where there is one other side, that is one row more for each row, so that rows are counted in the groups of that
-        side, and those that are in none of them in the group NULL.
+        They are grouped by which rules they break, so that a row that breaks none gives nothing unless it is to be
+        counted. Where there is one other side, or none, that would be one row more for each row: there they are
+        counted in the groups of that side, and those that are in none of them in the group NULL.
         """
-        if len(self.tables.frames) == len(self.elements) == 1:
-            [element] = self.elements
-            hi, lo = element.group
-            given = element.given
-            if given != "true":
-                element.group = f"if({given}, {hi}, null)", None if lo is None else f"if({given}, {lo}, null)"
-                element.given = "true"
+        if not (checks or measures or counted):
+            return
+        every = counted or bool(measures)
+        broken = {number: self.tables.holds(check, check.broken) for number, check in checks.items()}
+        if len(self.tables.frames) == 1 and len(self.elements) <= 1:
+            if self.elements:
+                [element] = self.elements
+                hi, lo = element.group
+                given = element.given
+                if given != "true":
+                    element.group = f"if({given}, {hi}, null)", None if lo is None else f"if({given}, {lo}, null)"
+                    element.given = "true"
+            else:
+                truths = (self.tables.truth(check, check.broken) for check in checks.values())
+                element = self._element(table, "true" if every else " or ".join(truths), ("0L", None))
+                self.is_ungrouped = True
+            for number, condition in broken.items():
+                self._total(f"rows {number}", element, element.flag(condition))
+            self._total(f"table {table}", element, element.flag("true"))
         else:
-            element = self._element(table, "true", ("0L", None))
-        self._total(f"table {table}", element, element.flag("true"))
-        self.wanted.append(f"side = {element.side}")
-        return element
+            chunks = [list(broken)[at : at + _MASKED] for at in range(0, len(broken), _MASKED)] or [[]]
+            for number_of_chunk, chunk in enumerate(chunks):
+                bits = [f"if({broken[number]}, {1 << bit}L, 0L)" for bit, number in enumerate(chunk)]
+                given = "true" if every and not number_of_chunk else " or ".join(broken[number] for number in chunk)
+                own = self._element(table, given, (" + ".join(bits) or "0L", None), ["true"])
+                if not number_of_chunk:
+                    element = own
+                    self.asked[f"table {table}"] = f"sum(if(side = {own.side}, f0, null))"
+                for bit, number in enumerate(chunk):
+                    self.asked[f"rows {number}"] = f"sum(if(side = {own.side} and (hi & {1 << bit}L) != 0, f0, null))"
+                self.wanted.append(f"side = {own.side}")
+        self._measure(element, measures)
 
     def _element(self, table: str, given: Sql, group: Lanes, flags: Iterable[Sql] = ()) -> Element:
         element = Element(len(self.elements), table, given, group, list(flags))
@@ -286,6 +324,7 @@ class Detection:
     def _total(self, name: str, element: Element, at: int) -> None:
         self.asked[name] = f"sum(if(side = {element.side}, f{at}, null))"
         self.totalled[name] = at
+        self.wanted.append(f"side = {element.side}")
 
     def _violated(self, name: str, violates: Sql, rows: Sql) -> None:
         self.wanted.append(violates)
@@ -336,13 +375,13 @@ class Detection:
                 partly = " or ".join(f"f{at} != f{count}" for at in known)
                 self.asked[f"partial {number}"] = f"sum(if({violates} and ({partly}), 1L, null))"
 
-    def _measure(self, number: int, check: MeasureCheck, rows: Mapping[str, Element]) -> None:
-        for at, measure in enumerate(check.measures):
-            names = self.measures.setdefault((number, at), [])
+    def _measure(self, rows: Element, measures: Mapping[tuple[int, int], Aggregate]) -> None:
+        for place, measure in measures.items():
+            names = self.measures.setdefault(place, [])
             for how, value, kind in _measured(self.tables, measure):
                 own = len(self.kinds)
                 self.kinds[own] = kind
-                rows[measure.table].measured[own] = value
+                rows.measured[own] = value
                 name = f"{how} {own}"
                 names.append(name)
                 self.asked[name] = f"{'sum' if how == 'count' else how}(m{own})"
@@ -362,11 +401,6 @@ class Detection:
         return groups if shape.wide else groups.selectExpr("*", "0L as lo")
 
     @property
-    def is_ungrouped(self) -> bool:
-        """Whether only single rows are looked at, of one table, so that there is one group and nothing to shuffle."""
-        return len(self.elements) == 1 and self.elements[0].group == ("0L", None)
-
-    @property
     def shuffles(self) -> int:
         """How often rows are shuffled: by group, and what partitions found to one of them."""
         return 1 if self.is_ungrouped else 2
@@ -379,9 +413,10 @@ class Detection:
             for name in (name for names in self.measures.values() for name in names):
                 how, own = name.split()
                 found.append(f"{how}(cast({only.measured[int(own)]} as {self.kinds[int(own)]})) as {quoted(name)}")
-            return self.tables.frames[only.table].selectExpr(*found)
+            frame = self.tables.frames[only.table]
+            return (frame if only.given == "true" else frame.where(only.given)).selectExpr(*found)
         asked = [f"{question} as {quoted(name)}" for name, question in self.asked.items()]
-        return self.grouped().where(" or ".join(self.wanted)).selectExpr(*asked)
+        return self.grouped().where(" or ".join(dict.fromkeys(self.wanted))).selectExpr(*asked)
 
     def run(self) -> Detected:
         """The one job."""

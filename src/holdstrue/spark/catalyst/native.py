@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -15,14 +15,17 @@ from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Part
 from holdstrue.spark.catalyst.detecting import Detection, Found, Tables, is_native
 from holdstrue.spark.catalyst.implied import set_apart
+from holdstrue.spark.catalyst.keyed import Keyed
 from holdstrue.spark.catalyst.lanes import Inexpressible
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.catalyst.references import Referring
-from holdstrue.spark.estimates import counts_by_footers
+from holdstrue.spark.footers import footer_rows
 
-JOINED = 1000
-"""Violating groups of a check that are joined with before its pairs are counted, at most or as many as are listed."""
+LOOKED_UP = 1000
+"""Violating groups of a check of which only the rows are grouped when its pairs are counted; of more, all rows are."""
+_ALL_LOOKED_UP = 10_000
+"""The same of all checks: they are written into the query, at some 20 us each."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,8 @@ class Native:
             if isinstance(check, ReferenceCheck):
                 self._refer(number, check, limit)
                 return
-            if isinstance(check, GroupCheck) and len(check.rhs) == 1:
-                # without a condition hardly a row is left out, and the second job is dearer than what it saves
-                apart = check.member is not None and counts_by_footers(self.tables.frames[check.table])
-                found = self._pairs({number: check}, {}, named, {}, counted=not apart)
-                if apart:
-                    self._count_rows(check.table)
+            if isinstance(check, GroupCheck) and len(check.rhs) <= 1:
+                found = self._alone(number, check, named)
                 self._count(found)
                 self._name(found, limit)
                 return
@@ -112,17 +111,18 @@ class Native:
         used = {table for check in checks.values() for table in _tables_of(check)} | {*key}
         tables = replace(self.tables, frames={n: f for n, f in self.tables.frames.items() if n in used})
         paired = any(isinstance(check, GroupCheck) and check.rhs for check in checks.values())
-        most = min(max(limit, JOINED if paired else 0), MOST_NAMED)
+        most = min(max(limit, LOOKED_UP if paired else 0), MOST_NAMED)
+        self._read_footers(tables.frames)
         try:
-            detection = Detection.of(tables, checks, key, most)
+            detection = Detection.of(tables, checks, key, most, self.rows)
         except Inexpressible:  # of a key's type; of the checks it is known that Catalyst takes them
             key = {}
-            detection = Detection.of(tables, checks, {}, most)
+            detection = Detection.of(tables, checks, {}, most, self.rows)
         detected = detection.run()
         self.passes.append(
             Pass("which groups violate, rows, keys and references", (*tables.frames,), detection.shuffles)
         )
-        self.rows |= {name: detected.rows(name) for name in tables.frames}
+        self.rows |= {name: detected.rows(name) for name in tables.frames if name not in self.rows}
         if key:
             self.shares_key = any(detected.found(f"key {name}").groups for name in key)
         found = {number: detected.found(number) for number in checks}
@@ -131,15 +131,25 @@ class Native:
             self._leave(checks[number].rule)
         return found
 
-    def _count_rows(self, table: str) -> None:
-        """The rows of a Parquet table, from the footers of its files.
+    def _read_footers(self, tables: Iterable[str]) -> None:
+        """The rows of large Parquet tables: counted in a scan, all rows would have to leave it."""
+        for table in tables:
+            rows = None if table in self.rows else footer_rows(self.tables.frames[table])
+            if rows is not None:
+                self.rows[table] = rows
 
-        Counted in the pass, all rows would have to be read, and no filter could be pushed into the scan; as one more
-        column of the same job, Spark would merge both into the pass again.
-        """
-        counted = self.tables.frames[table].selectExpr("count(1) as n").toArrow()
-        self.rows[table] = counted.column("n")[0].as_py()
-        self.passes.append(Pass("rows, from the footers of the files", (table,), 1))
+    def _alone(self, number: int, check: GroupCheck, most: int) -> dict[int, Found]:
+        """The only check is a key or an FD with one right-hand column: grouped as in a query by hand."""
+        self._read_footers([check.table])
+        counted = check.table not in self.rows
+        if check.rhs:
+            return self._pairs({number: check}, {}, most, {}, counted=counted)
+        keyed = Keyed(self.tables, check, most, counted)
+        found, rows = keyed.run()
+        self.passes.append(Pass("rows of each key", (check.table,), keyed.shuffles))
+        if counted:
+            self.rows[check.table] = rows
+        return {number: found}
 
     def _paired(self, checks: Mapping[int, Check], found: Mapping[int, Found], most: int) -> dict[int, Found]:
         """What the second pass finds of FDs that are violated."""
@@ -151,7 +161,12 @@ class Native:
         }
         if not open_:
             return {}
-        few = {n: [group[:2] for group in found[n].chosen] for n in open_ if found[n].groups <= len(found[n].chosen)}
+        few: dict[int, list[int]] = {}
+        left = _ALL_LOOKED_UP
+        for n in sorted(open_, key=lambda n: found[n].groups):
+            if found[n].groups <= min(LOOKED_UP, left, len(found[n].chosen)):
+                few[n] = [group[0] for group in found[n].chosen]
+                left -= len(few[n])
         both = {n: alone[check.rule] for n, check in open_.items() if check.rule in alone}
         return self._pairs(open_, both, most, few)
 
@@ -160,7 +175,7 @@ class Native:
         checks: Mapping[int, GroupCheck],
         alone: Mapping[int, RowCheck],
         most: int,
-        groups: Mapping[int, Sequence[tuple[int, int]]],
+        groups: Mapping[int, Sequence[int]],
         *,
         counted: bool = False,
     ) -> dict[int, Found]:

@@ -1,6 +1,6 @@
 """The second pass: how many rows and pairs violate FDs, by grouping rows by left and right side and then by left.
 
-Few violating groups are joined with first, so that no other row is grouped. Where there are many, or where there is one
+Where few groups violate, no row of another is grouped. Where there are many, or where there is one
 rule, of which this pass answers everything, all rows are grouped, which is what a query by hand would do.
 """
 
@@ -11,20 +11,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.plan.checks import GroupCheck, RowCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, right_side, whole_of
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import Lanes
-
-GROUPS = StructType(
-    [
-        StructField("side", IntegerType(), nullable=False),
-        StructField("hi", LongType(), nullable=False),
-        StructField("lo", LongType(), nullable=False),
-    ]
-)
 
 
 def kind_of(tables: Tables, check: GroupCheck) -> Lanes:
@@ -57,13 +48,18 @@ class Pairing:
     checks: Mapping[int, GroupCheck]
     alone: Mapping[int, RowCheck]
     most: int
-    groups: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    """All violating groups of checks of which these are few; of other checks all rows are grouped."""
+    groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The first lanes of all violating groups of checks of which these are few; of others all rows are grouped."""
     counted: bool = False
     """Whether the rows of the table are counted on the way, for the only check there is."""
 
     def _spread(self) -> tuple[DataFrame, ElementShape]:
         elements = pair_elements(self.tables, self.checks, self.alone)
+        for element in elements:
+            if element.side in self.groups:
+                # one lane will do: a group that has it by chance does not violate, or is known as well
+                few = ", ".join(f"{hi}L" for hi in dict.fromkeys(self.groups[element.side]))
+                element.given = f"({element.given} and {element.group[0]} in ({few}))"
         if self.counted:
             # rows that are in no group are in the group NULL, which has one kind
             [only] = elements
@@ -73,12 +69,6 @@ class Pairing:
             only.given = "true"
         shape = ElementShape.of(elements, {})
         rows = spread(self.tables.frames, elements, shape)
-        if self.groups:
-            known = [(check, hi, lo) for check, groups in self.groups.items() for hi, lo in groups]
-            few = F.broadcast(groups_frame(rows.sparkSession, known, shape).withColumn("known", F.lit(True)))
-            rows = rows.join(few, list(shape.group), "left")
-            rest = [str(number) for number in self.checks if number not in self.groups]
-            rows = rows.where(f"known is not null{' or side in (' + ', '.join(rest) + ')' if rest else ''}")
         return rows, shape
 
     @property
@@ -127,9 +117,3 @@ class Pairing:
             pairs = whole_of(row["upper"] or 0, row["lower"] or 0) // 2
             found[row["side"]] = Found(row["rows"] or 0, pairs, row["groups"], chosen, 0, row["both"] or 0)
         return found, counted
-
-
-def groups_frame(spark: object, groups: Sequence[tuple[int, int, int]], shape: ElementShape) -> DataFrame:
-    """Some groups as a data frame."""
-    known: DataFrame = spark.createDataFrame(list(groups), GROUPS)  # type: ignore[attr-defined]
-    return known if shape.wide else known.select("side", "hi")

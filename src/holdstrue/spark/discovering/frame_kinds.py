@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import family_of
+from holdstrue.discovery.column_kind import ColumnKind
+from holdstrue.discovery.columns.profile import ColumnProfile
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import FoundRule, RuleChanges
 from holdstrue.discovery.held import Held, Keys
@@ -23,6 +25,7 @@ from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.model import Body, Rule, Tolerance
 from holdstrue.spark.checking import check
+from holdstrue.spark.discovering.frame_columns import column_profiles
 from holdstrue.spark.discovering.frame_conditions import FrameConditions
 from holdstrue.spark.discovering.frame_denials import FrameDenialKind, FrameDenials
 from holdstrue.spark.discovering.frame_dependencies import FrameDependencies
@@ -105,8 +108,9 @@ class FrameDiscovery(Discovery):
         self._frames = dict(frames)
 
     def nearly(self) -> list[FoundRule]:
-        """None: see `notes`."""
-        return []
+        """What few cells of a column break; of FDs and orders none (see `notes`)."""
+        columns = self._kinds.get("columns")
+        return columns.nearly() if isinstance(columns, ColumnKind) else []
 
     def _tolerant(self, found: Sequence[FoundRule]) -> list[Rule]:
         """Rules with the tolerance that the rows there are need."""
@@ -154,7 +158,7 @@ def found_in_frames(
     for name, schema in held.searched(options.columns).items():
         if len(schema):
             held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options)
-    if options.kinds != ("ind",):
+    if {*options.kinds} - {"ind", "column"}:
         with suppress(OutOfTimeError):
             for table in held.tables.values():
                 table.profile(work)
@@ -167,7 +171,13 @@ def found_in_frames(
     return FrameDiscovery(held, found, options, frames)
 
 
-_FAMILIES = {"dependencies": ("fd", "key"), "conditions": ("cfd",), "inclusions": ("ind",), "denials": ("dc",)}
+_FAMILIES = {
+    "columns": ("column",),
+    "dependencies": ("fd", "key"),
+    "conditions": ("cfd",),
+    "inclusions": ("ind",),
+    "denials": ("dc",),
+}
 """By who finds them the kinds of rules; the quickest come first."""
 
 
@@ -179,6 +189,16 @@ class _Search:
     frames: Mapping[str, DataFrame]
     held: FrameTables
     options: DiscoveryOptions
+
+    def columns(self, work: Work) -> Kind:
+        profiles: dict[str, dict[str, ColumnProfile]] = {}
+        complete = True
+        for name, schema in self.held.searched(self.options.columns).items():
+            try:
+                profiles[name] = column_profiles(self.runner, self.frames[name], schema, work)
+            except OutOfTimeError:
+                complete = False
+        return ColumnKind(self.held, self.options, profiles, complete)
 
     def dependencies(self, work: Work) -> Kind:
         cores = {name: FrameDependencies(table, self.options, work) for name, table in self.held.tables.items()}

@@ -1,0 +1,66 @@
+"""One key alone: rows grouped by it and counted, which is what a query by hand would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from holdstrue.plan.checks import GroupCheck
+from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, whole_of
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The rows of a table by the columns of a key."""
+
+    tables: Tables
+    check: GroupCheck
+    most: int
+    """How many groups of several rows are told."""
+    counted: bool
+    """Whether the rows of the table are counted on the way: those without a key are in the group NULL."""
+
+    @property
+    def shuffles(self) -> int:
+        """By group, and what partitions found to one of them."""
+        return 2
+
+    def totals(self) -> DataFrame:
+        """One row."""
+        frame, given = self.tables.frames[self.check.table], member(self.tables, self.check)
+        lanes = [lane for lane in left_side(self.tables, self.check) if lane is not None]
+        names = ["hi", "lo"][: len(lanes)]
+        if self.counted:
+            # a key of which a column is not known gives NULL by itself, unless NULLs are equal
+            plain = self.check.member is None and (self.check.nulls_equal or len(lanes) == 1)
+            own = lanes if plain else [f"if({given}, {lane}, null)" for lane in lanes]
+            rows = frame.selectExpr(*(f"{lane} as {name}" for lane, name in zip(own, names, strict=True)))
+        else:
+            rows = frame.where(given).selectExpr(
+                *(f"{lane} as {name}" for lane, name in zip(lanes, names, strict=True))
+            )
+        groups = rows.groupBy(*names).agg(F.expr("count(1) as n"))
+        many = "filter (where n > 1 and hi is not null)" if self.counted else ""
+        if not self.counted:
+            groups = groups.where("n > 1")
+        (_, upper), (_, lower) = halves("(n * (n - 1))")
+        told = [
+            "sum(n) as counted",
+            f"count(1) {many} as groups",
+            f"sum(n) {many} as rows",
+            f"sum({upper}) {many} as upper",
+            f"sum({lower}) {many} as lower",
+        ]
+        if self.most:
+            group = f"named_struct('hi', hi, 'lo', {'lo' if len(lanes) == 2 else '0L'}, 'n', n)"
+            told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
+        return groups.selectExpr(*told)
+
+    def run(self) -> tuple[Found, int]:
+        """What was found, and how many rows were counted."""
+        [row] = self.totals().toArrow().to_pylist()
+        chosen = tuple((g["hi"], g["lo"], g["n"], None) for g in row.get("chosen") or ())
+        pairs = whole_of(row["upper"] or 0, row["lower"] or 0) // 2
+        return Found(row["rows"] or 0, pairs, row["groups"], chosen), row["counted"] or 0
