@@ -392,3 +392,22 @@ def test_a_source_beside_a_model_of_the_same_name() -> None:
     assert "customers: is the name of several tables" in found.notes[0]
     again = load_rules(dump_rules(found.ruleset()))
     assert [rule.body for rule in again] == bodies
+
+
+def test_sums_and_extremes_are_measures() -> None:
+    soda = "checks for orders: ['sum(size) > 3', 'max(size) <= 9', 'min(size) between -1 and 4.5', 'avg(size) > 2']"
+    found = import_rules(soda, "soda")
+    assert [rule.text for rule in found.rules] == ["sum(size) > 3", "max(size) <= 9", "min(size) between -1 and 4.5"]
+    assert [str(one) for one in found.unmapped] == ["orders: avg(size) > 2: no rule here says this"]
+    suite = {
+        "expectations": [
+            {
+                "expectation_type": "expect_column_sum_to_be_between",
+                "kwargs": {"column": "a b", "min_value": 0, "strict_min": True, "max_value": 9.5},
+            },
+            {"expectation_type": "expect_column_max_to_be_between", "kwargs": {"column": "a", "max_value": "x"}},
+        ]
+    }
+    found = import_rules(json.dumps(suite), "gx")
+    assert [rule.text for rule in found.rules] == ["sum(`a b`) > 0", "sum(`a b`) <= 9.5"]
+    assert "max_value is 'x'" in str(found.unmapped[0])

@@ -26,6 +26,7 @@ from holdstrue.rules.imports.collected import (
 )
 from holdstrue.rules.model import Severity
 from holdstrue.rules.terms import All, Column, Length, Not, Predicate
+from holdstrue.rules.tokens import name_text
 
 Add = Callable[[ForeignTest, Mapping[str, Any]], None]
 
@@ -115,22 +116,46 @@ def _row_count(test: ForeignTest, given: Mapping[str, Any]) -> None:
     test.add_count(given.get("min_value", value), given.get("max_value", value))
 
 
+def _measure(measure: str) -> Add:
+    """Bounds of the sum or of an extreme of a column."""
+
+    def add(test: ForeignTest, given: Mapping[str, Any]) -> None:
+        strict = [need(given.get(name) or False, bool, name) for name in ("strict_min", "strict_max")]
+        bounds = zip(("min_value", "max_value"), ((">=", ">"), ("<=", "<")), strict, strict=True)
+        texts = []
+        for name, ops, tight in bounds:
+            value = given.get(name)
+            if value is not None:
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise UnmappedError(f"{name} is {brief(value)}")
+                texts.append(f"{measure}({name_text(_column(given))}) {ops[tight]} {value!r}")
+        if not texts:
+            raise UnmappedError("it has no bound")
+        test.add_text(*texts)
+
+    return add
+
+
+_BOUNDS = ("min_value", "max_value", "strict_min", "strict_max")
 EXPECTATIONS: Mapping[str, tuple[Add, tuple[str, ...]]] = {
     "expect_column_values_to_be_unique": (_unique, ()),
     "expect_compound_columns_to_be_unique": (_compound, ("column_list",)),
     "expect_column_values_to_not_be_null": (_not_null, ()),
     "expect_column_values_to_be_in_set": (_in_set, ("value_set",)),
     "expect_column_values_to_not_be_in_set": (_not_in_set, ("value_set",)),
-    "expect_column_values_to_be_between": (_between, ("min_value", "max_value", "strict_min", "strict_max")),
+    "expect_column_values_to_be_between": (_between, _BOUNDS),
     "expect_column_pair_values_a_to_be_greater_than_b": (_pair(Op.LE), ("column_A", "column_B", "or_equal")),
     "expect_column_pair_values_to_be_equal": (_pair(Op.NE), ("column_A", "column_B")),
     "expect_column_values_to_be_of_type": (_type, ("type_",)),
     "expect_column_values_to_match_regex": (_shape, ("regex",)),
     "expect_column_values_to_not_match_regex": (_no_shape, ("regex",)),
     "expect_column_value_lengths_to_equal": (_length, ("value",)),
-    "expect_column_value_lengths_to_be_between": (_length, ("min_value", "max_value", "strict_min", "strict_max")),
-    "expect_table_row_count_to_be_between": (_row_count, ("min_value", "max_value", "strict_min", "strict_max")),
+    "expect_column_value_lengths_to_be_between": (_length, _BOUNDS),
+    "expect_table_row_count_to_be_between": (_row_count, _BOUNDS),
     "expect_table_row_count_to_equal": (_row_count, ("value",)),
+    "expect_column_sum_to_be_between": (_measure("sum"), _BOUNDS),
+    "expect_column_min_to_be_between": (_measure("min"), _BOUNDS),
+    "expect_column_max_to_be_between": (_measure("max"), _BOUNDS),
 }
 """By expectation what adds its rules, and the arguments that it reads. Another one is a function and a line."""
 

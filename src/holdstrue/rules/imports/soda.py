@@ -22,6 +22,7 @@ from holdstrue.rules.imports.collected import (
     unread,
 )
 from holdstrue.rules.model import Condition, Severity, Tolerance
+from holdstrue.rules.tokens import name_text
 
 _SECTION = re.compile(r"checks for\s+(.+?)(?:\s+\[(.+)\])?\s*")
 _FILTER = re.compile(r"filter\s+(.+?)\s+\[(.+)\]\s*")
@@ -69,6 +70,9 @@ METRICS: Mapping[str, tuple[Bodies, tuple[str, ...], bool]] = {
     "invalid_percent": (_invalid, _VALID, True),
 }
 """By metric: what it says of its columns, the settings that it reads, whether it counts rows. Another is a line."""
+
+SUMMED = ("sum", "min", "max")
+"""Metrics that are measures of a column here, too."""
 
 NOT_YET: Mapping[str, str] = {
     "schema": "a column that a rule names must be there anyway",
@@ -128,7 +132,7 @@ def _add(test: ForeignTest, given: Any, named: Any, part: str | None) -> None:
         _with(test, name, "error", where, None).add(Inclusion(test.table, columns, reference[2], others))
         return
     called = _METRIC.fullmatch(test.what)
-    if called is not None and called[1] in ("row_count", "freshness"):
+    if called is not None and called[1] in ("row_count", "freshness", *SUMMED):
         _add_measure(test, called, given, where, name)
         return
     _add_metric(test, given, where, name)
@@ -137,7 +141,7 @@ def _add(test: ForeignTest, given: Any, named: Any, part: str | None) -> None:
 def _add_measure(
     test: ForeignTest, called: re.Match[str], given: Mapping[str, Any], where: Condition | None, name: str | None
 ) -> None:
-    """A number of rows, or the age of the newest value."""
+    """A number of rows, the sum or an extreme of a column, or the age of the newest value."""
     _refuse_unread(given, ("filter", "name", "warn", "fail"))
     limits = list(_limits(called[3], given))
     if not limits:
@@ -157,8 +161,16 @@ def _add_measure(
             else:
                 one.add_text(f"count() {found[1]} {found[2]}")
             continue
-        age = re.fullmatch(r"(<=?)\s*(?:([0-9]+)d)?\s*(?:([0-9]+)h)?\s*(?:([0-9]+)m)?", limit)
         column = (called[2] or "").strip()
+        if called[1] in SUMMED:
+            bound = r"-?[0-9]+(?:\.[0-9]+)?"
+            if not column or not re.fullmatch(
+                rf"(?:=|<=|<|>|>=|!=)\s*{bound}|between\s+{bound}\s+and\s+{bound}", limit
+            ):
+                raise UnmappedError(f"the threshold is {brief(limit)}")
+            one.add_text(f"{called[1]}({name_text(column)}) {limit}")
+            continue
+        age = re.fullmatch(r"(<=?)\s*(?:([0-9]+)d)?\s*(?:([0-9]+)h)?\s*(?:([0-9]+)m)?", limit)
         if age is None or not any(age.groups()[1:]) or not column or "," in column:
             raise UnmappedError(f"the threshold is {brief(limit)}")
         minutes = sum(int(part or 0) * size for part, size in zip(age.groups()[1:], (1440, 60, 1), strict=True))
