@@ -15,7 +15,7 @@ from holdstrue.kernels import one_row as kernels
 from holdstrue.typing import I64
 
 
-class Places:
+class FrameLines:
     """Writes lines, and holds on to the arrays that they speak of (see `kernels/one_row.py` for what stands where)."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from holdstrue.detect.detector import Batch, NewRows, Outcome
-from holdstrue.detect.frame import Places
+from holdstrue.detect.frame import FrameLines
 from holdstrue.detect.group import GroupDetector
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.one_probe import address
@@ -61,7 +61,7 @@ class GroupProgram:
         self._columns: I32 = np.array(listed, dtype=np.int32)
         self._members = [at for at, (_, detector) in enumerate(detectors) if detector.check.member is not None]
         lines_in_all = len(groupings) + len(detectors)
-        self._held = [Places() for _ in range(lines_in_all)]
+        self._held = [FrameLines() for _ in range(lines_in_all)]
         self._frame: I64 = np.zeros((lines_in_all, one_row.WIDTH), dtype=np.int64)
         self._short: I64 = np.zeros(lines_in_all, dtype=np.int64)
         self._lanes: I64 = np.zeros((len(self._names), 3), dtype=np.int64)
@@ -87,7 +87,7 @@ class GroupProgram:
     def _lay_out(self, lines: Iterable[int]) -> None:
         """Write some lines of the frame: where the arrays of those structures lie now."""
         for at in lines:
-            held = Places()
+            held = FrameLines()
             number = at - len(self._groupings)
             if number < 0:
                 _, _, nulls_equal, grouping = self._groupings[at]

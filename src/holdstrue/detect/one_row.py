@@ -16,7 +16,7 @@ from holdstrue.data.cells import RowCoder, UnfitError, Values
 from holdstrue.data.coding import Domain
 from holdstrue.detect.detector import Batch, Detector, NewRows, Outcome
 from holdstrue.detect.engine import Engine, Table
-from holdstrue.detect.frame import Places
+from holdstrue.detect.frame import FrameLines
 from holdstrue.detect.group import GroupDetector
 from holdstrue.detect.pair import PairDetector
 from holdstrue.detect.pair_set import PairSet
@@ -94,7 +94,7 @@ class RowProgram:
         self._chosen[len(self._groups) :, 1] = 1
         self._out = np.zeros((len(self._groups) + 2, 5), dtype=np.int64)
         self._frame = np.zeros((0, kernels.WIDTH), dtype=np.int64)
-        self._held = Places()
+        self._held = FrameLines()
         self._generation = -1
         self._until_room = LOOK_EVERY
         self._probe: RowProbe | None = None
@@ -170,18 +170,18 @@ class RowProgram:
 
     def _lay_out(self) -> None:
         """Write the frame: where the arrays of all structures lie now."""
-        self._held = Places()
+        self._held = FrameLines()
         self._frame = self._lines(self._held)
         self._generation = self._engine.generation
         self._probed = -1
 
     def check(self) -> None:
         """Raise unless the frame that the kernel would be given says where all arrays lie: for tests."""
-        now = self._lines(Places())
+        now = self._lines(FrameLines())
         if self._generation == self._engine.generation and not np.array_equal(self._frame, now):
             raise AssertionError("arrays were replaced, and Engine.generation does not say so")
 
-    def _lines(self, held: Places) -> I64:
+    def _lines(self, held: FrameLines) -> I64:
         rows = self._rows
         numbers, current = rows.by_key
         slots = min(rows.alive.size, rows.twin.size, rows.codes.shape[1])
@@ -195,7 +195,7 @@ class RowProgram:
         for (_, pair), roles in zip(self._pairs, self._roles, strict=True):
             size = min(pair.roles.size, pair.degree_by_slot.size)
             lines.append([held.at(pair.roles), size, *roles])
-        return Places.frame(lines)
+        return FrameLines.frame(lines)
 
     def _make_room(self) -> None:
         self._until_room = LOOK_EVERY

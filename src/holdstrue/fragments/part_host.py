@@ -16,7 +16,7 @@ import pyarrow as pa
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_by_cfd, keys_table
 from holdstrue.fragments.part_pool import POOL, Standing, newest
-from holdstrue.fragments.parts import Part
+from holdstrue.fragments.parts import SitePart
 from holdstrue.fragments.site_host import SiteHost
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.shards.runner import Runner
@@ -31,7 +31,7 @@ _MASK, _CHANGED, _JSON = "mask", "changed", "json"
 class PartQuestion:
     """A stage that asks open parts something and changes nothing."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SitePart, ...]
     standing: tuple[Standing, ...]
     tasks: int
     verb: str
@@ -85,7 +85,7 @@ def _read(message: Message, verb: str) -> Any:
 class PartHost(SiteHost):
     """All parts of a relation."""
 
-    def __init__(self, runner: Runner, parts: Sequence[Part], tasks: int) -> None:
+    def __init__(self, runner: Runner, parts: Sequence[SitePart], tasks: int) -> None:
         super().__init__({})
         self.runner, self.parts, self.tasks = runner, tuple(parts), tasks
         self._before: dict[int, str] = {}

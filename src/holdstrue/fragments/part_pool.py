@@ -16,7 +16,7 @@ from typing import Any
 
 from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.indexed_rows import IndexedRows
-from holdstrue.fragments.parts import Part
+from holdstrue.fragments.parts import SitePart
 from holdstrue.fragments.site_state import record_of, replayed, restored, write_record, write_rows
 from holdstrue.fragments.site_work import SiteWork
 from holdstrue.shards.memory import allowed_bytes, pooled_bytes
@@ -53,7 +53,7 @@ def newest(runs: Runs) -> str:
 class PartState:
     """The state of a part as a task sees it: read at one version, written for the next; its driver commits."""
 
-    def __init__(self, part: Part, standing: Standing) -> None:
+    def __init__(self, part: SitePart, standing: Standing) -> None:
         self._path, self._spec = part.state, part.spec
         self.standing = standing
         self.written: tuple[RunFile, dict[str, RunFile]] | None = None
@@ -135,7 +135,7 @@ class PartPool:
         self._lock = Lock()
         self._open: OrderedDict[tuple[str, str], OpenPart] = OrderedDict()
 
-    def resume(self, part: Part, purpose: str, progress: Progress) -> OpenPart | None:
+    def resume(self, part: SitePart, purpose: str, progress: Progress) -> OpenPart | None:
         """A part that did the last stage of an attempt here."""
         found = self._pop(part, purpose)
         if found is not None and found.progress == progress:
@@ -144,14 +144,14 @@ class PartPool:
             self.put(part, found, purpose)
         return None
 
-    def take(self, part: Part, standing: Standing, *, remembering: bool = False) -> OpenPart:
+    def take(self, part: SitePart, standing: Standing, *, remembering: bool = False) -> OpenPart:
         """A part at a version, without a batch under way; `remembering` its last batch, and not the name of it only."""
         found = self._taken(part, standing)
         if remembering and standing.version >= 0:
             found.work.remember(found.state.last)
         return found
 
-    def _taken(self, part: Part, standing: Standing) -> OpenPart:
+    def _taken(self, part: SitePart, standing: Standing) -> OpenPart:
         found = self._pop(part, "")
         if found is not None:
             if found.progress is not None:
@@ -163,7 +163,7 @@ class PartPool:
         state = PartState(part, standing)
         return OpenPart(SiteWork(part.spec, state=state), state, standing.name, part.token)
 
-    def _follow(self, found: OpenPart, part: Part, standing: Standing) -> bool:
+    def _follow(self, found: OpenPart, part: SitePart, standing: Standing) -> bool:
         """Take in the batches that are missing, where they are all that is: not those before another checkpoint."""
         if not found.name or standing.last is None:
             return False
@@ -181,7 +181,7 @@ class PartPool:
         found.name = standing.name
         return True
 
-    def put(self, part: Part, held: OpenPart, purpose: str = "") -> None:
+    def put(self, part: SitePart, held: OpenPart, purpose: str = "") -> None:
         """Keep a part for the next stage, or for the next batch."""
         held.measure()
         with self._lock:
@@ -198,7 +198,7 @@ class PartPool:
         with self._lock:
             self._open.clear()
 
-    def _pop(self, part: Part, purpose: str) -> OpenPart | None:
+    def _pop(self, part: SitePart, purpose: str) -> OpenPart | None:
         with self._lock:
             found = self._open.pop((part.state, purpose), None)
         # a state that was made anew at the same place is another one

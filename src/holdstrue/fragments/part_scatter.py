@@ -17,7 +17,7 @@ from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import key_ids
 from holdstrue.fragments.netting import fragment_of
 from holdstrue.fragments.part_stages import FRAGMENT, START
-from holdstrue.fragments.parts import Part, place_of
+from holdstrue.fragments.parts import SitePart, place_of
 from holdstrue.shards import scatter
 from holdstrue.shards.scatter import PATH, open_file
 from holdstrue.shards.wire import OP, ROWS, SEQ, Message, failure, pack, send
@@ -35,7 +35,7 @@ FILES = "files"
 class Spread:
     """Where rows go: what all tasks that read know of the parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SitePart, ...]
     tasks: int
     layout: FragmentLayout
     """Without sources."""
@@ -75,7 +75,7 @@ class Spread:
                 own = part.spec.kept(rows)
                 yield self._to(part, own if mask.all() else own.filter(pa.array(mask)))
 
-    def _to(self, part: Part, rows: pa.Table) -> Message:
+    def _to(self, part: SitePart, rows: pa.Table) -> Message:
         return Message(part.number % self.tasks, ROWS, part.number, "", pack(rows))
 
     def started(self) -> Iterator[Message]:

@@ -22,7 +22,7 @@ from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.indexed_rows import keys_table
 from holdstrue.fragments.netting import net_of_part
 from holdstrue.fragments.part_pool import POOL, OpenPart, PartState, Standing
-from holdstrue.fragments.parts import Part
+from holdstrue.fragments.parts import SitePart
 from holdstrue.fragments.site_work import SiteWork
 from holdstrue.shards.wire import ERROR, OP, ROWS, SEQ, SUMMARY, Message, failure, pack, receive, say, send
 from holdstrue.state.files import StateFiles
@@ -49,7 +49,7 @@ CHECK = "check"
 class PartJob:
     """What every stage of a batch knows."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SitePart, ...]
     standing: tuple[Standing, ...]
     tasks: int
     batch: str
@@ -65,7 +65,7 @@ class PartJob:
         return part % self.tasks
 
     @cached_property
-    def by_name(self) -> dict[str, Part]:
+    def by_name(self) -> dict[str, SitePart]:
         """Parts by their names."""
         return {part.spec.name: part for part in self.parts}
 
@@ -91,7 +91,7 @@ def rounds_of(levels: int, *, agree: bool) -> tuple[tuple[Call, ...], ...]:
 
 
 @dataclass
-class Told:
+class PartMail:
     """What a part was told in this batch."""
 
     rows: list[pa.Table] = field(default_factory=list)
@@ -124,15 +124,15 @@ class PartStage:
             if self.job.task_of(part.number) != came[0].task:
                 continue
             try:
-                yield from self._worked(part, told.get(part.number) or Told())
+                yield from self._worked(part, told.get(part.number) or PartMail())
             except HoldstrueError as error:
                 yield failure(error, self.at)
                 return
 
-    def _told(self, came: list[Message]) -> dict[int, Told]:
-        found: dict[int, Told] = {}
+    def _told(self, came: list[Message]) -> dict[int, PartMail]:
+        found: dict[int, PartMail] = {}
         for message in came:
-            own = found.setdefault(message.route, Told())
+            own = found.setdefault(message.route, PartMail())
             match message.kind:
                 case kind if kind == ROWS:
                     own.rows.append(message.table())
@@ -150,7 +150,7 @@ class PartStage:
                     pass
         return found
 
-    def _worked(self, part: Part, told: Told) -> Iterator[Message]:
+    def _worked(self, part: SitePart, told: PartMail) -> Iterator[Message]:
         job, last = self.job, self.at == len(self.job.rounds) - 1
         held = None if self.at == 0 else POOL.resume(part, job.purpose, (job.attempt, self.at - 1))
         carried = told.carried
@@ -183,7 +183,7 @@ class PartStage:
 
     # --- the first stage --------------------------------------------------------------------------
 
-    def _begun(self, part: Part, told: Told) -> tuple[OpenPart, list[Message]]:
+    def _begun(self, part: SitePart, told: PartMail) -> tuple[OpenPart, list[Message]]:
         """A part that has begun its batch, and what must be known to begin it again elsewhere."""
         job, standing = self.job, self.job.standing[part.number]
         held = POOL.take(part, standing, remembering=standing.batch == job.batch)
@@ -205,7 +205,7 @@ class PartStage:
         held.state.expect(rows.num_rows)
         return held, keep
 
-    def _check(self, part: Part, held: OpenPart, told: Told) -> tuple[OpenPart, list[Message]]:
+    def _check(self, part: SitePart, held: OpenPart, told: PartMail) -> tuple[OpenPart, list[Message]]:
         """A part beside the one that is held, with its rows."""
         rows, keep = held.work.current_rows(), list[Message]()
         if rows is None:  # nothing is loaded: those of the source
@@ -217,10 +217,10 @@ class PartStage:
         beside.ask("align")
         return OpenPart(beside, PartState(part, Standing()), "", part.token), keep
 
-    def _joined(self, part: Part, told: Told) -> pa.Table:
+    def _joined(self, part: SitePart, told: PartMail) -> pa.Table:
         return pa.concat_tables(told.rows or [part.spec.schema.empty_table()])
 
-    def _netted(self, part: Part, work: SiteWork, told: Told) -> tuple[pa.Table, list[Message]]:
+    def _netted(self, part: SitePart, work: SiteWork, told: PartMail) -> tuple[pa.Table, list[Message]]:
         """The rows of the batch, one a key, and how many of those that must be there are."""
         if self.job.does == LOADS:
             return self._joined(part, told), []
@@ -237,7 +237,7 @@ class PartStage:
         table = found.net.rows.append_column(NOW, pa.array(found.net.now))
         return table, [note] if part.first and not alone else []
 
-    def _kept(self, part: Part, rows: pa.Table) -> Iterator[Message]:
+    def _kept(self, part: SitePart, rows: pa.Table) -> Iterator[Message]:
         if len(self.job.rounds) == 1:
             return
         here = self.job.task_of(part.number)
@@ -248,7 +248,7 @@ class PartStage:
             run = files.write_tables("begun", self.job.standing[part.number].version + 1, [rows])
         yield Message(here, STORED, part.number, "", pa.py_buffer(json.dumps(run.to_dict()).encode()))
 
-    def _rows_again(self, part: Part, told: Told) -> pa.Table:
+    def _rows_again(self, part: SitePart, told: PartMail) -> pa.Table:
         if told.begun is not None:
             return told.begun
         stored = next((message for message in told.carried if message.kind == STORED), None)
@@ -259,7 +259,7 @@ class PartStage:
 
     # --- the last stage ---------------------------------------------------------------------------
 
-    def _summary(self, part: Part, held: OpenPart, found: Mapping[int, Any]) -> Message:
+    def _summary(self, part: SitePart, held: OpenPart, found: Mapping[int, Any]) -> Message:
         work, repeated = held.work, held.work.repeated
         said: dict[str, Any] = {
             "part": part.number,

@@ -21,7 +21,7 @@ from holdstrue.typing import I32
 
 
 @dataclass(frozen=True)
-class Part:
+class SitePart:
     """A part of a site."""
 
     number: int
@@ -81,10 +81,10 @@ def require_parts(parts: int, sites: int) -> None:
         raise HoldstrueError(f"{sites} sites of {parts} parts each are too many", hint=f"at most {MOST_SITES} in all")
 
 
-def parts_of(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site], parts: int) -> tuple[Part, ...]:
+def parts_of(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site], parts: int) -> tuple[SitePart, ...]:
     """All parts of all sites, those of one site one after the other."""
     known: set[int] = set()
-    found: list[Part] = []
+    found: list[SitePart] = []
     cut: ShippingPlan | None = None
     for name, spec in specs.items():
         first = spec.fragment not in known
@@ -98,7 +98,7 @@ def parts_of(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site], parts: in
                 own = replace(spec, name=part_name(name, place, parts), fragment=number, plan=cut, whole=spec.plan)
             state = part_state(str(sites[name].state), place, parts)
             token = f"{own.seed.to_dict()} {own.fingerprint()}"
-            found.append(Part(len(found), name, spec.fragment, place, first, own, state, token))
+            found.append(SitePart(len(found), name, spec.fragment, place, first, own, state, token))
     return tuple(found)
 
 

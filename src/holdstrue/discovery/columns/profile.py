@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdstrue.data.values import family_of
-from holdstrue.discovery.columns.tally import Tally
+from holdstrue.discovery.columns.few_values import FewValues
 from holdstrue.typing import I64
 
 LONGEST = 64
@@ -23,7 +23,7 @@ LONGEST = 64
 LONGEST_VALUE = 256
 """Characters up to which texts are told apart; those that are longer are no values of an enumeration."""
 
-Counted: TypeAlias = tuple[pa.Array, I64]
+Occurrences: TypeAlias = tuple[pa.Array, I64]
 """Different values, and how often each is there."""
 
 CLASSES = (("[0-9]", "9"), ("[A-Z]", "A"), ("[a-z]", "a"))
@@ -50,7 +50,7 @@ class ColumnProfile:
     rows: int = 0
     known: int = 0
     negative: int = 0
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, FewValues] = field(default_factory=dict)
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> ColumnProfile:
@@ -69,7 +69,7 @@ class ColumnProfile:
         new, old = _facts(came, self.family), _facts(went, self.family)
         for name, of in FACTS.items():
             if self.family == "text" or name == "values":
-                self.tallies.setdefault(name, Tally()).change(of(new), of(old) if len(old[0]) else None)
+                self.tallies.setdefault(name, FewValues()).change(of(new), of(old) if len(old[0]) else None)
 
     @property
     def stale(self) -> bool:
@@ -77,7 +77,7 @@ class ColumnProfile:
         return any(tally.stale for tally in self.tallies.values())
 
 
-def _facts(column: pa.ChunkedArray, family: str | None) -> Counted:
+def _facts(column: pa.ChunkedArray, family: str | None) -> Occurrences:
     """The different values that are known, as text or whole numbers."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -95,7 +95,7 @@ def _negative(column: pa.ChunkedArray, family: str | None) -> int:
     return pc.sum(pc.less(plain.cast(pa.float64(), safe=False), 0.0)).as_py() or 0
 
 
-def _grouped(keys: pa.Array, counts: I64) -> Counted:
+def _grouped(keys: pa.Array, counts: I64) -> Occurrences:
     """Counts of keys that may be equal, together."""
     coded = keys.dictionary_encode()
     of = coded.indices.to_numpy(zero_copy_only=False)
@@ -103,7 +103,7 @@ def _grouped(keys: pa.Array, counts: I64) -> Counted:
     return coded.dictionary, sums
 
 
-def values(facts: Counted) -> Counted:
+def values(facts: Occurrences) -> Occurrences:
     """The values themselves, texts that are long cut off."""
     found, counts = facts
     if not pa.types.is_large_string(found.type) or not len(found):
@@ -113,7 +113,7 @@ def values(facts: Counted) -> Counted:
     return _grouped(pc.utf8_slice_codeunits(found, 0, LONGEST_VALUE + 1), counts)
 
 
-def shapes(facts: Counted) -> Counted:
+def shapes(facts: Occurrences) -> Occurrences:
     """The shapes of texts."""
     keys, counts = facts
     keys = pc.if_else(pc.greater(pc.utf8_length(keys), LONGEST), pa.scalar("", pa.large_string()), keys)
@@ -122,7 +122,7 @@ def shapes(facts: Counted) -> Counted:
     return _grouped(keys, counts)
 
 
-def forms(facts: Counted) -> Counted:
+def forms(facts: Occurrences) -> Occurrences:
     """Their loose shapes."""
     keys, counts = shapes(facts)
     for pattern, sign in RUNS:
@@ -130,13 +130,13 @@ def forms(facts: Counted) -> Counted:
     return _grouped(keys, counts)
 
 
-def lengths(facts: Counted) -> Counted:
+def lengths(facts: Occurrences) -> Occurrences:
     """How many characters they have."""
     texts, counts = facts
     return _grouped(pc.utf8_length(texts), counts)
 
 
-FACTS: dict[str, Callable[[Counted], Counted]] = {
+FACTS: dict[str, Callable[[Occurrences], Occurrences]] = {
     "values": values,
     "shapes": shapes,
     "forms": forms,

@@ -82,7 +82,7 @@ def not_luck(one: Conditional) -> bool:
     return one.expected >= EXPECTED + 3 * one.surplus
 
 
-class Said:
+class SaidPatterns:
     """Patterns that are told, and which of them others make superfluous."""
 
     def __init__(self, names: tuple[str, ...], patterns: list[Conditional], selection: Selection) -> None:
@@ -244,7 +244,7 @@ class CfdCore(CodedCore):
         for one in found:
             tableaux.setdefault((one.columns, one.line.tobytes(), one.target), []).append(one)
         kept = [same for same in tableaux.values() if len(same) <= MOST_PATTERNS]
-        said = Said(self.names, [one for same in kept for one in same], selection)
+        said = SaidPatterns(self.names, [one for same in kept for one in same], selection)
         rules = [replace(self._rule(same, columns, rows, share), implied=all(map(said.repeats, same))) for same in kept]
         return tuple(sorted(rules, key=lambda rule: (-rule.score, str(rule.body))))
 

@@ -17,7 +17,7 @@ MOST_BITS = 62
 """Bits of a key in all: conditions on more values than that are not looked at."""
 
 
-class Conditions:
+class NumberedConditions:
     """Frequent conditions of a table, found for a set of columns when it is first asked for.
 
     Memory: 20 bytes a frequent condition, and up to 4 MB for each set of columns.
@@ -28,7 +28,7 @@ class Conditions:
     >>> from holdstrue.discovery.work import Work
     >>> codes = Codes(pa.schema([("a", pa.string()), ("b", pa.string())]), "unknown")
     >>> codes.append(codes.encode(pa.table({"a": ["x", "x", "x", "y"], "b": ["p", "p", "q", "q"]}), Work(threads=1)))
-    >>> conditions = Conditions(codes, codes.members(), {0: [0, 1], 1: [0, 1]}, 2)
+    >>> conditions = NumberedConditions(codes, codes.members(), {0: [0, 1], 1: [0, 1]}, 2)
     >>> conditions.rows((0,)).tolist(), conditions.rows((0, 1)).tolist(), conditions.values((0, 1), 0)
     ([3], [2], (0, 0))
     >>> conditions.of((0, 1), codes.members()).tolist(), conditions.seen_from((0, 1), (1,)).tolist()

@@ -19,7 +19,7 @@ import numpy as np
 
 from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.codes import Codes
-from holdstrue.discovery.dependencies.conditions import Conditions
+from holdstrue.discovery.dependencies.conditions import NumberedConditions
 from holdstrue.discovery.dependencies.validation import Partitions
 from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import OutOfTimeError, Work
@@ -31,7 +31,7 @@ from holdstrue.typing import I32, I64, U64, Mask
 Columns = tuple[int, ...]
 
 MOST_CONSTANTS = 10
-"""Constants of a pattern: so many columns of 64 values make a number of 62 bits (`Conditions`)."""
+"""Constants of a pattern: so many columns of 64 values make a number of 62 bits (`NumberedConditions`)."""
 
 TOGETHER = 1 << 24
 """Groups times targets that are weighed at a time: 200 MB."""
@@ -89,7 +89,7 @@ class PatternSearch:
         self._support = max(2, options.support)
         self._exceptions = 1 - exact(options.confidence)
         self._parts = Partitions(codes)
-        self._conditions = Conditions(codes, self._parts.members, constants, self._support)
+        self._conditions = NumberedConditions(codes, self._parts.members, constants, self._support)
         self._scratch = np.zeros((3, self._parts.most_codes + 1), dtype=np.int32)
         self._everywhere: list[list[frozenset[int]]] = [[] for _ in codes.names]
         """By target left sides that hold without any constant."""

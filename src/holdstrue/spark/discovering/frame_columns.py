@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.data.values import family_of
+from holdstrue.discovery.columns.few_values import MOST, FewValues
 from holdstrue.discovery.columns.profile import CLASSES, LONGEST, LONGEST_VALUE, RUNS, ColumnProfile
-from holdstrue.discovery.columns.tally import MOST, Tally
 from holdstrue.discovery.work import Work
 from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.runner import SparkRunner, quoted
@@ -45,7 +45,7 @@ def column_profiles(runner: SparkRunner, frame: DataFrame, schema: pa.Schema, wo
         for at, (name, family) in enumerate(families.items())
     }
     for name, what, _ in facts:
-        profiles[name].tallies[what] = Tally()
+        profiles[name].tallies[what] = FewValues()
     few = [at for at in range(len(facts)) if said[f"about{at}"] <= ABOUT * MOST]
     for at in set(range(len(facts))) - set(few):
         profiles[facts[at][0]].tallies[facts[at][1]].give_up(said[f"about{at}"])

@@ -28,7 +28,7 @@ from holdstrue.kernels import patterns as kernels
 from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.discovering.frame_dependencies import profiles_of
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.pattern_jobs import Case, Condition, Counted, PatternJobs
+from holdstrue.spark.discovering.pattern_jobs import Case, Condition, PatternCounts, PatternJobs
 from holdstrue.typing import I32
 
 Lanes = tuple[int, int]
@@ -141,7 +141,7 @@ class FramePatterns:
         self._places = places
         """By column with few values, by their lanes, which of them it is."""
         self._sampled = {column: _codes_of(table, column, own.values()) for column, own in jobs.named.items()}
-        self._found: list[tuple[Columns, Columns, int, tuple[int, ...], Counted]] = []
+        self._found: list[tuple[Columns, Columns, int, tuple[int, ...], PatternCounts]] = []
 
     def level(self, length: int, *, last: bool) -> None:
         """All left sides of so many columns; OutOfTimeError at the deadline."""
@@ -188,8 +188,10 @@ class FramePatterns:
                 kept.append(target)
         return kept
 
-    def _take(self, left: Columns, target: int, counted: dict[Condition, Counted], rows: dict[Condition, int]) -> None:
-        whole = counted.get(((), ()), Counted(0, 0, 0, None))
+    def _take(
+        self, left: Columns, target: int, counted: dict[Condition, PatternCounts], rows: dict[Condition, int]
+    ) -> None:
+        whole = counted.get(((), ()), PatternCounts(0, 0, 0, None))
         if whole.broken <= allowed(self._exceptions, self._table.rows):
             self._everywhere[target].append(frozenset(left))
             return

@@ -33,7 +33,7 @@ Condition = tuple[Columns, tuple[int, ...]]
 Question = tuple[Case, Condition]
 
 
-class Counted(NamedTuple):
+class PatternCounts(NamedTuple):
     """Rows to remove, rows with a partner, their groups; the lanes of the target's commonest value under constants."""
 
     broken: int
@@ -54,7 +54,7 @@ class PatternJobs:
     asked: int = field(default=0)
     """Jobs so far."""
 
-    def counted(self, cases: list[Case]) -> Iterator[tuple[Case, dict[Condition, Counted]]]:
+    def counted(self, cases: list[Case]) -> Iterator[tuple[Case, dict[Condition, PatternCounts]]]:
         """For each case what is broken on all rows, under each single constant, and where several make it hold."""
         whole = exact(self.options.confidence) == 1
         # exceptions are judged on the driver, which knows how many rows a condition has
@@ -62,17 +62,17 @@ class PatternJobs:
         wanted = f"mask = 0 or speaking >= {max(2, self.options.support)} and (bit_count(mask) = 1 or {several})"
         for start in range(0, len(cases), CASES):
             part = cases[start : start + CASES]
-            found: list[dict[Condition, Counted]] = [{} for _ in part]
+            found: list[dict[Condition, PatternCounts]] = [{} for _ in part]
             for side, condition, one in self._answers(part, self._summed(part).where(wanted)):
                 found[side][condition] = one
             yield from zip(part, found, strict=True)
 
-    def asked_for(self, questions: Iterable[Question]) -> dict[Question, Counted]:
+    def asked_for(self, questions: Iterable[Question]) -> dict[Question, PatternCounts]:
         """What is broken in cases under certain conditions."""
         by_case: dict[Case, list[Condition]] = {}
         for case, condition in sorted(questions):
             by_case.setdefault(case, []).append(condition)
-        found: dict[Question, Counted] = {}
+        found: dict[Question, PatternCounts] = {}
         cases = list(by_case)
         for start in range(0, len(cases), CASES):
             part = cases[start : start + CASES]
@@ -87,7 +87,7 @@ class PatternJobs:
         """Of the rows under a pattern's condition that know the target, the share of its commonest value."""
         asked = {((one.columns, one.target), (one.columns, one.values)) for one in patterns}
         told = self.asked_for(asked)
-        none = Counted(0, 0, 0, None)
+        none = PatternCounts(0, 0, 0, None)
         found = {}
         for (columns, target), (_, values) in asked:
             one = told.get(((columns, target), (columns, values)), none)
@@ -193,13 +193,13 @@ class PatternJobs:
         few = self.table.runner.spark.createDataFrame(wanted, StructType(fields))
         return rows.join(F.broadcast(few), ["side", "mask", *places], "left_semi")
 
-    def _answers(self, cases: list[Case], summed: DataFrame) -> Iterator[tuple[int, Condition, Counted]]:
+    def _answers(self, cases: list[Case], summed: DataFrame) -> Iterator[tuple[int, Condition, PatternCounts]]:
         for row in self._told(summed, f"{len(cases)} FDs counted under conditions").to_pylist():
             left, _ = cases[row["side"]]
             fixed = tuple(column for at, column in enumerate(left) if row["mask"] >> at & 1)
             values = tuple(row[f"k{at}"] for at, _ in enumerate(left) if row["mask"] >> at & 1)
             commonest = (row["v"], row["w"]) if fixed == left else None
-            yield row["side"], (fixed, values), Counted(row["broken"], row["speaking"], row["groups"], commonest)
+            yield row["side"], (fixed, values), PatternCounts(row["broken"], row["speaking"], row["groups"], commonest)
 
     def _told(self, rows: DataFrame, what: str) -> pa.Table:
         self.asked += 1

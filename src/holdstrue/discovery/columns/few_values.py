@@ -12,7 +12,7 @@ MOST = 1000
 """Different values up to which they are counted: a column with more has no form, and is not an enumeration."""
 
 
-class Tally:
+class FewValues:
     """A multiset that gives up where it gets too large.
 
     One that gave up knows how many different values there are at least. Where rows went away so that they may be few
@@ -21,7 +21,7 @@ class Tally:
     Examples
     --------
     >>> import numpy as np
-    >>> tally = Tally(most=2)
+    >>> tally = FewValues(most=2)
     >>> tally.change((pa.array(["a", "b"]), np.array([3, 1])))
     >>> tally.change((pa.array([], pa.string()), np.array([], dtype=np.int64)), (pa.array(["b"]), np.array([1])))
     >>> tally.counts
