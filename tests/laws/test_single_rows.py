@@ -232,3 +232,16 @@ def test_previews_leave_nothing_behind(data: st.DataObject, folders: Folders) ->
     monitor.close()
     with Monitor.open(place) as again:
         assert found(again.violations()) == nonempty(before)
+
+
+@pytest.mark.parametrize(
+    "rule", ["a -> b", "key(a)", "not(t.a = s.b and t.b = s.a and t.c != s.c)", "not(t.a = s.a and t.b > s.b)"]
+)
+def test_every_row_makes_a_group_of_its_own(rule: str) -> None:
+    """Structures are full at many sizes, and each of them is passed by one row."""
+    one, all_at_once = Monitor([rule], key="id"), Monitor([rule], key="id")
+    rows = [{"id": at, "a": at if at % 5 else at // 2, "b": at * 7 % 1000, "c": at % 3} for at in range(1500)]
+    for row in rows:
+        one.apply(row)
+    all_at_once.apply(pa.Table.from_pylist(rows))
+    assert one.counts() == all_at_once.counts()

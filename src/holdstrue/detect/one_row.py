@@ -256,7 +256,7 @@ class RowProgram:
         if not self._until_room:
             self._make_room()
         coder = self.coder
-        while True:
+        for _ in range(2):
             status = kernels.change_row(
                 self._frame,
                 self._column_array,
@@ -271,6 +271,8 @@ class RowProgram:
             if status != kernels.FULL_UP:
                 break
             self._make_room()
+        else:
+            raise AssertionError("the kernel asks for more room than is made")
         if status == kernels.CLASH:
             return None
         return self._follow(values, limit)

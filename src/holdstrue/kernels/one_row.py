@@ -157,7 +157,8 @@ def _roomy(frame: I64, slot: int) -> bool:
         return False
     at = 2
     for _ in range(head[GROUPINGS]):
-        if slot >= frame[at, GROUPED] or not has_room(frame[at], 2):
+        # as `Grouping.reserve` makes it: two roles may make two groups
+        if slot >= frame[at, GROUPED] or not has_room(frame[at], 2 if frame[at, TWO_SIDED] != 0 else 1):
             return False
         at += 1
     for _ in range(head[CHECKS]):
