@@ -13,6 +13,7 @@ from browser.looks import check_looks
 from browser.test_report_page import HOSTILE, RULES, hostile_table
 from holdstrue import Monitor
 from live import serving
+from unit.cli.runs import run
 
 
 @pytest.fixture
@@ -164,3 +165,16 @@ def test_a_discovery_and_accepted_violations(opened: Any, state: Path, tmp_path:
         page.wait_for_selector("#accepted")
         assert "2 accepted" in page.locator("tr[data-rule='2']").inner_text()
         check_looks(page)
+
+
+def test_rows_of_every_table_are_found_by_key(opened: Any, tmp_path: Path) -> None:
+    run("demo", "--data-only", tmp_path / "shop")
+    data = tmp_path / "shop"
+    more = ("--table", f"customers={data / 'customers.csv'}", "--table", f"products={data / 'products.csv'}")
+    run("init", tmp_path / "state", "--rules", data / "rules.yaml", "--data", data / "orders.csv", *more)
+    with serving(tmp_path / "state") as live:
+        page = opened(f"{live.server.url}states/state")
+        page.wait_for_selector("#ask")
+        fill(page, "find", table="customers", key="C0041")
+        page.wait_for_selector("#find .answer table")
+        assert "C0041" in page.locator("#find .answer").inner_text()

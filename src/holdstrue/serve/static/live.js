@@ -141,16 +141,18 @@
   const rules = data().rules;
   const tableOf = (name) => (rules.find((rule) => rule.name === name) || {}).table;
   const kept = Object.keys(data().tables);
-  const tableChoice = () => kept.length > 1 ? [choice("table", "table", kept.map((text) => [text, text]))] : [];
+  const tableChoice = (label = "table") => kept.length > 1 ? [choice("table", label, kept.map((text) => [text, text]))] : [];
   const columns = [...new Set(rules.flatMap((rule) => rule.columns || []))].sort();
   const find = panel("find", "Find violations",
     choice("rule", "rule", [["", "all"], ...rules.map((rule) => [rule.name, rule.name])]),
     choice("severity", "severity", [["", "all"], ["error", "error"], ["warn", "warn"]]),
     choice("column", "column", [["", "all"], ...columns.map((text) => [text, text])]),
     field("key", "key of a row"),
+    ...tableChoice("of the table"),
     field("at", "as of", "input", { hint: "now, 12, 2h ago" }),
     field("since", "new since", "input", { hint: "12, 2h ago" }));
-  answering(find, async (given) => {
+  answering(find, async ({ table: of, ...asked }) => {
+    const given = asked.key ? { ...asked, table: of } : asked;
     const out = make("div");
     let offset = 0;
     const more = make("button", { type: "button", text: "show more" });
