@@ -11,7 +11,9 @@ from holdstrue.data.buffers import decoded, plain
 SAMPLED = 16_384
 """Values that are looked at to tell whether a column repeats enough to be written by its distinct values."""
 _KINDS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_large_string,
-          pa.types.is_fixed_size_binary, pa.types.is_decimal, pa.types.is_temporal)  # fmt: skip
+          pa.types.is_fixed_size_binary, pa.types.is_decimal128, pa.types.is_decimal256,
+          pa.types.is_temporal)  # fmt: skip
+"""What Arrow finds the distinct values of; shorter decimals are not among it."""
 _BITS = {pa.float16(): pa.uint16(), pa.float32(): pa.uint32(), pa.float64(): pa.uint64()}
 
 
