@@ -26,7 +26,15 @@ def test_threads_of_one_driver(spark: SparkSession, tmp_path: Path) -> None:
             own.apply(frame(spark, crowd.table(crowd.changes(name))), name)
 
     def read() -> list[tuple[str, Any]]:
-        return [("counts", monitor.counts()), ("history", [line.batch for line in monitor.history()])] * 2
+        # asked twice: an answer that is repeated would be older than what was read in between
+        return [
+            (what, answer())
+            for _ in range(2)
+            for what, answer in (
+                ("counts", monitor.counts),
+                ("history", lambda: [line.batch for line in monitor.history()]),
+            )
+        ]
 
     with ThreadPoolExecutor(3) as pool:
         # two of one monitor, and one with a monitor of its own, as a stream has
