@@ -39,3 +39,9 @@ def test_one_side_after_the_other_shows_orphans_in_between(pair: Path) -> None:
     orders = write(pair / "o.csv", "op,id,customer_id\nupdate,1,70\nupdate,2,70\n")
     whole = run_json("apply", pair / "s", orders, *options)
     assert whole["counts"][RULE] == {"added": 0, "removed": 2, "open": 0}
+
+
+def test_an_array_of_records_on_standard_input_is_json() -> None:
+    data = b'\n [\n  {"id": 1, "zip": "1", "city": "a"},\n  {"id": 2, "zip": "1", "city": "b"}\n]\n'
+    answer = run_json("check", "-", "--rule", "zip -> city", "--key", "id", code=1, sent=data)
+    assert [(found["t"], found["s"]) for found in answer["violations"]] == [(1, 2)]

@@ -53,3 +53,10 @@ def test_large_keys_stay_whole_in_pandas() -> None:
     table = pa.table({"id": [first, first + 2, first + 4, first + 6], "z": ["a", None, "a", "b"]})
     found = holdstrue.check(table, ["key(z)", "not null(z)"], key="id").to_pandas()
     assert set(found["s"].dropna()) == {first + 4}
+
+
+def test_keys_beyond_their_type_are_refused() -> None:
+    monitor = holdstrue.Monitor(["key(z)"], key="id", data=pa.table({"id": [1], "z": ["a"]}))
+    for asked in (monitor.row, monitor.violations_of):
+        with pytest.raises(holdstrue.HoldstrueError, match="is no key of"):
+            asked(2**70)
