@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 
@@ -16,7 +17,7 @@ def rules_of(name: str, values: Sequence[Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     least = 0.95 * len(known)
     form = None
-    if all(isinstance(value, int) for value in known):
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in known):
         form = between(name, known, least) or enumeration(name, known, least)
     elif all(isinstance(value, str) for value in known):
         form = (
@@ -27,7 +28,7 @@ def rules_of(name: str, values: Sequence[Any]) -> dict[str, int]:
         )
     if form is not None:
         found[form[0]] = len(known) - form[1]
-    elif not isinstance(known[0], str):
+    elif isinstance(known[0], int | float | Decimal) and not isinstance(known[0], bool):
         negative = sum(value < 0 for value in known)
         if negative <= 0.01 * len(known):
             found[f"{name} >= 0"] = negative

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -17,7 +18,8 @@ from holdstrue.discovery.discovery import Discovery
 TYPES = {
     "grade": pa.int16(), "code": pa.string(), "word": pa.large_string(), "size": pa.dictionary(pa.int32(), pa.string()),
     "pay": pa.float64(), "half": pa.float16(), "tax": pa.decimal128(5, 2),
-    "sum": pa.decimal256(40, 3), "number": pa.int64(), "mail": pa.string(),
+    "sum": pa.decimal256(40, 3), "number": pa.int64(), "large": pa.uint64(), "yes": pa.bool_(),
+    "day": pa.date32(), "mail": pa.string(),
 }  # fmt: skip
 SCHEMA = pa.schema([("id", pa.int64()), *TYPES.items()])
 
@@ -42,6 +44,9 @@ def row(random: Random, key: int, wrong: float, grades: tuple[int, ...] = GRADES
         "half": 0.5 if not odd() else -0.5,
         "tax": Decimal(random.randrange(9)) if not odd() else Decimal(-1),
         "sum": Decimal(random.randrange(9)) if not odd() else Decimal(-1),
+        "large": 2**64 - random.randrange(1, 6),
+        "yes": random.random() < 0.5,
+        "day": date(2024, 1, random.randrange(1, 29)),
         "number": random.randrange(10**6) if not odd() else -3,
         "mail": f"{'x' * random.randrange(1, 30)}@{'y' * random.randrange(1, 30)}.de" if not odd() else "none.",
     }
@@ -83,7 +88,9 @@ def test_kept_is_counted(data: st.DataObject) -> None:
         changes = [{"op": "delete", **rows.pop(key)} for key in gone] + [
             {"op": "insert", **one} for one in new.values()
         ]
-        rows |= new
+        updated = {key: row(random, key, wrong, grades) for key in random.sample(sorted(rows), min(len(rows), count))}
+        changes += [{"op": "update", **one} for one in updated.values()]
+        rows |= new | updated
         schema = pa.schema([("op", pa.string()), *SCHEMA])
         turned = found.apply(pa.Table.from_pylist(changes, schema=schema), feed="ops", op_column="op")
         assert told(found) == expected(list(rows.values()))
@@ -91,7 +98,7 @@ def test_kept_is_counted(data: st.DataObject) -> None:
         assert {one.text for one in turned.died} == before - after
         assert {one.text for one in turned.born} == after - before
         for died in turned.died:
-            assert all(key in new for key in died.rows)
+            assert all(key in new | updated for key in died.rows)
 
 
 def test_what_is_opened_is_what_was_left(tmp_path: Any) -> None:
