@@ -114,7 +114,7 @@ def rules(tmp_path: Path) -> Path:
 @pytest.fixture
 def by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """No table is so small that it is fetched: what is tested are checks by Catalyst and by stages."""
-    monkeypatch.setattr(small, "BYTES", -1)
+    monkeypatch.setattr(small, "reach_for", lambda _: small.Reach(-1, 0))
 
 
 @pytest.fixture

@@ -197,9 +197,14 @@ def test_the_condition_of_a_cfd_is_pushed_where_footers_tell_the_rows(
     table = pa.table({"id": list(range(11)), "a": a, "b": b})
     pq.write_table(table, tmp_path / "t.parquet")
     data = spark.read.parquet(str(tmp_path / "t.parquet"))
-    assert footer_rows(data) is None
-    monkeypatch.setattr(footers, "LEAST_BYTES", 1)
     assert footer_rows(data.drop("b")) == 11
+    with monkeypatch.context() as stored:
+        stored.setattr(footers, "are_local", lambda _: False)
+        assert footer_rows(data) is None
+        stored.setattr(footers, "LEAST_BYTES", 1)
+        assert footer_rows(data) == footer_rows(data.drop("b")) == 11
+        stored.setattr(footers, "MOST_FILES", 0)
+        assert footer_rows(data) is None
     assert [footer_rows(other) for other in (data.where("a = 1"), data.distinct())] == [None, None]
     for pattern in ("7", "99"):
         rule = f"[a] -> [b] with ({pattern} || _)"
@@ -223,7 +228,7 @@ def test_rows_that_footers_tell_are_not_counted_in_the_scan(
     table = pa.table({"a": a, "b": b, "c": [f"t{i % 4}" if i % 9 else None for i in n], "d": list(n)})
     pq.write_table(table, tmp_path / "t.parquet")
     data = spark.read.parquet(str(tmp_path / "t.parquet"))
-    monkeypatch.setattr(footers, "LEAST_BYTES", 1 if read else 1 << 40)
+    monkeypatch.setattr(footers, "MOST_LOCAL_FILES", 1 if read else 0)
     assert footer_rows(data) == (len(n) if read else None)
     groups: list[Any] = ["key(a, b)", "key(c)", "key(d)", "a -> b", "[a, b] -> [c] with (_, 1 || _)"]
     single = [f"not(t.d > {40 - i} and t.b = {i % 3})" for i in range(10)] + ["not null(a, c)"]

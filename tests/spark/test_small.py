@@ -35,7 +35,7 @@ def test_the_same_as_by_the_cluster(spark: SparkSession, monkeypatch: pytest.Mon
     frames = {"data": frame(spark, TABLE, 2), "keys": frame(spark, KEYS)}
     here = check(frames, RULES, key=key, limit=None)
     assert here.small is not None and "in this process: 7 rows" in here.explain()
-    monkeypatch.setattr(small, "BYTES", -1)
+    monkeypatch.setattr(small, "reach_for", lambda _: small.Reach(-1, 0))
     there = check(frames, RULES, key=key, limit=None)
     assert there.small is None
     for mine, other in zip(here.results, there.results, strict=True):
@@ -51,6 +51,6 @@ def test_what_is_not_small(spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
     data = frame(spark, TABLE, 2)
     assert check(data, "a -> b", tasks=2).small is None
     assert check({"data": data, "keys": frame(spark, KEYS)}, ["keys.k in data.ref", "data.ref in keys.k"]).small is None
-    monkeypatch.setattr(small, "ROWS", 4)
+    monkeypatch.setattr(small, "FOR_PASSES", small.Reach(1 << 20, 4))
     report = check(data, "a -> b", key="id")
     assert report.small is None and report.results[0].counts.pairs == 1

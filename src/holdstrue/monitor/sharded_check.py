@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,23 +58,31 @@ class ShardedFindings:
 class Prepared:
     """Tables that can be checked: what is read of each, and how rules meet their types."""
 
+    runner: Runner
     plan: Plan
     keys: Mapping[str, tuple[str, ...]]
-    sources: Mapping[str, Frame]
+    frames: Mapping[str, Frame]
+    """The columns that are read."""
     notes: tuple[str, ...]
 
-    def part(self, runner: Runner, rules: Sequence[int]) -> Prepared:
+    @cached_property
+    def sources(self) -> Mapping[str, Frame]:
+        """The same with numbers for the rows that have no key."""
+        own = self.frames.items()
+        return {name: self.runner.numbered(f, ROW) if self.keys[name] == (ROW,) else f for name, f in own}
+
+    def part(self, rules: Sequence[int]) -> Prepared:
         """The same for some of the rules, with what these read."""
         plan = self.plan
         chosen = replace(plan.rules, rules=tuple(plan.rules.rules[number] for number in rules))
         needed = needed_columns(chosen, plan.main)
-        schemas, sources = {}, {}
+        schemas, frames = {}, {}
         for name, columns in needed.items():
             own = plan.schemas[name]
             wanted = [n for n in own.names if n in columns or n in self.keys[name]]
             schemas[name] = pa.schema([own.field(n) for n in wanted])
-            sources[name] = runner.select(self.sources[name], wanted)
-        return Prepared(compile_rules(chosen, plan.main, schemas, plan.index), self.keys, sources, ())
+            frames[name] = self.runner.select(self.frames[name], [n for n in wanted if n != ROW])
+        return Prepared(self.runner, compile_rules(chosen, plan.main, schemas, plan.index), self.keys, frames, ())
 
 
 def prepared(
@@ -81,9 +90,9 @@ def prepared(
 ) -> Prepared:
     """Bind the rules to the tables of a data base; rows of `main` are named by `key`, all others by their numbers."""
     declared = {name: types_of_table(rules.types, name, main, frames) for name in frames}
-    keys, kept, sources = _tables(runner, frames, rules, main, key, declared)
+    keys, kept, read = _tables(runner, frames, rules, main, key, declared)
     plan = compile_rules(rules, main, kept, index)
-    return Prepared(plan, keys, sources, _order_notes(runner, plan, sources, declared))
+    return Prepared(runner, plan, keys, read, _order_notes(runner, plan, read, declared))
 
 
 def from_scratch(
@@ -97,19 +106,19 @@ def from_scratch(
     sizing: Sizing,
 ) -> ShardedFindings:
     """Check the tables of a data base; the rows of `main` are named by `key`, all others by their numbers."""
-    return checked(runner, prepared(runner, frames, rules, main, key, index), most, sizing)
+    return checked(prepared(runner, frames, rules, main, key, index), most, sizing)
 
 
-def unread(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> tuple[Ledger, CheckedFrames]:
+def unread(given: Prepared, most: int, sizing: Sizing) -> tuple[Ledger, CheckedFrames]:
     """A layout of which nothing is known yet, for what is asked of rows later."""
-    layout, width = _layout(runner, given.plan, given.keys, given.sources, sizing, {}, counted=False)
+    layout, width = _layout(given.runner, given.plan, given.keys, given.frames, sizing, {}, counted=False)
     job = Job(layout, width, most)
-    return Ledger(layout), CheckedFrames(runner, job, tuple((f, Fresh(job, n)) for n, f in given.sources.items()))
+    return Ledger(layout), CheckedFrames(given.runner, job, tuple((f, Fresh(job, n)) for n, f in given.sources.items()))
 
 
-def checked(runner: Runner, given: Prepared, most: int, sizing: Sizing) -> ShardedFindings:
+def checked(given: Prepared, most: int, sizing: Sizing) -> ShardedFindings:
     """Check tables in shards, by one engine each."""
-    plan, keys, sources, notes = given.plan, given.keys, given.sources, given.notes
+    runner, plan, keys, sources, notes = given.runner, given.plan, given.keys, given.sources, given.notes
     rules, main, kept = plan.rules, plan.main, plan.schemas
     told = {name: runner.known_rows(frame) for name, frame in sources.items()}
     known = {name: rows for name, rows in told.items() if rows is not None}
@@ -167,15 +176,14 @@ def _tables(
         if main in schemas and name not in schemas[main].names:
             raise DataError(f"no key column {name!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
     keys = {name: tuple(key) if name == main and key else (ROW,) for name in frames}
-    kept, sources = {}, {}
+    kept, read = {}, {}
     for name, frame in frames.items():
         wanted = [n for n in dict.fromkeys((*keys[name], *needed[name])) if n in schemas[name].names]
         kept[name] = pa.schema([plain_field(schemas[name].field(n)) for n in wanted])
-        sources[name] = runner.select(frame, wanted)
+        read[name] = runner.select(frame, wanted)
         if keys[name] == (ROW,):
             kept[name] = kept[name].append(pa.field(ROW, pa.int64()))
-            sources[name] = runner.numbered(sources[name], ROW)
-    return keys, kept, sources
+    return keys, kept, read
 
 
 def _layout(

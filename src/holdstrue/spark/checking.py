@@ -82,7 +82,8 @@ def check(
     shards, blocks, tasks
         How the work of Arrow kernels is cut; chosen by the number of rows and cores unless given. Rules that Catalyst
         can check are checked by it, unless `shards` or `blocks` is given. Small tables (256 KiB by Spark's estimate, at
-        most 10,000 rows) are fetched and checked in this process, unless one of these is given.
+        most 10,000 rows; 4 MiB and 200,000 where a rule compares pairs by order) are fetched and checked in this
+        process, unless one of these is given.
     hot_from
         From so many rows on, where blocks are made, a sample is searched for hot keys.
     accepted
@@ -129,24 +130,24 @@ def _checked(
     small = check_small(given, limit) if sizing == Sizing() else None
     if small is not None:
         return _in_this_process(runner, given, small, most)
-    native = Native.of(given.plan, given.sources, given.keys)
+    native = Native.of(given.plan, given.frames, given.keys)
     if sizing.shards is not None or sizing.blocks is not None:
         # how shards are cut was asked for, so that there are to be shards
         native.rules = []
     if native.rules:
-        native.run(most, {main: own} if own and main in given.sources else {})
+        native.run(most, {main: own} if own and main in given.frames else {})
     left = [number for number in range(len(ruleset)) if number not in native.rules]
-    found = checked(runner, given.part(runner, left) if native.rules else given, most, sizing) if left else None
+    found = checked(given.part(left) if native.rules else given, most, sizing) if left else None
     if found is not None and not native.rules:
         ledger, source = found.ledger, found.source
     else:
-        ledger, source = unread(runner, given, most, sizing)
+        ledger, source = unread(given, most, sizing)
     rows = {**native.rows, **({} if found is None else found.rows)}
     results = _results(given.plan, native, {} if found is None else {r.rule.name: r for r in found.results}, rows)
     lists = () if found is None else found.lists
     broken = [v for number in native.rules for v in _named(native, number, results[number])] if most else []
     notes = given.notes
-    if own and main in given.sources and native.shares_key is not False:
+    if own and main in given.frames and native.shares_key is not False:
         notes = (*notes, *_shared_keys(source, main, own))
     how = None if found is None or not native.rules else explain_layout(found.ledger)
     return SparkReport(
@@ -157,7 +158,7 @@ def _checked(
 
 def _in_this_process(runner: SparkRunner, given: Prepared, found: Report, most: int) -> SparkReport:
     """The report on tables that are so small that they were fetched."""
-    ledger, source = unread(runner, given, most, Sizing())
+    ledger, source = unread(given, most, Sizing())
     rows = {name: found.rows[name] for name in given.plan.schemas}
     said = f"in this process: {sum(rows.values()):,} rows, as few as a job of tasks would mostly wait for"
     return SparkReport(

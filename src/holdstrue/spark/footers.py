@@ -6,15 +6,21 @@ pushes conditions into it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 MOST_FILES = 16
-"""Files whose footers the driver reads, 10 to 15 ms each from a local disk; a job that counts them takes 150 ms."""
+"""Files in a store whose footers the driver reads, 10 to 15 ms each and more; a job that counts them takes 150 ms."""
 LEAST_BYTES = 64 << 20
-"""Of Parquet, below which counting in the scan is as cheap. A CFD on 10M rows (179 MB) took 1.22 s with rows counted
-in the scan and 0.82 s with them counted in a job apart; with footers read here 0.64 s, in another run."""
+"""Of Parquet in a store, below which counting in the scan is as cheap. A CFD on 10M rows (179 MB) took 1.22 s with
+rows counted in the scan and 0.82 s with them counted in a job apart; with footers read here 0.64 s, in another run."""
+MOST_LOCAL_FILES = 128
+"""Files of this machine's own whose footers are read, half a millisecond each: a tenth of what the job takes."""
 
 _CLASSES = (
     "org.apache.hadoop.fs.Path",
@@ -37,21 +43,41 @@ def footer_rows(frame: DataFrame) -> int | None:
         node = node.children().apply(0)
     if node.nodeName() != "LogicalRelation" or not str(node.toString()).rstrip().endswith(" parquet"):
         return None
-    if float(str(node.stats().sizeInBytes())) < LEAST_BYTES:
+    try:
+        relation = node.relation()
+        files = [str(file) for file in relation.location().inputFiles()]
+    except Exception:  # noqa: BLE001  py4j's own, of a folder that went: the scan says more
         return None
+    if are_local(files):
+        return _local_rows(files) if len(files) <= MOST_LOCAL_FILES else None
+    if len(files) > MOST_FILES or float(str(node.stats().sizeInBytes())) < LEAST_BYTES:
+        return None
+    hadoop = inner.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
+    return _stored_rows(files, hadoop, getattr(frame.sparkSession, "_jvm")._gateway_client)  # noqa: B009
+
+
+def are_local(files: Sequence[str]) -> bool:
+    """Whether files are on the machine of Java, and so of this process."""
+    return all(urlsplit(file).scheme == "file" for file in files)
+
+
+def _local_rows(files: Sequence[str]) -> int | None:
+    """The rows of files on this machine."""
+    try:
+        return sum(pq.read_metadata(unquote(urlsplit(file).path)).num_rows for file in files)
+    except (OSError, pa.ArrowException):  # it went, is encrypted or damaged: the scan says more
+        return None
+
+
+def _stored_rows(files: Sequence[str], hadoop: Any, gateway: Any) -> int | None:
+    """The rows of files wherever they are, read by Java, which knows how to come to them."""
     # comes with sessions that have a Java of their own
     from py4j.java_gateway import JavaClass
 
+    # by their names at once: each part of a dotted name would be a call to Java
+    path, uri, opened, reader = (JavaClass(name, gateway) for name in _CLASSES)
+    rows = 0
     try:
-        relation = node.relation()
-        files = list(relation.location().inputFiles())
-        if len(files) > MOST_FILES:
-            return None
-        hadoop = inner.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
-        # by their names at once: each part of a dotted name would be a call to Java
-        gateway: Any = getattr(frame.sparkSession, "_jvm")._gateway_client  # noqa: B009
-        path, uri, opened, reader = (JavaClass(name, gateway) for name in _CLASSES)
-        rows = 0
         for file in files:
             footer = reader.open(opened.fromPath(path(uri(file)), hadoop))
             try:

@@ -61,8 +61,7 @@ class Native:
     @staticmethod
     def of(plan: Plan, frames: Mapping[str, DataFrame], keys: Mapping[str, Sequence[str]]) -> Native:
         """The rules all of whose checks Catalyst can run."""
-        # rows are numbered only where they are named
-        tables = Tables(plan, {name: frame.drop(ROW) for name, frame in frames.items()})
+        tables = Tables(plan, frames)
         able = [is_native(tables, check) for check in plan.checks]
         own = [
             number
@@ -191,7 +190,8 @@ class Native:
 
     def _refer(self, number: int, check: ReferenceCheck, limit: int) -> None:
         """The only rule is an inclusion."""
-        referring = Referring(self.tables, check)
+        self._read_footers((check.table, check.ref_table))
+        referring = Referring(self.tables, check, self.rows)
         found, self.rows = referring.run()
         self.passes.append(Pass("rows whose value is missing", referring.scanned, 1))
         self._count({number: found})

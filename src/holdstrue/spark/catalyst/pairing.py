@@ -79,14 +79,16 @@ class Pairing:
     def totals(self) -> DataFrame:
         """A row a check."""
         rows, shape = self._spread()
+        is_alone = len(self.checks) == 1
+        told_apart_by = shape.group[1:] if is_alone else shape.group
         kinds = [f"{lane}0" for lane in shape.values[0]]
         counts = ["count(1) as rows", *(["count(f0) as both"] if shape.flags else [])]
-        by_kind = rows.groupBy(*shape.group, *kinds).agg(*map(F.expr, counts))
+        by_kind = rows.groupBy(*told_apart_by, *kinds).agg(*map(F.expr, counts))
         square = "if(hi is null, 0L, rows * rows)" if self.counted else "rows * rows"
         summed = ["sum(rows) as n", "count(1) as kinds", f"sum({square}) as squares"]
         summed += ["min(a0) as least"] if self.most else []
         summed += ["sum(both) as both"] if shape.flags else []
-        groups = by_kind.groupBy(*shape.group).agg(*map(F.expr, summed))
+        groups = by_kind.groupBy(*told_apart_by).agg(*map(F.expr, summed))
         many = "filter (where kinds > 1)" if self.counted else ""
         if not self.counted:
             groups = groups.where("kinds > 1")
@@ -102,7 +104,8 @@ class Pairing:
         if self.most:
             group = f"named_struct('hi', hi, 'lo', {'lo' if shape.wide else '0L'}, 'n', n, 'least', least)"
             told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
-        if self.counted:
+        if is_alone:
+            # nothing tells sides apart, so that what partitions found goes to one of them at once
             [only] = self.checks
             return groups.agg(*map(F.expr, told)).withColumn("side", F.lit(only))
         return groups.groupBy("side").agg(*map(F.expr, told))

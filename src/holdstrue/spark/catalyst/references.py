@@ -1,11 +1,13 @@
-"""One inclusion alone: an existence join, which is what a query by hand would do, in place of an aggregation.
+"""One inclusion alone: an anti join, which is what a query by hand would do, in place of an aggregation.
 
-Spark chooses how to join by the size of the other table; a small one is sent to all tasks and nothing is shuffled.
+Where rows have to be counted as well, it is an existence join, which keeps them all. Spark chooses how to join by the
+size of the other table; a small one is sent to all tasks and nothing is shuffled.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,6 +26,8 @@ class Referring:
 
     tables: Tables
     check: ReferenceCheck
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Rows of tables that need not be counted."""
 
     @property
     def scanned(self) -> tuple[str, ...]:
@@ -53,19 +57,22 @@ class Referring:
         return own.select("*", self._provided().alias(":provided"))
 
     def totals(self) -> DataFrame:
-        """One row: the rows that miss their value, and those of both tables."""
-        check, frames = self.check, self.tables.frames
-        missing = "count_if(`:refers` and not `:provided`) as missing"
-        own = self._rows(frames[check.table], "1 as `:one`").selectExpr("count(1) as `rows`", missing)
-        if check.ref_table == check.table:
-            return own.selectExpr("*", "`rows` as provided")
+        """One row: the rows that miss their value, and those of tables that are not known."""
+        check, frames, known = self.check, self.tables.frames, self.known
+        rows = self._rows(frames[check.table], "1 as `:one`")
+        if check.table in known:
+            own = rows.where("`:refers` and not `:provided`").selectExpr("count(1) as missing")
+        else:
+            own = rows.selectExpr("count(1) as `rows`", "count_if(`:refers` and not `:provided`) as missing")
+        if check.ref_table == check.table or check.ref_table in known:
+            return own
         return own.crossJoin(frames[check.ref_table].selectExpr("count(1) as provided"))
 
     def run(self) -> tuple[Found, dict[str, int]]:
         """What was found, and the rows of each table."""
         [row] = self.totals().toArrow().to_pylist()
-        rows = {self.check.ref_table: row["provided"], self.check.table: row["rows"]}
-        return Found(row["missing"]), rows
+        counted = {self.check.ref_table: row.get("provided"), self.check.table: row.get("rows")}
+        return Found(row["missing"]), {**self.known, **{n: rows for n, rows in counted.items() if rows is not None}}
 
     def named(self, columns: list[str], most: int) -> pa.Table:
         """The first rows that miss their value."""
