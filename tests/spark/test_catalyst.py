@@ -18,7 +18,7 @@ import pytest
 import holdstrue
 from holdstrue import load_rules
 from holdstrue.spark import footers
-from holdstrue.spark.catalyst import native
+from holdstrue.spark.catalyst import joint, keyed, native
 from holdstrue.spark.catalyst.detecting import Detection
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.catalyst.pairing import Pairing
@@ -237,3 +237,37 @@ def test_rows_that_footers_tell_are_not_counted_in_the_scan(
         report = check(data, rules, limit=None)
         assert_like_one_process(report, holdstrue.check(table, rules, limit=None))
         assert report.rows == {"data": len(n)}
+
+
+@pytest.mark.parametrize("nulls", ["unknown", "equal"])
+@pytest.mark.parametrize("reduced", [0, 1 << 40])
+def test_groupings_of_large_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: Any, reduced: int
+) -> None:
+    """Keys that hold and that do not, FDs of every type in bundles or in two passes, patterns and rows beside them."""
+    monkeypatch.setattr(native, "GROUPED_FROM", 1)
+    monkeypatch.setattr(keyed, "SAMPLED_FROM", 1)
+    monkeypatch.setattr(joint, "REDUCED", reduced)
+    kept = {n: entry for n, entry in VALUES.items() if n not in ("wide", "float", "local")}
+    once = {n: pa.array([*values, *values[::-1], None], type_) for n, (type_, values, _) in kept.items()}
+    table = pa.table({"id": list(range(11)), "k": [1, 1, 2, 2, 3, 3, 3, 1, None, 2, None], **once})
+    pq.write_table(table, tmp_path / "t.parquet", coerce_timestamps="us")
+    data = spark.read.parquet(str(tmp_path / "t.parquet"))
+    names = list(kept)
+    texts = ["key(id, k)", "key(k)", "not(t.long > 0)", "k -> long, byte"]
+    texts += [f"{name} -> k" for name in names] + [f"k -> {name}" for name in names]
+    texts += [f"{a}, {b} -> k" for a, b in pairwise(names)] + [
+        "[k, truth] -> [text] with (1, _ || _), (2, true || 'a')",
+        "[truth] -> [text] with (_ || _), (true || 'a')",
+    ]
+    rules = replace(load_rules(texts), nulls=nulls)
+    for key in ("id", "k", None):
+        one = holdstrue.check(table, rules, key=key, limit=None)
+        report = check(data, rules, key=key, limit=None)
+        assert [r.counts for r in report.results] == [r.counts for r in one.results]
+        assert [r.status for r in report.results] == [r.status for r in one.results]
+        if key != "k":
+            assert found(report.listed()) == found(one.listed())
+        assert ("groupings" in report.explain()) == (not reduced)
+        said = [["7 rows have the key of another" in note for note in notes] for notes in (report.notes, one.notes)]
+        assert said == [[True] * (key == "k")] * 2

@@ -10,6 +10,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, whole_of
 
+SAMPLED_FROM = 2_000_000
+"""Rows from which on a sample says how to group them: 10M different keys took 4.6 s of CPU where they were sent to
+their tasks at once, and 7.5 s where these grouped them before. The sample takes 0.3 s."""
+SAMPLED = 10_000
+HOLDING = 0.99
+"""Of sampled keys that are different: of a hundred equal ones among ten million the sample sees no two."""
+
 
 @dataclass(frozen=True)
 class Keyed:
@@ -19,8 +26,8 @@ class Keyed:
     check: GroupCheck
     most: int
     """How many groups of several rows are told."""
-    counted: bool
-    """Whether the rows of the table are counted on the way: those without a key are in the group NULL."""
+    known: int | None
+    """How many rows the table has; where that is not known they are counted on the way."""
 
     @property
     def shuffles(self) -> int:
@@ -32,8 +39,10 @@ class Keyed:
         frame, given = self.tables.frames[self.check.table], member(self.tables, self.check)
         lanes = [lane for lane in left_side(self.tables, self.check) if lane is not None]
         names = ["hi", "lo"][: len(lanes)]
-        if self.counted:
-            # a key of which a column is not known gives NULL by itself, unless NULLs are equal
+        counted = self.known is None
+        if counted:
+            # rows without a key are in the group NULL: a key of which a column is not known gives NULL by itself,
+            # unless NULLs are equal
             plain = self.check.member is None and (self.check.nulls_equal or len(lanes) == 1)
             own = lanes if plain else [f"if({given}, {lane}, null)" for lane in lanes]
             rows = frame.selectExpr(*(f"{lane} as {name}" for lane, name in zip(own, names, strict=True)))
@@ -41,9 +50,12 @@ class Keyed:
             rows = frame.where(given).selectExpr(
                 *(f"{lane} as {name}" for lane, name in zip(lanes, names, strict=True))
             )
+        if (self.known or 0) >= SAMPLED_FROM and self._mostly_holds(rows):
+            # tasks would group rows of which no two are alike before they send them
+            rows = rows.repartition(*names)
         groups = rows.groupBy(*names).agg(F.expr("count(1) as n"))
-        many = "filter (where n > 1 and hi is not null)" if self.counted else ""
-        if not self.counted:
+        many = "filter (where n > 1 and hi is not null)" if counted else ""
+        if not counted:
             groups = groups.where("n > 1")
         (_, upper), (_, lower) = halves("(n * (n - 1))")
         told = [
@@ -57,6 +69,12 @@ class Keyed:
             group = f"named_struct('hi', hi, 'lo', {'lo' if len(lanes) == 2 else '0L'}, 'n', n)"
             told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
         return groups.selectExpr(*told)
+
+    def _mostly_holds(self, rows: DataFrame) -> bool:
+        """Whether hardly two rows of a sample share a key."""
+        drawn = rows.sample(fraction=min(1.0, SAMPLED / (self.known or SAMPLED)), seed=0).na.drop()
+        [(some, kinds)] = drawn.selectExpr("count(1)", f"count(distinct {', '.join(rows.columns)})").collect()
+        return bool(kinds >= HOLDING * some)
 
     def run(self) -> tuple[Found, int]:
         """What was found, and how many rows were counted."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -79,44 +80,68 @@ class Pairing:
     def totals(self) -> DataFrame:
         """A row a check."""
         rows, shape = self._spread()
-        is_alone = len(self.checks) == 1
-        told_apart_by = shape.group[1:] if is_alone else shape.group
-        kinds = [f"{lane}0" for lane in shape.values[0]]
-        counts = ["count(1) as rows", *(["count(f0) as both"] if shape.flags else [])]
-        by_kind = rows.groupBy(*told_apart_by, *kinds).agg(*map(F.expr, counts))
-        square = "if(hi is null, 0L, rows * rows)" if self.counted else "rows * rows"
-        summed = ["sum(rows) as n", "count(1) as kinds", f"sum({square}) as squares"]
-        summed += ["min(a0) as least"] if self.most else []
-        summed += ["sum(both) as both"] if shape.flags else []
-        groups = by_kind.groupBy(*told_apart_by).agg(*map(F.expr, summed))
-        many = "filter (where kinds > 1)" if self.counted else ""
-        if not self.counted:
-            groups = groups.where("kinds > 1")
-        (_, upper), (_, lower) = halves("(n * n - squares)")
-        told = [
-            "sum(n) as counted",
-            f"count(1) {many} as groups",
-            f"sum(n) {many} as rows",
-            f"sum({upper}) {many} as upper",
-            f"sum({lower}) {many} as lower",
-            f"{'sum(both) ' + many if shape.flags else '0L'} as both",
-        ]
-        if self.most:
-            group = f"named_struct('hi', hi, 'lo', {'lo' if shape.wide else '0L'}, 'n', n, 'least', least)"
-            told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
-        if is_alone:
-            # nothing tells sides apart, so that what partitions found goes to one of them at once
-            [only] = self.checks
-            return groups.agg(*map(F.expr, told)).withColumn("side", F.lit(only))
-        return groups.groupBy("side").agg(*map(F.expr, told))
+        alone = next(iter(self.checks)) if len(self.checks) == 1 else None
+        return pair_totals(rows, shape, self.most, alone=alone, counted=self.counted)
 
     def run(self) -> tuple[dict[int, Found], int]:
         """By check what was found, and how many rows were counted."""
-        found: dict[int, Found] = {}
-        counted = 0
-        for row in self.totals().toArrow().to_pylist():
-            counted = row["counted"] or 0
-            chosen = tuple((g["hi"], g["lo"], g["n"], g["least"]) for g in row.get("chosen") or ())
-            pairs = whole_of(row["upper"] or 0, row["lower"] or 0) // 2
-            found[row["side"]] = Found(row["rows"] or 0, pairs, row["groups"], chosen, 0, row["both"] or 0)
-        return found, counted
+        return found_in(self.totals().toArrow())
+
+
+def pair_totals(
+    rows: DataFrame,
+    shape: ElementShape,
+    most: int,
+    *,
+    alone: int | None,
+    counted: bool = False,
+    weight: str = "count(1)",
+) -> DataFrame:
+    """Groups, rows and pairs of each check, by what rows give to its side; `weight` counts what a row stands for.
+
+    Of a check that is `alone` nothing tells sides apart, so that what partitions found goes to one of them at once.
+    Where all rows are `counted`, those that are in no group are in the group NULL.
+    """
+    keys = shape.group if alone is None else shape.group[1:]
+    kinds = [f"{lane}0" for lane in shape.values[0]]
+    counts = [f"{weight} as rows", *(["count(f0) as both"] if shape.flags else [])]
+    by_kind = rows.groupBy(*keys, *kinds).agg(*map(F.expr, counts))
+    square = "if(hi is null, 0L, rows * rows)" if counted else "rows * rows"
+    summed = ["sum(rows) as n", "count(1) as kinds", f"sum({square}) as squares"]
+    summed += ["min(a0) as least"] if most else []
+    summed += ["sum(both) as both"] if shape.flags else []
+    groups = by_kind.groupBy(*keys).agg(*map(F.expr, summed))
+    many = "filter (where kinds > 1)" if counted else ""
+    if not counted:
+        groups = groups.where("kinds > 1")
+    (_, upper), (_, lower) = halves("(n * n - squares)")
+    told = [
+        "sum(n) as counted",
+        f"count(1) {many} as groups",
+        f"sum(n) {many} as rows",
+        f"sum({upper}) {many} as upper",
+        f"sum({lower}) {many} as lower",
+        f"{'sum(both) ' + many if shape.flags else '0L'} as both",
+    ]
+    if most:
+        group = f"named_struct('hi', hi, 'lo', {'lo' if shape.wide else '0L'}, 'n', n, 'least', least)"
+        told.append(f"max_by({group}, hi, {most}) {many} as chosen")
+    if alone is not None:
+        return groups.agg(*map(F.expr, told)).withColumn("side", F.lit(alone))
+    return groups.groupBy("side").agg(*map(F.expr, told)).select(*SAID, *(["chosen"] if most else []), "side")
+
+
+SAID = ("counted", "groups", "rows", "upper", "lower", "both")
+"""What `pair_totals` tells of each check, beside groups that are chosen."""
+
+
+def found_in(totals: pa.Table) -> tuple[dict[int, Found], int]:
+    """By check what was found, and how many rows were counted of the last one."""
+    found: dict[int, Found] = {}
+    counted = 0
+    for row in totals.to_pylist():
+        counted = row["counted"] or 0
+        chosen = tuple((g["hi"], g["lo"], g["n"], g["least"]) for g in row.get("chosen") or ())
+        pairs = whole_of(row["upper"] or 0, row["lower"] or 0) // 2
+        found[row["side"]] = Found(row["rows"] or 0, pairs, row["groups"], chosen, 0, row["both"] or 0)
+    return found, counted
