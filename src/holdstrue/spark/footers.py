@@ -6,6 +6,7 @@ pushes conditions into it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+
+from holdstrue.spark.estimates import estimated_bytes, plan_text
 
 MOST_FILES = 16
 """Files in a store whose footers the driver reads, 10 to 15 ms each and more; a job that counts them takes 150 ms."""
@@ -33,11 +36,12 @@ _CLASSES = (
 def footer_rows(frame: DataFrame) -> int | None:
     """The rows of a data frame that is a Parquet table of few files; None where it is another, or they cannot be read.
 
-    Of a Spark Connect session it is not known: its plans are on the server.
+    Through Spark Connect, where files and plans are the server's, a job counts those of large tables.
     """
     inner: Any = getattr(frame, "_jdf", None)
     if inner is None:
-        return None
+        is_large = (estimated_bytes(frame) or 0) >= LEAST_BYTES
+        return frame.count() if is_large and is_parquet(plan_text(frame)) else None
     node = inner.queryExecution().optimizedPlan()
     while node.nodeName() == "Project":
         node = node.children().apply(0)
@@ -54,6 +58,20 @@ def footer_rows(frame: DataFrame) -> int | None:
         return None
     hadoop = inner.sparkSession().sessionState().newHadoopConfWithOptions(relation.options())
     return _stored_rows(files, hadoop, getattr(frame.sparkSession, "_jvm")._gateway_client)  # noqa: B009
+
+
+def is_parquet(plan: str) -> bool:
+    """Whether a plan, as Spark prints it, reads columns of Parquet files and does nothing else.
+
+    >>> scan = "+- FileScan parquet [a#0L] Batched: true"
+    >>> is_parquet(f"== Physical Plan ==\\n*(1) ColumnarToRow\\n{scan}\\n\\n")
+    True
+    >>> is_parquet(f"== Physical Plan ==\\n*(1) Filter (a#0L > 1)\\n+- *(1) ColumnarToRow\\n{scan}")
+    False
+    """
+    nodes = [line.lstrip(" +-:*()0123456789") for line in plan.splitlines()[1:] if line.strip()]
+    *others, last = nodes or [""]
+    return last.startswith("FileScan parquet ") and all(re.match("Project |ColumnarToRow", node) for node in others)
 
 
 def are_local(files: Sequence[str]) -> bool:
