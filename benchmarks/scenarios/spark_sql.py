@@ -13,11 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from measure import median
-from scenarios.setting import Outcome, Setting, Table
+from rules import RULES
+from scenarios.setting import Outcome, Setting, Table, make
 
 TASKS = 2
 TURNS = 2
+ORDER_TURNS = 5
+JOINED = 100_000
+"""Rows of a self join by order: it takes minutes beyond."""
 COLUMNS = (
     "id",
     "concat('Z', id % 40000) as zip",
@@ -122,8 +128,46 @@ def run(setting: Setting) -> Outcome:
             table.rows.append(measured(outcome, spark, case, frames, rows))
             print(" | ".join(map(str, table.rows[-1])), flush=True)
         outcome.tables.append(table)
+    outcome.tables.append(order_rule(outcome, spark, setting))
     spark.stop()
     return outcome
+
+
+def order_rule(outcome: Outcome, spark: Any, setting: Setting) -> Table:
+    """Phi10 on the Tax table: the self join where it ends, and how a check grows."""
+    import holdstrue.spark
+
+    head = ("rows", "CPU s", "wall s", "pairs", "self join CPU s", "wall s", "SQL / ours", "SQL / ours, wall")
+    table = Table("phi10 on generated taxes, from scratch", head)
+    rule = RULES["phi10"]
+    for rows in (JOINED, *setting.sizes):
+        folder = setting.folder / f"tax-{rows}"
+        folder.mkdir(exist_ok=True)
+        for start in range(0, rows, min(rows, 1_000_000)):
+            part = make("tax", min(rows, 1_000_000), start, 0.0).select(["state", "salary", "rate"])
+            pq.write_table(part, folder / f"{start}.parquet", row_group_size=125_000)
+        frame = spark.read.parquet(str(folder))
+        frame.createOrReplaceTempView("tax")
+        ours = partial(holdstrue.spark.check, frame, [rule.text], limit=0)
+        joined = partial(answers, spark, (
+            "select 0, 0, count(1) from tax t join tax s "
+            "on t.state = s.state and t.salary > s.salary and t.rate < s.rate",
+        ))  # fmt: skip
+        times: dict[str, list[tuple[float, float]]] = {"ours": [], "sql": []}
+        for turn in range(ORDER_TURNS + 1):
+            report, own = clocked(ours)
+            expected, other = clocked(joined) if rows <= JOINED else ([], (0.0, 0.0))
+            if turn:
+                times["ours"].append(own)
+                times["sql"].append(other)
+        pairs = report.results[0].counts.pairs
+        agrees = not expected or pairs == expected[0][2]
+        (cpu, wall), (sql_cpu, sql_wall) = ([median([t[i] for t in times[who]]) for i in (0, 1)] for who in times)
+        outcome.records.append({"case": "phi10", "rows": rows, "agrees": agrees, **times})
+        beside = (sql_cpu, sql_wall, sql_cpu / cpu, sql_wall / wall) if expected else ("-",) * 4
+        table.rows.append((rows, cpu, wall, pairs, *beside))
+        print(" | ".join(map(str, table.rows[-1])), flush=True)
+    return table
 
 
 def measured(outcome: Outcome, spark: Any, case: Case, frames: dict[str, Any], rows: int) -> tuple[Any, ...]:
