@@ -159,7 +159,11 @@ class GroupDetector(Detector):
             return NOTHING
         kinds = self._kind_by_slot()
         if added and removed:
-            kept += self._kept_among(*self._updated(kinds, batch))
+            before, after = self._updated(kinds, batch)
+            groups = after if self._is_key else self._kinds[after, kernels.GROUP]
+            # a pair that conflicts before and after is in a group with conflicts now
+            both = (after >= 0) & (self._pairs[groups] > 0)
+            kept += self._kept_among(before[both], after[both])
         added, removed = added - kept, removed - kept
         if not limit:
             return Outcome(added, removed, no_pairs(), no_pairs())
