@@ -187,8 +187,19 @@ class GroupProgram:
         lanes = (self._columns, self._lanes, members, first)
         for start, stop in self._in_parts(new, first + new) if new > FIRST_PART else ():
             kernels.place_rows(self._frame, width, *lanes, start, stop)
-        out = batch.rows.alive, batch.leaves_few, new > FIRST_PART, self._hits, self._out
-        kernels.count_rows(self._frame, width, *lanes, new, batch.old, batch.old_twin, *out)
+        kernels.count_rows(
+            self._frame,
+            width,
+            *lanes,
+            new,
+            batch.old,
+            batch.old_twin,
+            batch.rows.alive,
+            batch.leaves_few,
+            new > FIRST_PART,
+            self._hits,
+            self._out,
+        )
         self._coded = []
         outcomes, start = {}, 0
         for (at, detector), (added, removed, kept, end) in zip(self._detectors, self._out.tolist(), strict=True):

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import arrow_of, python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes

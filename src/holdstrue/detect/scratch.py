@@ -201,12 +201,21 @@ class ScratchEngine(Engine):
             return SiftedGroups(check, table.rows, table.domains, self._shelf)
         return super()._detector(check, pair_checks)
 
-    def check(self, tables: Mapping[str, pa.Table], threads: int | None = None) -> None:
-        """Take in whole tables and run every check. Complexity: see the detectors."""
+    def check(
+        self,
+        tables: Mapping[str, pa.Table],
+        threads: int | None = None,
+        some: Mapping[str, tuple[I32, int]] | None = None,
+    ) -> None:
+        """Take in whole tables and run every check. Complexity: see the detectors.
+
+        `some` says of tables that hold but the rows which rules look at the numbers of these, and how many there are
+        in all.
+        """
         count = available(threads)
         self.clock.read()
         for name, values in tables.items():
-            self.tables[name].rows.hold(values)
+            self.tables[name].rows.hold(values, *(some or {}).get(name, ()))
         pieces = {name: self._pieces(name, values, count) for name, values in tables.items()}
         alone = [detector for detector in self.detectors if isinstance(detector, SiftedGroups | RowDetector)]
         rest = [detector for detector in self.detectors if detector not in alone]

@@ -77,8 +77,17 @@ class Rows:
         self._starts: list[int] = []
         self._small = 0
         """How many parts there are after the last large one."""
+        self.origin: I32 | None = None
+        """By slot the number of a row in what was read, where only some rows are held."""
+        self.whole: int | None = None
+        """How many rows the table has in all, in that case."""
         self._waiting: list[Sequence[Any]] = []
         """The last rows, as far as they came one by one and nobody asked for them as Arrow."""
+
+    @property
+    def there(self) -> int:
+        """How many rows the table has, held or not."""
+        return self.living if self.whole is None else self.whole
 
     def find(self, hi: U64, lo: U64) -> I32:
         """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
@@ -142,9 +151,13 @@ class Rows:
             known[unknown] = self._numbers.assign(keys[0][unknown], keys[1][unknown], all_true(int(unknown.sum())))
         return known
 
-    def hold(self, values: pa.Table) -> None:
-        """Take in the rows of a table that is empty and will not change, whose rows are found by slot alone."""
+    def hold(self, values: pa.Table, origin: I32 | None = None, whole: int | None = None) -> None:
+        """Take in the rows of a table that is empty and will not change, whose rows are found by slot alone.
+
+        Where these are some of `whole` rows, `origin` are their numbers among all.
+        """
         self.size = self.living = values.num_rows
+        self.origin, self.whole = origin, whole
         self.alive = np.ones(max(self.size, 1), dtype=np.uint8)
         self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._add_part(values, 0)

@@ -264,8 +264,8 @@ def count_anew(
 ) -> int:
     """Count those of the rows by slot that are alive, instead of counting old ones out.
 
-    `old` are the kinds of the old rows; `lost[i]` says whether the i-th is in a group with conflicts. Returns how many conflicts went. Complexity:
-    O(rows + groups + kinds), times the kinds of a group where values are unknown.
+    `old` are the kinds of the old rows; `lost[i]` says whether the i-th is in a group with conflicts. Returns how many
+    conflicts went. Complexity: O(rows + groups + kinds), times the kinds of a group where values are unknown.
 
     Examples
     --------

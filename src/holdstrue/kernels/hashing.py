@@ -129,8 +129,9 @@ def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, o
                 read += cells[(hashed(hi[i], lo[i]) >> _S32) & mask]
             for i in range(start, end):
                 cell = cells[(hashed(hi[i], lo[i]) >> _S32) & mask]
-                number = np.int64(cell >> _S32) - 1
-                read += key_lo[max(number, 0)] ^ key_hi[max(number, 0)]
+                if cell != 0:
+                    number = np.int64(cell >> _S32) - 1
+                    read += key_lo[number] ^ key_hi[number]
         for i in range(start, end):
             out[i] = -1
             if not member[i]:

@@ -187,7 +187,8 @@ def group_rows(
 ) -> np.uint64:
     """Give the new rows from `begin` to `end` their groups in every grouping, which have room for them.
 
-    The slots of new rows follow each other from `first` on. `detect/many_rules.py` makes the frame. Complexity: O(rows and groupings) expected.
+    The slots of new rows follow each other from `first` on. `detect/many_rules.py` makes the frame. Complexity:
+    O(rows and groupings) expected.
     """
     hi = np.empty(PART, dtype=np.uint64)
     lo = np.empty(PART, dtype=np.uint64)
@@ -361,7 +362,9 @@ def count_rows(
     """Count old rows out of every check and rows `first, first + 1, ...` in, which have their groups.
 
     With `anew` nothing is counted out: the rows before `first` that are alive are counted again. With `placed` the new
-    rows have their kinds already. `members[check]` says where the mask of the new rows lies that a check looks at (0: all), `twin[i]` which new row
+    rows have their kinds already.
+
+    `members[check]` says where the mask of the new rows lies that a check looks at (0: all), `twin[i]` which new row
     replaces the i-th old one (-1: none); `out[check]` gets what came, went and did both, and up to where `hits` then
     list the new rows, and the old ones as ~i, that had conflicts, as far as there is room for them. Checks have at most
     one right-hand column. Complexity: O(rows and checks).

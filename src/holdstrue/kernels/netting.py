@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from holdstrue.kernels.jit import kernel
 from holdstrue.typing import I32, U8
 
@@ -23,6 +21,8 @@ def net_once(ops: U8, slots: I32, conflicts: int, came: I32, went: I32) -> tuple
 
     Examples
     --------
+    >>> import numpy as np
+
     An insert, an update of the row at slot 7, a delete of the one at slot 5, a delete of nothing, which is skipped:
 
     >>> ops, slots = np.array([0, 1, 2, 2], np.uint8), np.array([-1, 7, 5, -1], np.int32)
@@ -56,6 +56,7 @@ def by_slot(slots: I32, went: I32, place: I32, ordered: I32) -> None:
 
     Complexity: O(slots).
 
+    >>> import numpy as np
     >>> slots, went = np.array([7, -1, 2, 5], np.int32), np.array([0, 2, 3], np.int32)
     >>> place, ordered = np.full(8, -1, np.int32), np.empty(3, np.int32)
     >>> by_slot(slots, went, place, ordered)
