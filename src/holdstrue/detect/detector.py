@@ -75,6 +75,8 @@ class Batch:
     new: I32
     old_twin: I32
     new_twin: I32
+    threads: int = 1
+    """How many threads may share out the work."""
 
     @property
     def leaves_few(self) -> bool:

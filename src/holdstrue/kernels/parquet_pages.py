@@ -45,7 +45,7 @@ def _signed(value: np.int64) -> np.int64:
 
 
 @inline
-def _note(page: I64, depth: int, within: int, field: int, value: int) -> None:
+def _note(page: I64, depth: int, within: int, field: int, value: np.int64 | int) -> None:
     """Keep what the header of a page says, as far as it is asked for."""
     if depth == 0 and field == 1:
         page[KIND] = value
