@@ -152,8 +152,18 @@ def _change(columns: Columns, own: Any, kind: str, rng: np.random.Generator) -> 
 
 
 def _merged(base: pa.Table, batch: pa.Table, op: str) -> int:
-    """Rows of the table after the batch, made by Arrow's joins: what a check anew has to be given."""
-    stay = base if op == "insert" else base.join(batch.select(["id"]), "id", join_type="left anti", use_threads=False)
+    """Rows of the table after the batch, made by Arrow's joins: what a check anew has to be given.
+
+    A key that is inserted twice is an error, as for a monitor, so that inserts have to be looked for too.
+    """
+    keys = batch.select(["id"])
+    if op == "insert":
+        known = keys.join(base.select(["id"]), "id", join_type="left semi", use_threads=False)
+        if known.num_rows:
+            raise ValueError("a row is there already")
+        stay = base
+    else:
+        stay = base.join(keys, "id", join_type="left anti", use_threads=False)
     return stay.num_rows if op == "delete" else pa.concat_tables([stay, batch.select(base.column_names)]).num_rows
 
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import Monitor, load_rules
+from holdstrue.detect import many_rules
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.many_rules import GroupProgram
 from holdstrue.kernels import jit
@@ -72,9 +73,11 @@ def _rows(rng: np.random.Generator, keys: Any) -> pa.Table:
     })  # fmt: skip
 
 
+@pytest.mark.parametrize("part", [100, 1 << 15])
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
-def test_as_one_by_one(nulls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_one_by_one(nulls: Any, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of several parts, with NULLs, of inserts, updates and deletes; single rows between them."""
+    monkeypatch.setattr(many_rules, "FIRST_PART", part)
     texts = ("key(a, d)", "a -> b", "a -> c", "a, d -> b", "c -> d", "b -> a, c")
     rules = replace(load_rules(list(texts)), nulls=nulls)
     answers = []

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor, check, load_rules
-from holdstrue.detect import costs, pair
+from holdstrue.detect import costs, pair, recount
 from holdstrue.index import blocks
 from holdstrue.kernels import dominance, halves
 from holdstrue.rules import Rule, RuleSet
@@ -40,6 +40,7 @@ def thresholds(data: st.DataObject, way: str) -> Iterator[None]:
     """Sizes at which anything changes, so small that a few rows pass them."""
     small: list[tuple[Any, str, float]] = [
         (pair, "COUNT_FROM", data.draw(st.sampled_from([0, 4096]))),
+        (recount, "SHARED_FROM", data.draw(st.sampled_from([1, 1 << 16]))),
         (halves, "SMALL", data.draw(st.sampled_from([0, 3, 1 << 16]))),
         (dominance, "COMPARED", data.draw(st.sampled_from([1, 4, 2048]))),
         (blocks, "MOST_UNSORTED", data.draw(st.sampled_from([0, 128]))),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import SMALL, lend
+from holdstrue.data.buffers import SMALL, lend, numbers
 from holdstrue.kernels import bounds, utf8
 
 _OFFSETS: dict[pa.DataType, Any] = {pa.string(): np.int32, pa.large_string(): np.int64}
@@ -30,6 +30,10 @@ def validate_column(column: pa.ChunkedArray) -> None:
     Traceback (most recent call last):
     pyarrow.lib.ArrowInvalid: In chunk 0: ...: Value at position 1 out of bounds: 7 (should be in [0, 1])
     """
+    if pa.types.is_dictionary(column.type) and column.type.index_type == pa.int32() and len(column) >= SMALL:
+        for chunk in column.chunks:
+            _validate_dictionary(chunk)
+        return
     wide = _OFFSETS.get(column.type)
     if wide is None or len(column) < SMALL:
         column.validate(full=True)
@@ -38,6 +42,16 @@ def validate_column(column: pa.ChunkedArray) -> None:
         chunk.validate()  # that the buffers are as long as they must be
         if len(chunk) < SMALL or not _is_text(chunk, wide):
             chunk.validate(full=True)
+
+
+def _validate_dictionary(chunk: pa.DictionaryArray) -> None:
+    """The same of a dictionary, whose values are looked at once; what stands for NULL may be anything."""
+    chunk.validate()
+    places = lend(numbers(chunk.indices, np.int32))
+    if bounds.outside(places, 0, len(chunk.dictionary) - 1) >= 0:
+        chunk.validate(full=True)
+    else:
+        validate_column(pa.chunked_array([chunk.dictionary]))
 
 
 def validate_table(table: pa.Table) -> None:

@@ -75,6 +75,13 @@ class Batch:
     new: I32
     old_twin: I32
     new_twin: I32
+    threads: int = 1
+    """How many threads may share out the work."""
+
+    @property
+    def leaves_few(self) -> bool:
+        """Whether fewer rows stay than go, so that counting what stays is less work than counting out what goes."""
+        return self.old.size > self.rows.living - self.new.size
 
     def put(self, by_slot: NDArray[Any], values: NDArray[Any], nothing: int) -> None:
         """Write what the new rows have into an array by slot; rows that came and went have `nothing`."""

@@ -45,7 +45,8 @@ class Incoming:
     """A resolved batch for one table: new row images, which old versions go, and who updates whom.
 
     `updates[i]` is the slot that the i-th new row replaces, -1 for an insert; `old` are all slots
-    that go, ascending, replaced ones included. `keys` and `old_keys` are the digests of their keys.
+    that go, ascending, replaced ones included. `keys` are the digests of the new rows' keys, `numbers` their numbers
+    among the table's keys (-1: unknown so far) where these were looked up, `old_numbers` those of the old rows' keys.
     In batches that were composed, rows may have come and gone again: those that have not are `stays`,
     and `updates` and `keys` speak of these alone.
     """
@@ -54,7 +55,8 @@ class Incoming:
     old: I32
     updates: I32
     keys: tuple[U64, U64] | None = None
-    old_keys: tuple[U64, U64] | None = None
+    numbers: I32 | None = None
+    old_numbers: I32 | None = None
     stays: Mask | None = None
 
     @property
@@ -208,8 +210,9 @@ class Engine:
 
     def with_keys(self, table: str, part: Incoming, key: Sequence[str]) -> Incoming:
         """A batch read back from a log, with the digests of its keys."""
-        old = self.tables[table].rows.take(part.old, key)
-        return replace(part, keys=self.key_digest(table, part.lasting, key), old_keys=self.key_digest(table, old, key))
+        rows = self.tables[table].rows
+        old_numbers = rows.numbers(*self.key_digest(table, rows.take(part.old, key), key))
+        return replace(part, keys=self.key_digest(table, part.lasting, key), old_numbers=old_numbers)
 
     def settle(self) -> None:
         """Let rows that came in into the pair indexes now rather than when these are next read."""
@@ -266,9 +269,9 @@ class Engine:
         rows = table.rows
         first = rows.size
         if part.old.size:
-            rows.remove(part.old, part.old_keys)
+            rows.discard(part.old, part.old_numbers)
         codes = [incoming.coded(column).codes for column in table.code_columns]
-        new = rows.append(part.values, part.keys, codes, part.stays)
+        new = rows.append(part.values, part.keys, codes, part.stays, part.numbers)
         together = self._together(table, new.size + part.old.size) if first and part.stays is None else None
         if together is None:
             self._group(table, incoming, new.size, first, part.stays)

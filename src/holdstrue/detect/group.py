@@ -108,7 +108,11 @@ class GroupDetector(Detector):
             return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
-        removed = kernels.remove_rows(*counters, old, self._totals, lost) if old.size else 0
+        if batch.leaves_few:
+            stay, known = kinds[: batch.first_new], (len(self._grouping), len(self._numbers))
+            removed = kernels.count_anew(*counters, stay, batch.rows.alive, *known, self._totals, old, lost)
+        else:
+            removed = kernels.remove_rows(*counters, old, self._totals, lost) if old.size else 0
         kept = self._kept(kinds, batch) if old.size and new.size else 0
         added = kernels.add_rows(*counters, new, self._totals, won) if new.size else 0
         added, removed = added - kept, removed - kept
@@ -155,7 +159,11 @@ class GroupDetector(Detector):
             return NOTHING
         kinds = self._kind_by_slot()
         if added and removed:
-            kept += self._kept_among(*self._updated(kinds, batch))
+            before, after = self._updated(kinds, batch)
+            groups = after if self._is_key else self._kinds[after, kernels.GROUP]
+            # a pair that conflicts before and after is in a group with conflicts now
+            both = (after >= 0) & (self._pairs[groups] > 0)
+            kept += self._kept_among(before[both], after[both])
         added, removed = added - kept, removed - kept
         if not limit:
             return Outcome(added, removed, no_pairs(), no_pairs())

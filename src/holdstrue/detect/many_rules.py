@@ -6,7 +6,7 @@ which leaves the same counters behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from holdstrue.detect.detector import Batch, NewRows, Outcome
 from holdstrue.detect.frame import FrameLines
 from holdstrue.detect.group import GroupDetector
+from holdstrue.index.arrays import FIRST_PART
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.one_probe import address
 from holdstrue.kernels import many_rules as kernels
@@ -64,6 +65,8 @@ class GroupProgram:
         self._held = [FrameLines() for _ in range(lines_in_all)]
         self._frame: I64 = np.zeros((lines_in_all, one_row.WIDTH), dtype=np.int64)
         self._short: I64 = np.zeros(lines_in_all, dtype=np.int64)
+        self._fresh = np.zeros(lines_in_all)
+        """By line which share of the last rows brought a key that was new."""
         self._lanes: I64 = np.zeros((len(self._names), 3), dtype=np.int64)
         self._out: I64 = np.zeros((max(len(detectors), 1), 4), dtype=np.int64)
         self._hits: I32 = np.empty(MOST_HITS, dtype=np.int32)
@@ -97,13 +100,18 @@ class GroupProgram:
             self._frame[at, : len(line)] = line
             self._held[at] = held
 
-    def _make_room(self, lines: Sequence[int], end: int, more: int) -> None:
+    def _make_room(self, end: int, more: int, left: int = 0) -> None:
+        """Make room for so many more rows, up to slot `end`, where some lack it; `left` are those that follow.
+
+        What has to grow gets room for as many of those as its keys let expect: a batch that changes all rows of a table
+        mostly brings keys that are known.
+        """
+        found = kernels.short_of_room(self._frame, len(self._groupings), end, more, self._short)
+        lines = self._short[:found].tolist()
         for at in lines:
             number = at - len(self._groupings)
-            if number < 0:
-                self._groupings[at][3].reserve(end, more)
-            else:
-                self._detectors[number][1].reserve(end, more)
+            owner = self._groupings[at][3] if number < 0 else self._detectors[number][1]
+            owner.reserve(end, more + (int(left * self._fresh[at]) if left else 0))
         self._lay_out(lines)
         # a key of all rows reads the groups of its grouping
         changed = set(lines)
@@ -113,17 +121,36 @@ class GroupProgram:
             if grouping in changed and shape == one_row.ALIASED
         )
 
+    def _in_parts(self, rows: int, end: int) -> Iterator[tuple[int, int]]:
+        """Parts of so many rows, for each of which there is room when it is given."""
+        if rows <= FIRST_PART:
+            self._make_room(end, rows)
+            yield 0, rows
+            return
+        known = self._known()
+        self._fresh[:] = 0
+        for start in range(0, rows, FIRST_PART):
+            stop = min(start + FIRST_PART, rows)
+            self._make_room(end, stop - start, rows - stop)
+            yield start, stop
+            now = self._known()
+            self._fresh, known = (now - known) / (stop - start), now
+
+    def _known(self) -> I64:
+        """By line how many groups, or groups and kinds, there are."""
+        known = [len(grouping) for _, _, _, grouping in self._groupings]
+        known += [max(len(detector.grouping), len(detector.counters.numbers)) for _, detector in self._detectors]
+        return np.array(known, dtype=np.int64)
+
     def group(self, incoming: NewRows, first: int, rows: int) -> None:
         """Give new rows, from slot `first` on, their groups. Complexity: O(rows and groupings)."""
         if self.stale:
             self._lay_out(range(self._frame.shape[0]))
             self.stale = False
-        found = kernels.short_of_room(self._frame, len(self._groupings), first + rows, rows, self._short)
-        if found:
-            self._make_room(self._short[:found].tolist(), first + rows, rows)
         self._read(incoming)
-        if rows:
-            kernels.group_rows(self._frame, len(self._groupings), self._columns, self._lanes, self._keys, first, rows)
+        width = len(self._groupings)
+        for start, stop in self._in_parts(rows, first + rows):
+            kernels.group_rows(self._frame, width, self._columns, self._lanes, self._keys, first, start, stop)
 
     def _read(self, incoming: NewRows) -> None:
         """Write where the digests of the columns lie."""
@@ -156,16 +183,20 @@ class GroupProgram:
             if condition is not None and new:
                 masks.append(np.ascontiguousarray(holds(condition, batch.incoming.column, new)))
                 members[at] = address(masks[-1])
+        width, first = len(self._groupings), batch.first_new
+        lanes = (self._columns, self._lanes, members, first)
+        for start, stop in self._in_parts(new, first + new) if new > FIRST_PART else ():
+            kernels.place_rows(self._frame, width, *lanes, start, stop)
         kernels.count_rows(
             self._frame,
-            len(self._groupings),
-            self._columns,
-            self._lanes,
-            members,
-            batch.first_new,
+            width,
+            *lanes,
             new,
             batch.old,
             batch.old_twin,
+            batch.rows.alive,
+            batch.leaves_few,
+            new > FIRST_PART,
             self._hits,
             self._out,
         )

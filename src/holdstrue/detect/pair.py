@@ -336,7 +336,7 @@ class PairDetector(Detector):
 
     def _load(self, batch: Batch, limit: int) -> Outcome:
         """Count all pairs of a table that was empty. Complexity: as `count_partners`, whatever the number of pairs."""
-        degree = self._sweep.among(batch.new)
+        degree = self._sweep.among(batch.new, batch.threads)
         self._degree[batch.new] = degree
         total = int(degree.sum()) // 2
         self._totals[kernels.PAIRS_TOTAL] = total

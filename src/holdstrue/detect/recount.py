@@ -15,7 +15,11 @@ import numpy as np
 from holdstrue.detect.detector import Batch
 from holdstrue.detect.partners import SweepSide, count_between, count_partners
 from holdstrue.index.protocol import PairRows, Shape
+from holdstrue.threads import each
 from holdstrue.typing import I32, I64
+
+SHARED_FROM = 1 << 16
+"""Rows from which on threads share out the groups. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,20 @@ class PairSweep:
     check: int
     symmetric: bool
 
-    def among(self, slots: I32) -> I64:
-        """By row the violating pairs that it is in, with others of the same rows."""
+    def among(self, slots: I32, threads: int = 1) -> I64:
+        """By row the violating pairs that it is in, with others of the same rows.
+
+        Pairs lie within groups, so that each of several threads counts those of its own groups.
+        """
+        t_groups, s_groups = self.rows.groups(self.check)
+        if threads > 1 and slots.size >= SHARED_FROM and t_groups is s_groups:
+            # rows without a group, whose number is -1, are nobody's partners wherever they are
+            owner = t_groups[slots] % np.int32(threads)
+            parts = [np.flatnonzero(owner == number) for number in range(threads)]
+            degrees = np.empty(slots.size, dtype=np.int64)
+            for part, found in zip(parts, each(lambda part: self.among(slots[part]), parts, threads), strict=True):
+                degrees[part] = found
+            return degrees
         as_t, as_s = count_partners(self.shape, self.rows, self.check, slots)
         return as_t if self.symmetric else as_t + as_s
 

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdstrue.data.buffers import arrow_of, python_value
 from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, UPDATE, UPSERT, Changes
@@ -16,6 +15,7 @@ from holdstrue.errors import ChangeError
 from holdstrue.index.arrays import MOST_SLOTS, Numbering, all_true, no_slots
 from holdstrue.index.rows import Rows
 from holdstrue.kernels import bounds
+from holdstrue.kernels import netting as kernels
 from holdstrue.kernels.hashing import repeats
 from holdstrue.typing import I32, I64, U8, U64
 
@@ -35,39 +35,51 @@ def resolve(
     """
     table = fitted(changes, rows.schema, key)
     hi, lo = digest(table)
-    slots = rows.find(hi, lo)
-    new = slots.size < 2 or not repeats(lo)
-    if not slots.size or (new and slots.max() < 0 and not changes.ops.any()):
+    numbers = rows.numbers(hi, lo)
+    slots = rows.current(numbers)
+    once = slots.size < 2 or not repeats(lo)
+    if not slots.size or (once and slots.max() < 0 and not changes.ops.any()):
         # only inserts, all of new keys
-        return Incoming(table, no_slots(0), no_slots(slots.size), (hi, lo), None)
-    number = np.arange(slots.size, dtype=np.int32) if new else Numbering().assign(hi, lo, all_true(hi.size))
-    final = net(changes, table, key, slots, number, on_conflict)
-    came = final[:, 1] >= 0
-    image = final[came, 1]
-    went = final[final[:, 0] >= 0, 0].astype(np.int32)
-    position = final[final[:, 0] >= 0, 2]
-    order = _ascending(went, rows.size)
-    whole = image.size == table.num_rows and bool((image == np.arange(image.size)).all())
+        return Incoming(table, no_slots(0), no_slots(slots.size), (hi, lo), numbers)
+    if once:
+        came, went = _net_once(changes, table, key, slots, rows.size, on_conflict)
+        old, updates = slots[went], slots if came.size == slots.size else slots[came]
+    else:
+        final = net(changes, table, key, slots, Numbering().assign(hi, lo, all_true(hi.size)), on_conflict)
+        comes, goes = final[:, 1] >= 0, final[:, 0] >= 0
+        came, went, updates = final[comes, 1], final[goes, 2], final[comes, 0].astype(np.int32)
+        order = np.argsort(final[goes, 0], kind="stable")
+        went, old = went[order], final[goes, 0][order].astype(np.int32)
+    # where each key changes once, changes come in their order
+    whole = came.size == table.num_rows and (once or bool((came == np.arange(came.size)).all()))
     return Incoming(
-        values=table if whole else table.take(arrow_of(image)),
-        old=went[order],
-        updates=final[came, 0].astype(np.int32),
-        keys=(hi[image], lo[image]),
-        old_keys=(hi[position][order], lo[position][order]),
+        values=table if whole else table.take(arrow_of(came)),
+        old=old,
+        updates=updates,
+        keys=(hi, lo) if whole else (hi[came], lo[came]),
+        numbers=numbers if whole else numbers[came],
+        old_numbers=numbers[went],
     )
 
 
-def _ascending(slots: I32, size: int) -> NDArray[np.integer]:
-    """The order in which distinct slots below `size` ascend. Complexity: O(n log n), or O(size) where they are many.
+def _net_once(
+    changes: Changes, table: pa.Table, key: Sequence[str], slots: I32, size: int, on_conflict: OnConflict
+) -> tuple[I32, I32]:
+    """As `net` where every key changes once: which changes bring a row, and which take one along, by its slot."""
+    came, went = np.empty((2, slots.size), dtype=np.int32)
+    ops = np.require(changes.ops, requirements="W")  # of which feeds give views of what they were given
+    clash, coming, going = kernels.net_once(ops, slots, _POLICIES[on_conflict], came, went)
+    if clash >= 0:
+        raise _conflict(changes, table, key, clash)
+    came, went = came[:coming], went[:going]
+    if going * MANY < size:
+        return came, went[np.argsort(slots[went], kind="stable")]
+    ordered = np.empty(going, dtype=np.int32)
+    kernels.by_slot(slots, went, np.full(size, -1, dtype=np.int32), ordered)
+    return came, ordered
 
-    >>> _ascending(np.array([7, 2, 5], dtype=np.int32), 8).tolist()
-    [1, 2, 0]
-    """
-    if slots.size * MANY < size:
-        return np.argsort(slots, kind="stable")
-    place = np.full(size, -1, dtype=np.int32)
-    place[slots] = np.arange(slots.size, dtype=np.int32)
-    return place[place >= 0]
+
+_POLICIES = {"error": kernels.REFUSE, "upsert": kernels.MAKE_FIT, "ignore": kernels.SKIP}
 
 
 def unfit(part: Incoming, alive: U8, key: Sequence[str]) -> str | None:

@@ -201,12 +201,21 @@ class ScratchEngine(Engine):
             return SiftedGroups(check, table.rows, table.domains, self._shelf)
         return super()._detector(check, pair_checks)
 
-    def check(self, tables: Mapping[str, pa.Table], threads: int | None = None) -> None:
-        """Take in whole tables and run every check. Complexity: see the detectors."""
+    def check(
+        self,
+        tables: Mapping[str, pa.Table],
+        threads: int | None = None,
+        some: Mapping[str, tuple[I32, int]] | None = None,
+    ) -> None:
+        """Take in whole tables and run every check. Complexity: see the detectors.
+
+        `some` says of tables that hold but the rows which rules look at the numbers of these, and how many there are
+        in all.
+        """
         count = available(threads)
         self.clock.read()
         for name, values in tables.items():
-            self.tables[name].rows.hold(values)
+            self.tables[name].rows.hold(values, *(some or {}).get(name, ()))
         pieces = {name: self._pieces(name, values, count) for name, values in tables.items()}
         alone = [detector for detector in self.detectors if isinstance(detector, SiftedGroups | RowDetector)]
         rest = [detector for detector in self.detectors if detector not in alone]
@@ -233,7 +242,7 @@ class ScratchEngine(Engine):
             name: list(dict.fromkeys(c for d in rest for c in d.check.columns(name) if c in table.domains))
             for name, table in self.tables.items()
         }
-        batches = {name: self._batch(name, new) for name, new in self._coded(tables, columns, threads).items()}
+        batches = {name: self._batch(name, new, threads) for name, new in self._coded(tables, columns, threads).items()}
         for name, batch in batches.items():
             table = self.tables[name]
             self._group(table, batch.incoming, batch.new.size)
@@ -272,12 +281,12 @@ class ScratchEngine(Engine):
             labels.take_translation()  # of codes that nobody kept
         return coded
 
-    def _batch(self, name: str, new: NewRows) -> Batch:
+    def _batch(self, name: str, new: NewRows, threads: int) -> Batch:
         table = self.tables[name]
         size = table.rows.size
         table.rows.code([new.coded(column).codes for column in table.code_columns])
         nobody = np.empty(0, dtype=np.int32)
-        return Batch(table.rows, 0, new, nobody, np.arange(size, dtype=np.int32), nobody, no_slots(size))
+        return Batch(table.rows, 0, new, nobody, np.arange(size, dtype=np.int32), nobody, no_slots(size), threads)
 
 
 def _load(detector: SiftedGroups | RowDetector, pieces: Pieces) -> None:

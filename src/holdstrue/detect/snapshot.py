@@ -36,28 +36,29 @@ def differences(new: Changes, rows: Rows, key: Sequence[str], digest: KeyDigest,
     table = fitted(new, rows.schema, key)
     hi, lo = digest(table)
     _require_different(new, table, key, hi, lo)
-    slots = rows.find(hi, lo)
+    numbers = rows.numbers(hi, lo)
+    slots = rows.current(numbers)
     there = np.flatnonzero(slots >= 0)
     comes = slots < 0
     comes[there] = _differing(table, there, rows, slots[there])
     came = np.flatnonzero(comes)
     updates = slots[came]
     updating = updates >= 0
-    old, old_keys = updates[updating], (hi[came[updating]], lo[came[updating]])
+    old, old_numbers = updates[updating], numbers[came[updating]]
     if whole:
         left = rows.alive[: rows.size].copy()
         left[slots[there]] = 0
         gone = np.flatnonzero(left).astype(np.int32)
-        gone_keys = digest(rows.take(gone, key))
         old = np.concatenate((old, gone))
-        old_keys = (np.concatenate((old_keys[0], gone_keys[0])), np.concatenate((old_keys[1], gone_keys[1])))
+        old_numbers = np.concatenate((old_numbers, rows.numbers(*digest(rows.take(gone, key)))))
     order = np.argsort(old, kind="stable")
     return Incoming(
         values=_taken(table, came),
         old=old[order],
         updates=updates,
         keys=(hi[came], lo[came]),
-        old_keys=(old_keys[0][order], old_keys[1][order]),
+        numbers=numbers[came],
+        old_numbers=old_numbers[order],
     )
 
 

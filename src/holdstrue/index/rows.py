@@ -77,14 +77,32 @@ class Rows:
         self._starts: list[int] = []
         self._small = 0
         """How many parts there are after the last large one."""
+        self.origin: I32 | None = None
+        """By slot the number of a row in what was read, where only some rows are held."""
+        self.whole: int | None = None
+        """How many rows the table has in all, in that case."""
         self._waiting: list[Sequence[Any]] = []
         """The last rows, as far as they came one by one and nobody asked for them as Arrow."""
 
+    @property
+    def there(self) -> int:
+        """How many rows the table has, held or not."""
+        return self.living if self.whole is None else self.whole
+
     def find(self, hi: U64, lo: U64) -> I32:
         """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
-        numbers = self._numbers.find(hi, lo, all_true(hi.size))
+        return self.current(self.numbers(hi, lo))
+
+    def numbers(self, hi: U64, lo: U64) -> I32:
+        """The numbers of keys, which stay theirs; -1 for unknown ones. Complexity: O(keys) expected."""
+        return self._numbers.find(hi, lo, all_true(hi.size))
+
+    def current(self, numbers: I32) -> I32:
+        """Slots of the living rows whose keys have these numbers, -1 where there is none. Complexity: O(keys)."""
         # an unknown key has number -1, and the last place of the array answers for it
-        return np.where(numbers >= 0, self._current[numbers], np.int32(-1))
+        slots: I32 = self._current[numbers]
+        slots[numbers < 0] = -1
+        return slots
 
     def append(
         self,
@@ -92,10 +110,11 @@ class Rows:
         keys: tuple[U64, U64] | None,
         codes: Sequence[I64],
         stays: Mask | None = None,
+        numbers: I32 | None = None,
     ) -> I32:
         """Add rows at the end; returns the slots of those that stay, to which `keys` and `codes` belong.
 
-        Complexity: O(rows) amortised.
+        Where it is known which of the keys have numbers, `numbers` tells them. Complexity: O(rows) amortised.
         """
         first, end = self.size, self.size + values.num_rows
         self.alive = room(self.alive, end, fill=0)
@@ -113,7 +132,7 @@ class Rows:
             for column, added in enumerate(codes):
                 self.codes[column, slots] = added
         if keys is not None and self._keyed:
-            numbers = self._numbers.assign(*keys, all_true(slots.size))
+            numbers = self._numbered(keys, numbers)
             self._current = room(self._current, len(self._numbers), fill=-1)
             self._current[numbers] = slots
         self._gather()
@@ -122,9 +141,23 @@ class Rows:
         self.living += slots.size
         return slots
 
-    def hold(self, values: pa.Table) -> None:
-        """Take in the rows of a table that is empty and will not change, whose rows are found by slot alone."""
+    def _numbered(self, keys: tuple[U64, U64], known: I32 | None) -> I32:
+        """The numbers of keys, new ones for those that have none."""
+        unknown = None if known is None else known < 0
+        if known is None or unknown is None or unknown.all():
+            return self._numbers.assign(*keys, all_true(keys[0].size))
+        if unknown.any():
+            known = known.copy()
+            known[unknown] = self._numbers.assign(keys[0][unknown], keys[1][unknown], all_true(int(unknown.sum())))
+        return known
+
+    def hold(self, values: pa.Table, origin: I32 | None = None, whole: int | None = None) -> None:
+        """Take in the rows of a table that is empty and will not change, whose rows are found by slot alone.
+
+        Where these are some of `whole` rows, `origin` are their numbers among all.
+        """
         self.size = self.living = values.num_rows
+        self.origin, self.whole = origin, whole
         self.alive = np.ones(max(self.size, 1), dtype=np.uint8)
         self.twin = np.empty(self.alive.size, dtype=np.int32)
         self._add_part(values, 0)
@@ -192,10 +225,14 @@ class Rows:
 
     def remove(self, slots: I32, keys: tuple[U64, U64] | None) -> None:
         """End the life of rows; `keys` are theirs. Complexity: O(rows)."""
+        self.discard(slots, None if keys is None else self.numbers(*keys))
+
+    def discard(self, slots: I32, numbers: I32 | None) -> None:
+        """End the life of rows whose keys have these numbers. Complexity: O(rows)."""
         self.alive[slots] = 0
         self.living -= slots.size
-        if keys is not None:
-            self._current[self._numbers.find(*keys, all_true(slots.size))] = -1
+        if numbers is not None:
+            self._current[numbers] = -1
 
     def _join_parts(self) -> None:
         """Join the small parts at the end, as far as they are not larger than all after them."""

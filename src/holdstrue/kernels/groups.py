@@ -229,6 +229,67 @@ def kept_of(core: I32, extra: I32, kinds: I32, values: I64, a: int, b: int) -> i
     return kept
 
 
+@inline
+def cleared(core: I32, pairs: I64, extra: I32, kinds: I32, groups: int, used: int, totals: I64) -> None:
+    """Counters of so many groups and kinds as if there were no rows: groups and kinds stay known. O(groups + kinds)."""
+    for group in range(groups):
+        core[group, N] = 0
+        core[group, D] = 0
+        pairs[group] = 0
+    if kinds.shape[0] > 0:
+        for kind in range(used):
+            kinds[kind, COUNT] = 0
+        if extra.shape[1] > P:
+            for group in range(groups):
+                extra[group, P] = 0
+                extra[group, ROWS] = 0
+    for i in range(totals.size):
+        totals[i] = 0
+
+
+@kernel
+def count_anew(
+    core: I32,
+    pairs: I64,
+    extra: I32,
+    kinds: I32,
+    values: I64,
+    row_kind: I32,
+    alive: U8,
+    groups: int,
+    used: int,
+    totals: I64,
+    old: I32,
+    lost: I64,
+) -> int:
+    """Count those of the rows by slot that are alive, instead of counting old ones out.
+
+    `old` are the kinds of the old rows; `lost[i]` says whether the i-th is in a group with conflicts. Returns how many
+    conflicts went. Complexity: O(rows + groups + kinds), times the kinds of a group where values are unknown.
+
+    Examples
+    --------
+    A key, of which rows 0, 1 and 2 are in one group and row 3 alone in another; row 1 goes, and takes two along:
+
+    >>> core, pairs, totals = np.array([[3, 0], [1, 0]], np.int32), np.array([3, 0]), np.array([3, 3, 1])
+    >>> none, values, lost = np.zeros((1, 1), np.int32), np.zeros((0, 1), np.int64), np.zeros(1, np.int64)
+    >>> group, alive = np.array([0, 0, 0, 1], np.int32), np.array([1, 0, 1, 1], np.uint8)
+    >>> old = np.array([0], np.int32)
+    >>> count_anew(core, pairs, none, none[:0], values, group, alive, 2, 0, totals, old, lost)
+    2
+    >>> core[:, N].tolist(), pairs.tolist(), totals.tolist(), lost.tolist()
+    ([2, 1], [1, 0], [1, 2, 1], [1])
+    """
+    before = totals[PAIRS_TOTAL]
+    for i in range(old.size):
+        lost[i] = 1 if before > 0 and old[i] >= 0 and pairs[group_of(kinds, old[i])] > 0 else 0
+    cleared(core, pairs, extra, kinds, groups, used, totals)
+    for slot in range(row_kind.size):
+        if alive[slot] != 0 and row_kind[slot] >= 0:
+            change(core, pairs, extra, kinds, values, row_kind[slot], 1, totals)
+    return before - totals[PAIRS_TOTAL]
+
+
 @kernel
 def kept_with_unchanged(core: I32, extra: I32, kinds: I32, values: I64, old: I32, new: I32) -> int:
     """Pairs of an updated and an unchanged row that conflict before and after the update.

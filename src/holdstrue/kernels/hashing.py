@@ -107,29 +107,51 @@ def find_or_add(
     return used
 
 
+FAR = 1 << 21
+"""Cells from which on a table lies beyond the caches: of a million keys each was found in 38 ns where memory is touched
+ahead of its use, in 62 where it is not; of 200,000 in 10 and in 9."""
+AHEAD = 256
+"""Keys whose cells are touched before the first of them is looked up."""
+
+
 @kernel
-def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, out: I32) -> None:
-    """Like `find_or_add`, but unknown keys get -1 and nothing is added. Complexity: O(n) expected."""
+def find(cells: U64, key_hi: U64, key_lo: U64, hi: U64, lo: U64, member: Mask, out: I32) -> np.uint64:
+    """Like `find_or_add`, but unknown keys get -1 and nothing is added. Complexity: O(n) expected.
+
+    The answer means nothing: it makes memory be read.
+    """
     mask = np.uint64(cells.size - 1)
-    for i in range(hi.size):
-        out[i] = -1
-        if not member[i]:
-            continue
-        a = hi[i]
-        b = lo[i]
-        h = hashed(a, b)
-        tag = h & _TAG
-        at = (h >> _S32) & mask
-        while True:
-            cell = cells[at]
-            if cell == 0:
-                break
-            if cell & _TAG == tag:
-                number = np.int64(cell >> _S32) - 1
-                if key_lo[number] == b and key_hi[number] == a:
-                    out[i] = number
+    read = np.uint64(0)
+    for start in range(0, hi.size, AHEAD):
+        end = min(start + AHEAD, hi.size)
+        if cells.size >= FAR:
+            for i in range(start, end):
+                read += cells[(hashed(hi[i], lo[i]) >> _S32) & mask]
+            for i in range(start, end):
+                cell = cells[(hashed(hi[i], lo[i]) >> _S32) & mask]
+                if cell != 0:
+                    number = np.int64(cell >> _S32) - 1
+                    read += key_lo[number] ^ key_hi[number]
+        for i in range(start, end):
+            out[i] = -1
+            if not member[i]:
+                continue
+            a = hi[i]
+            b = lo[i]
+            h = hashed(a, b)
+            tag = h & _TAG
+            at = (h >> _S32) & mask
+            while True:
+                cell = cells[at]
+                if cell == 0:
                     break
-            at = (at + np.uint64(1)) & mask
+                if cell & _TAG == tag:
+                    number = np.int64(cell >> _S32) - 1
+                    if key_lo[number] == b and key_hi[number] == a:
+                        out[i] = number
+                        break
+                at = (at + np.uint64(1)) & mask
+    return read
 
 
 @kernel

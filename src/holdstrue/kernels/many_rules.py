@@ -12,7 +12,20 @@ from numba import carray
 
 from holdstrue.kernels.digest import NULL as NULL_KEY
 from holdstrue.kernels.digest import START, extended
-from holdstrue.kernels.groups import COUNT, FULL, GROUP, MASK, NEXT, D, N, change, kept_of
+from holdstrue.kernels.groups import (
+    COUNT,
+    FULL,
+    GROUP,
+    MASK,
+    NEXT,
+    PAIRS_TOTAL,
+    D,
+    N,
+    change,
+    cleared,
+    group_of,
+    kept_of,
+)
 from holdstrue.kernels.hashing import add_at, hashed, place_of
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.kernels.one_row import (
@@ -55,7 +68,7 @@ from holdstrue.kernels.one_row import (
     has_room,
 )
 from holdstrue.kernels.wide import pointer
-from holdstrue.typing import I32, I64, U64
+from holdstrue.typing import I32, I64, U8, U64
 
 UPPER, LOWER, VALID = range(3)
 """Of a column of new rows where the lanes of its digests lie, and which values are known (0: all)."""
@@ -169,10 +182,13 @@ def _number(line: I64, hi: U64, lo: U64, out: I32) -> np.uint64:
 
 
 @kernel
-def group_rows(frame: I64, groupings: int, columns: I32, lanes: I64, keys: U64, first: int, rows: int) -> np.uint64:
-    """Give rows `first, first + 1, ...` their groups in every grouping, which have room for them.
+def group_rows(
+    frame: I64, groupings: int, columns: I32, lanes: I64, keys: U64, first: int, begin: int, end: int
+) -> np.uint64:
+    """Give the new rows from `begin` to `end` their groups in every grouping, which have room for them.
 
-    `detect/many_rules.py` makes the frame. Complexity: O(rows and groupings) expected.
+    The slots of new rows follow each other from `first` on. `detect/many_rules.py` makes the frame. Complexity:
+    O(rows and groupings) expected.
     """
     hi = np.empty(PART, dtype=np.uint64)
     lo = np.empty(PART, dtype=np.uint64)
@@ -182,10 +198,10 @@ def group_rows(frame: I64, groupings: int, columns: I32, lanes: I64, keys: U64, 
         equal = line[NULLS_EQUAL] != 0
         for side in range(2 if line[TWO_SIDED] != 0 else 1):
             groups = carray(pointer(line[T_GROUPS if side == 0 else S_GROUPS]), line[GROUPED], np.int32)
-            begin, count = (line[T_FIRST], line[T_COUNT]) if side == 0 else (line[S_FIRST], line[S_COUNT])
-            for start in range(0, rows, PART):
-                size = min(PART, rows - start)
-                _digest(lanes, columns, begin, count, equal and side == 0, keys, start, hi[:size], lo[:size])
+            column, count = (line[T_FIRST], line[T_COUNT]) if side == 0 else (line[S_FIRST], line[S_COUNT])
+            for start in range(begin, end, PART):
+                size = min(PART, end - start)
+                _digest(lanes, columns, column, count, equal and side == 0, keys, start, hi[:size], lo[:size])
                 read += _number(line, hi[:size], lo[:size], groups[first + start : first + start + size])
     return read
 
@@ -279,6 +295,53 @@ def _kinds_of(
     return read
 
 
+@inline
+def _place(
+    line: I64, groups: I32, columns: I32, lanes: I64, member: int, first: int, begin: int, end: int, row_kind: I32
+) -> np.uint64:
+    """Give the new rows from `begin` to `end` their kinds in one check, new kinds too."""
+    counted = line[COUNTED]
+    core = carray(pointer(line[CORE]), (counted, 2), np.int32)
+    extra = carray(pointer(line[EXTRA]), (counted, line[EXTRA_WIDTH]), np.int32)
+    kinds = carray(pointer(line[KINDS]), (line[KIND_ROWS], 4), np.int32)
+    read = np.uint64(0)
+    for start in range(begin, end, PART):
+        stop = min(start + PART, end)
+        own = groups[first + start : first + stop]
+        if line[SHAPE] >= SINGLE:
+            lane = lanes[columns[line[RIGHT_FIRST]]]
+            out = row_kind[first + start : first + stop]
+            read += _kinds_of(line, lane, member, start, own, core, extra, kinds, out)
+            continue
+        chosen = carray(pointer(member), stop if member != 0 else 0, np.uint8)
+        for i in range(own.size):
+            if own[i] >= 0:
+                read += np.uint64(core[own[i], N])
+        if line[SHAPE] != ALIASED:
+            for i in range(own.size):
+                row_kind[first + start + i] = own[i] if chosen.size == 0 or chosen[start + i] != 0 else -1
+    return read
+
+
+@kernel
+def place_rows(
+    frame: I64, groupings: int, columns: I32, lanes: I64, members: I64, first: int, begin: int, end: int
+) -> np.uint64:
+    """Give the new rows from `begin` to `end`, which have their groups, their kinds in every check.
+
+    Called where there are too many rows for `count_rows` to be given room for all of their kinds. Complexity: O(rows
+    and checks).
+    """
+    read = np.uint64(0)
+    for check in range(frame.shape[0] - groupings):
+        line = frame[groupings + check]
+        grouping = frame[line[GROUPING]]
+        groups = carray(pointer(grouping[T_GROUPS]), grouping[GROUPED], np.int32)
+        row_kind = carray(pointer(line[ROW_KIND]), line[PLACED], np.int32)
+        read += _place(line, groups, columns, lanes, members[check], first, begin, end, row_kind)
+    return read
+
+
 @kernel
 def count_rows(
     frame: I64,
@@ -290,10 +353,16 @@ def count_rows(
     new: int,
     old: I32,
     twin: I32,
+    alive: U8,
+    anew: bool,
+    placed: bool,
     hits: I32,
     out: I64,
 ) -> np.uint64:
     """Count old rows out of every check and rows `first, first + 1, ...` in, which have their groups.
+
+    With `anew` nothing is counted out: the rows before `first` that are alive are counted again. With `placed` the new
+    rows have their kinds already.
 
     `members[check]` says where the mask of the new rows lies that a check looks at (0: all), `twin[i]` which new row
     replaces the i-th old one (-1: none); `out[check]` gets what came, went and did both, and up to where `hits` then
@@ -317,7 +386,23 @@ def count_rows(
         totals = carray(pointer(line[TOTALS]), 3, np.int64)
         shape = line[SHAPE]
         removed = 0
-        for start in range(0, old.size, PART):
+        if anew:
+            before = totals[PAIRS_TOTAL]
+            for i in range(old.size):
+                gone[i] = row_kind[old[i]]
+                # who had conflicts is asked where there were some
+                if before > 0 and gone[i] >= 0 and pairs[group_of(kinds, gone[i])] > 0:
+                    if listed < hits.size:
+                        hits[listed] = ~i
+                    listed += 1
+            grouped = carray(pointer(grouping[USED]), 1, np.int64)[0]
+            used = carray(pointer(line[USED]), 1, np.int64)[0]
+            cleared(core, pairs, extra, kinds, grouped, used, totals)
+            for slot in range(first):
+                if alive[slot] != 0 and row_kind[slot] >= 0:
+                    _in(core, pairs, extra, kinds, values, row_kind[slot], totals)
+            removed = before - totals[PAIRS_TOTAL]
+        for start in range(0, 0 if anew else old.size, PART):
             end = min(start + PART, old.size)
             for i in range(start, end):
                 gone[i] = row_kind[old[i]]
@@ -336,23 +421,8 @@ def count_rows(
                         if listed < hits.size:
                             hits[listed] = ~i
                         listed += 1
-        member = members[check]
-        for start in range(0, new, PART):
-            end = min(start + PART, new)
-            own = groups[first + start : first + end]
-            if shape >= SINGLE:
-                lane = lanes[columns[line[RIGHT_FIRST]]]
-                read += _kinds_of(
-                    line, lane, member, start, own, core, extra, kinds, row_kind[first + start : first + end]
-                )
-                continue
-            chosen = carray(pointer(member), end if member != 0 else 0, np.uint8)
-            for i in range(own.size):
-                if own[i] >= 0:
-                    read += np.uint64(core[own[i], N])
-            if shape != ALIASED:
-                for i in range(own.size):
-                    row_kind[first + start + i] = own[i] if chosen.size == 0 or chosen[start + i] != 0 else -1
+        if not placed:
+            read += _place(line, groups, columns, lanes, members[check], first, 0, new, row_kind)
         kept = 0
         if removed > 0:
             for i in range(old.size):

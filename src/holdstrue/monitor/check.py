@@ -21,14 +21,17 @@ from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.known import SHARED_KEY
 from holdstrue.monitor.report import Report
 from holdstrue.plan.bind import require_columns
-from holdstrue.plan.compile import compile_rules, main_table, needed_columns
+from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
+from holdstrue.plan.wanted import Wanted
 from holdstrue.progress import doing
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import CFD, FD, Demand, Key, NotNull, RuleSet
 from holdstrue.rules.types import types_of_table, with_types
 from holdstrue.sources.fit import plain_table
+from holdstrue.sources.late_columns import WantedRows
 from holdstrue.sources.read import TableSource, read_table, schema_of
 from holdstrue.sources.validity import validated
+from holdstrue.threads import available
 
 
 def check(
@@ -96,12 +99,22 @@ def check(
     for column in own:
         if column not in schemas[main].names:
             raise DataError(f"no key column {column!r}", hint=f"the columns are {', '.join(schemas[main].names)}")
-    loaded: dict[str, pa.Table] = {}
-    notes = Notes()
-    for name, source in sources.items():
+    columns_of = {}
+    for name in sources:
         columns = list(dict.fromkeys((*(own if name == main else ()), *needed[name])))
         # rows of which only the number is asked for are told by any column
-        columns = columns or schemas[name].names[:1]
+        columns_of[name] = columns or schemas[name].names[:1]
+    loaded: dict[str, pa.Table] = {}
+    notes = Notes()
+    # a Parquet file tells its types before it is read, and the plan which rows to read
+    early = {
+        name: schema for name, schema in schemas.items() if sources[name].format == "parquet" and not declared[name]
+    }
+    early = {name: pa.schema([schema.field(c) for c in columns_of[name]]) for name, schema in early.items()}
+    planned = compile_rules(ruleset, main, early, index) if early.keys() == sources.keys() else None
+    wanted = {} if planned is None else _wanted(planned, sources, available(threads))
+    for name, source in sources.items():
+        columns = columns_of[name]
         types_read = {column: type_ for column, type_ in declared[name].items() if column in columns}
         loaded[name] = (
             plain_table(validated(source.given.select(columns), "the table"))
@@ -112,20 +125,34 @@ def check(
                 types=types_read,
                 notes=notes,
                 dictionaries=_looked_up(ruleset, main, name, own),
+                wanted=wanted.get(name),
                 **read,
             )
         )
     found = {name: plain_table(pa.Table.from_batches([], schema=table.schema)).schema for name, table in loaded.items()}
-    plan = compile_rules(ruleset, main, found, index)
+    plan = planned if planned is not None and found == early else compile_rules(ruleset, main, found, index)
     ordered = ordered_text(ruleset, main, found)
     notes.add(*order_notes(ordered, lambda table, column: loaded[table].column(column), declared.__getitem__))
     engine = ScratchEngine(plan, found)
+    some = {name: (part.origin, part.whole) for name, part in wanted.items() if part.origin is not None}
     rows = sum(table.num_rows for table in loaded.values())
     with doing(f"checking {len(ruleset)} rules" if len(ruleset) > 1 else "checking 1 rule", rows):
-        engine.check(loaded, threads)
+        engine.check(loaded, threads, some)
     if own and all(family_of(found[main].field(name).type) is not None for name in own):
-        notes.add(*_shared_keys(engine, main, loaded[main], own))
+        # which rows share a key is asked of all of them
+        keys = read_table(sources[main], columns=own, **read) if main in some else loaded[main]
+        notes.add(*_shared_keys(engine, main, keys, own))
     return Report.of(engine, {main: own}, limit, notes)
+
+
+def _wanted(plan: Plan, sources: Mapping[str, TableSource], threads: int) -> dict[str, WantedRows]:
+    """By table which rows of its one file the rules look at, where that is not all of them."""
+    found = {}
+    for table, schema in plan.schemas.items():
+        rows = Wanted.of(plan, table) if len(sources[table].files) == 1 else None
+        if rows is not None:
+            found[table] = WantedRows(rows, schema, threads)
+    return found
 
 
 def _looked_up(rules: RuleSet, main: str, table: str, own: Sequence[str]) -> set[str]:

@@ -179,7 +179,7 @@ class Report(Findings):
             clock = Clock(lambda: moment)
             views = Views(engine, dict(keys), guard, clock)
             results = tuple(views.result(i, rule) for i, rule in enumerate(engine.plan.rules))
-            rows = {name: table.rows.living for name, table in engine.tables.items()}
+            rows = {name: table.rows.there for name, table in engine.tables.items()}
             first = FirstViolations(views, len(results), limit)
             guard.add(first)
         return Report(results, rows, limit, engine, dict(keys), guard, first, clock, notes=tuple(notes))

@@ -80,7 +80,7 @@ class Views:
         """A rule with its counts and status."""
         counts = self.counts(number)
         table = self._engine.tables[rule.own_table or self._engine.plan.main]
-        status = status_of(rule, counts, table.rows.living)
+        status = status_of(rule, counts, table.rows.there)
         return RuleResult(rule, rule.text, counts, status, measured=self._of(number)[0].measured())
 
     def violations(self, rules: Sequence[int], limit: int | None) -> Iterator[Violation]:
@@ -136,7 +136,8 @@ class Views:
         """Keys of row versions; their numbers where the table has no key."""
         names = self._keys.get(table, ())
         if not names:
-            return [int(slot) for slot in slots]
+            origin = self._engine.tables[table].rows.origin
+            return [int(number) for number in (slots if origin is None else origin[slots])]
         columns = [self._engine.tables[table].rows.values_of(slots, name) for name in names]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from holdstrue.errors import DataError
 from holdstrue.sources.datafiles import DataFile, ReadOptions
+from holdstrue.sources.late_columns import LateColumns
 from holdstrue.sources.validity import require_text
 
 # Arrow's own message may hold a name that is no UTF-8, and then fails to be one
@@ -27,6 +29,11 @@ def read_parquet(file: DataFile, options: ReadOptions) -> pa.Table:
             require_text(opened.schema_arrow, str(file))
             names = options.selected(opened.schema_arrow.names, str(file))
             short = small_dictionaries(opened, [name for name in names if name in options.dictionaries])
+            if options.wanted is not None and file.ranges is None:
+                opens = partial(_open_parquet, file, short, opened.metadata)
+                found = LateColumns(opened, opens, file.path, names, short).read(options.wanted)
+                if found is not None:
+                    return found
             if short and file.ranges is None:
                 with _open_parquet(file, short, opened.metadata) as again:
                     return again.read(columns=names).select(names)

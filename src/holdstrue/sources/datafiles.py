@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from holdstrue.errors import DataError
 from holdstrue.location import local_path, nearby_hint, shown
 from holdstrue.rules.types import Declared
 from holdstrue.sources.lakehouse import refuse_inside
+
+if TYPE_CHECKING:
+    from holdstrue.sources.late_columns import WantedRows
 
 ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
@@ -50,6 +53,8 @@ class ReadOptions:
     """The columns that notes may be about; None for all of them."""
     dictionaries: frozenset[str] = field(default=frozenset(), compare=False)
     """Text columns that may stay dictionaries where one file holds them so: reading them costs a fifth."""
+    wanted: WantedRows | None = field(default=None, compare=False)
+    """Which rows are looked at, where that is not all of them: others may be read as NULL."""
     only_declared: bool = False
     """Whether the schema holds nothing but declared columns, so that the table itself is not known yet."""
 

@@ -24,6 +24,7 @@ from holdstrue.sources.declared import arrow_type, declared_table, require_known
 from holdstrue.sources.dicts import records_table
 from holdstrue.sources.fit import doubts, fit_column, plain_table
 from holdstrue.sources.lakehouse import lake_table
+from holdstrue.sources.late_columns import WantedRows
 from holdstrue.sources.validity import require_text, validated
 from holdstrue.sources.ways import NamedData, OuterTable, opened, require_local, way_of
 from holdstrue.sources.whole_numbers import EXACT_BELOW
@@ -156,6 +157,7 @@ def read_table(
     types: Mapping[str, str | Declared] | None = None,
     notes: Notes | None = None,
     dictionaries: Collection[str] = (),
+    wanted: WantedRows | None = None,
 ) -> pa.Table:
     """Read a table.
 
@@ -189,6 +191,8 @@ def read_table(
         Where to keep what there is to say about the reading.
     dictionaries
         Text columns that may stay dictionary-encoded where a file holds them so.
+    wanted
+        Which rows are looked at, where not all of them are: a Parquet file is read for these, and NULL elsewhere.
 
     Returns
     -------
@@ -203,7 +207,8 @@ def read_table(
     names = None if columns is None else tuple(columns)
     declared = declared_types(types)
     options = ReadOptions(names, schema, encoding, delimiter, tuple(null_values), declared, notes)
-    return load(source, replace(options, dictionaries=frozenset(dictionaries)), format).table
+    options = replace(options, dictionaries=frozenset(dictionaries), wanted=wanted)
+    return load(source, options, format).table
 
 
 def declared_types(types: Mapping[str, str | Declared] | None) -> dict[str, Declared]:
