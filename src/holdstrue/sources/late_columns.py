@@ -29,8 +29,7 @@ from holdstrue.typing import I32
 LATE_FROM = 1 << 15
 """Rows from which on it is worth to read in two steps. Chosen, not tuned."""
 FEW = 8
-"""Where fewer than one row of so many is looked at, pages are read value by value: of a million rows one in fifty was
-read in 0.6 ms, all of them in 3."""
+"""Where fewer than one row of so many is looked at, pages are read value by value. Chosen, not tuned."""
 MOST = 4
 """Where more than one row of so many is looked at, all are kept: to leave the others out takes longer."""
 
