@@ -13,12 +13,13 @@ import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
+from holdstrue.discovery.denials.fresh_pairs import FreshPairs, FreshPlan
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import hitting_sets
-from holdstrue.typing import I64, U64
+from holdstrue.typing import I64, U64, Mask
 
 NEIGHBOURS = 1 << 10
 """Pairs of rows that agree in a column, or in two. Chosen, not tuned."""
@@ -106,14 +107,36 @@ class LocalSteps:
 
     def verify(self, sets: U64, work: Work) -> PairVerdicts:
         """PairVerdicts on all rows. Runtime complexity: O(rows) for most sets, see `kernels/refute.py`."""
+        return self._refuting(work).verify(sets, work, None if self._held is None else self.held_before(sets))
+
+    def held_before(self, sets: U64) -> Mask:
+        """Which sets no two rows satisfied before the last ones came: what contains a rule that held says less."""
+        before = np.zeros(sets.shape[0], dtype=np.bool_)
+        if self._held is not None and sets.shape[0]:
+            hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
+        return before
+
+    def fresh_plan(self, sets: U64, work: Work) -> FreshPlan:
+        """Of which rows that agree with the last ones pairs are listed, to settle some of these sets."""
+        refuter = self._refuting(work)
+        return FreshPairs(refuter).plan([refuter.terms(mask) for mask in sets])
+
+    def agreeing(self, plan: FreshPlan, work: Work) -> tuple[U64, I64]:
+        """The different sets of atoms of the pairs of a plan, each with a pair. Runtime complexity: O(pairs)."""
+        fresh = FreshPairs(self._refuting(work))
+        words, pairs = [np.zeros((0, self._space.width), dtype=np.uint64)], [np.zeros((0, 2), dtype=np.int64)]
+        for equal in plan.listed:
+            for t, s in fresh.listed(equal):
+                work.require_time()
+                found = self.words(np.stack([t, s], axis=1))
+                words.append(found[0])
+                pairs.append(found[1])
+        return np.concatenate(words), np.concatenate(pairs)
+
+    def _refuting(self, work: Work) -> Refuter:
         if self._refuter is None:
             self._refuter = Refuter(self._rows, work, self._fresh)
-        if self._held is None:
-            return self._refuter.verify(sets, work)
-        # what contains a rule that held says less, and held too
-        before = np.empty(sets.shape[0], dtype=np.bool_)
-        hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
-        return self._refuter.verify(sets, work, before)
+        return self._refuter
 
     def words(self, pairs: I64) -> tuple[U64, I64]:
         """The sets of atoms of pairs. Runtime complexity: O(pairs x comparisons)."""

@@ -1,0 +1,147 @@
+"""Pairs of new rows with rows that agree with them, for the rules that ask for it: listed once for many rules.
+
+A rule that held is broken by pairs with a new row alone, and these agree on its equalities. Where few rows do, the
+evidences of such pairs settle every rule that asks for the equality (the equality indexes of paper 001); rules
+on equalities that many rows share, or on none, are verified on all rows. Which is less work is estimated for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdstrue.discovery.denials.refuter import ColumnTerm, Equalities, Refuter, equalities
+from holdstrue.rules.model import Op
+from holdstrue.typing import I32, I64, Mask
+
+PAIR_SECONDS = 1.5e-7
+"""A pair listed and its evidence built, on generated taxes, one core."""
+
+SWEEP_SECONDS = 8.0e-9
+"""A row of a sweep, on generated taxes of 300,000 rows, one core."""
+
+TREE_SECONDS = 5.0e-8
+"""A row of a sweep with a tree, likewise."""
+
+BOX_SECONDS = 1.0e-6
+"""A row of a search by boxes, likewise."""
+
+CHUNK = 1 << 20
+"""Pairs that are listed at once."""
+
+
+@dataclass(frozen=True)
+class FreshPlan:
+    """Equalities of which the pairs are listed, which rules these settle, and about how long everything takes."""
+
+    listed: tuple[Equalities, ...]
+    settled: Mask
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """The plan in a few words."""
+        return f"pairs that agree on {len(self.listed)} equalities settle {int(self.settled.sum())} rules"
+
+
+class FreshPairs:
+    """New rows and those that agree with them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from holdstrue.discovery.denials.choose_space import choose_space
+    >>> from holdstrue.discovery.denials.coded_rows import CodedRows
+    >>> from holdstrue.discovery.options import DiscoveryOptions
+    >>> table = pa.table({"zip": [1, 1, 2, 2, 1]})
+    >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
+    >>> _ = rows.insert(table)
+    >>> pairs = FreshPairs(Refuter(rows, fresh=np.array([4])))
+    >>> pairs.count(((0, 0),)), [(t.tolist(), s.tolist()) for t, s in pairs.listed(((0, 0),))]
+    (2, [([4, 4], [0, 1])])
+    """
+
+    def __init__(self, refuter: Refuter) -> None:
+        self._refuter = refuter
+        self._fresh: I32 = refuter.fresh
+
+    def plan(self, rules: Sequence[Sequence[ColumnTerm]]) -> FreshPlan:
+        """What to list for these rules. Complexity: O(rows) for each combination of equalities of the rules."""
+        rows = self._refuter.live.size
+        seconds = np.array([rows * row_seconds(rule) for rule in rules])
+        asked = [equalities(rule) for rule in rules]
+        settled, chosen, spent = np.zeros(len(rules), dtype=np.bool_), [], 0.0
+        for group in _combinations(asked):
+            mine = np.array([not done and set(group) <= set(one) for done, one in zip(settled, asked, strict=True)])
+            if not mine.any():
+                continue
+            cost = self.count(group) * PAIR_SECONDS
+            if cost < float(seconds[mine].sum()):
+                chosen.append(group)
+                settled |= mine
+                spent += cost
+        return FreshPlan(tuple(chosen), settled, spent + float(seconds[~settled].sum()))
+
+    def count(self, equal: Equalities) -> int:
+        """How many pairs with a new row agree; those of two new ones count twice."""
+        found = 0
+        for mine, others in self._sides(equal):
+            sizes = np.bincount(others[others >= 0], minlength=1)
+            groups = mine[self._fresh]
+            found += int(sizes[groups[groups >= 0]].sum())
+        within = len(self._sides(equal)) == 1
+        return found - int((self._refuter.grouped(equal).t[self._fresh] >= 0).sum()) if within else found
+
+    def listed(self, equal: Equalities) -> Iterator[tuple[I64, I64]]:
+        """Slots t and s of such pairs, in parts. Complexity: O(rows + pairs)."""
+        live, grouped = self._refuter.live, self._refuter.grouped(equal)
+        for as_t, (mine, others) in zip((True, False), self._sides(equal), strict=False):
+            order = self._refuter.ordered(equal, grouped, -1, as_t=not as_t)
+            sizes = np.bincount(others[others >= 0], minlength=grouped.count)
+            starts = np.cumsum(sizes) - sizes
+            rows = self._fresh[mine[self._fresh] >= 0]
+            groups = mine[rows]
+            counts = sizes[groups]
+            ends = np.cumsum(counts)
+            first = 0
+            while first < rows.size:
+                done = int(ends[first - 1]) if first else 0
+                last = max(first + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
+                part = slice(first, last)
+                one = np.repeat(rows[part], counts[part])
+                offsets = np.arange(one.size) - np.repeat(ends[part] - counts[part] - done, counts[part])
+                other = order[np.repeat(starts[groups[part]], counts[part]) + offsets]
+                apart = one != other
+                t, s = live[one[apart]], live[other[apart]]
+                yield (t, s) if as_t else (s, t)
+                first = last
+
+    def _sides(self, equal: Equalities) -> list[tuple[I32, I32]]:
+        """Groups of new rows and of those that they meet, as t and, where that is not the same, as s."""
+        grouped = self._refuter.grouped(equal)
+        if grouped.t is grouped.s:
+            return [(grouped.t, grouped.t)]
+        return [(grouped.t, grouped.s), (grouped.s, grouped.t)]
+
+
+def row_seconds(terms: Sequence[ColumnTerm]) -> float:
+    """About how long a rule takes for each row of the table."""
+    orders = sum(term.op not in (Op.EQ, Op.NE) for term in terms)
+    unlike = sum(term.op is Op.NE for term in terms)
+    deep, sweeps = orders + max(0, unlike - 1), 1 << max(0, unlike - 1)
+    if deep > 4:
+        return BOX_SECONDS
+    return sweeps * (SWEEP_SECONDS if deep < 3 else TREE_SECONDS)
+
+
+def _combinations(asked: Sequence[Equalities]) -> list[Equalities]:
+    """Single equalities, those first that most rules ask for, then all that a rule asks for together."""
+    singles: dict[tuple[int, int], int] = {}
+    for one in asked:
+        for equality in one:
+            singles[equality] = singles.get(equality, 0) + 1
+    by_use = sorted(singles, key=lambda equality: (-singles[equality], equality))
+    whole = sorted({one for one in asked if len(one) > 1}, key=lambda one: (len(one), one))
+    return [(equality,) for equality in by_use] + whole
