@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdstrue.discovery.denials import refuter
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.refuter import Refuter
@@ -19,8 +20,17 @@ from holdstrue.rules.model import Op
 from oracle_denial import satisfied
 
 
+@pytest.mark.parametrize("cells", [8, refuter.MOST_CELLS], ids=["boxes", "trees"])
+@pytest.mark.parametrize("scanned", [0, refuter.SCANNED], ids=["swept", "scanned"])
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
-def test_a_pair_is_found_where_there_is_one(nulls: Any) -> None:
+def test_a_pair_is_found_where_there_is_one(
+    nulls: Any, scanned: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # four orders are searched by boxes where a tree would have more cells than these
+    monkeypatch.setattr(refuter, "MOST_CELLS", cells)
+    monkeypatch.setattr(refuter, "SCANNED", scanned)
+    monkeypatch.setattr(refuter, "SCANNED_FOR_SWEEP", scanned)
+
     @given(
         st.integers(0, 2**32),
         st.sampled_from([2, 3, 8, 30, 70]),
@@ -28,7 +38,7 @@ def test_a_pair_is_found_where_there_is_one(nulls: Any) -> None:
         st.booleans(),
         st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=8, max_size=8),
     )
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     def law(seed: int, rows: int, values: int, missing: bool, drawn: list[list[int]]) -> None:
         chance = np.random.default_rng(seed)
         columns: dict[str, list[Any]] = {name: chance.integers(0, values, rows).tolist() for name in "abcd"}

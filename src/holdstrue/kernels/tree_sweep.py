@@ -6,6 +6,7 @@ from it in the column of an inequality.
 
 Rows (a, b, c): (1, 1, 1), (2, 2, 0), (3, 3, 2). Which row has more of everything than another one?
 
+>>> import numpy as np
 >>> ranks = np.array([[1, 2, 3], [1, 2, 3], [1, 0, 2]], dtype=np.int32)
 >>> order, group, pair = np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int32), np.zeros(2, dtype=np.int64)
 >>> terms = np.array([0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, -1, -1, -1, -1, 0, 1])
@@ -15,8 +16,6 @@ Rows (a, b, c): (1, 1, 1), (2, 2, 0), (3, 3, 2). Which row has more of everythin
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from holdstrue.kernels.jit import inline, kernel
 from holdstrue.typing import I32, I64

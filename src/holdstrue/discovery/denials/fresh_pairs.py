@@ -7,17 +7,23 @@ on equalities that many rows share, or on none, are verified on all rows. Which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.discovery.denials.evidence import Evidence, evidence_beside
 from holdstrue.discovery.denials.refuter import ColumnTerm, Equalities, Refuter, equalities
+from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.work import Work
 from holdstrue.rules.model import Op
-from holdstrue.typing import I32, I64, Mask
+from holdstrue.typing import I32, Mask
 
-PAIR_SECONDS = 1.5e-7
-"""A pair listed and its evidence built, on generated taxes, one core."""
+PAIR_SECONDS = 3.0e-9
+"""A pair whose evidence is counted among those of many rows, on generated taxes, one core."""
+
+PARTNERS_SECONDS = 3.0e-7
+"""A new row that is compared with those that agree with it, likewise."""
 
 SWEEP_SECONDS = 8.0e-9
 """A row of a sweep, on generated taxes of 300,000 rows, one core."""
@@ -28,8 +34,8 @@ TREE_SECONDS = 5.0e-8
 BOX_SECONDS = 1.0e-6
 """A row of a search by boxes, likewise."""
 
-CHUNK = 1 << 20
-"""Pairs that are listed at once."""
+ARRANGING_SECONDS = 3.0e-8
+"""A row of the table that is put beside those that agree with it, likewise."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,9 @@ class FreshPairs:
     >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
     >>> _ = rows.insert(table)
     >>> pairs = FreshPairs(Refuter(rows, fresh=np.array([4])))
-    >>> pairs.count(((0, 0),)), [(t.tolist(), s.tolist()) for t, s in pairs.listed(((0, 0),))]
-    (2, [([4, 4], [0, 1])])
+    >>> [found] = pairs.evidence(rows.space, ((0, 0),), Work(threads=1))
+    >>> pairs.count(((0, 0),)), found.counts.tolist(), found.pairs.tolist()
+    (2, [4], [[4, 0]])
     """
 
     def __init__(self, refuter: Refuter) -> None:
@@ -77,7 +84,7 @@ class FreshPairs:
             mine = np.array([not done and set(group) <= set(one) for done, one in zip(settled, asked, strict=True)])
             if not mine.any():
                 continue
-            cost = self.count(group) * PAIR_SECONDS
+            cost = self.count(group) * PAIR_SECONDS + self._fresh.size * PARTNERS_SECONDS + rows * ARRANGING_SECONDS
             if cost < float(seconds[mine].sum()):
                 chosen.append(group)
                 settled |= mine
@@ -94,29 +101,32 @@ class FreshPairs:
         within = len(self._sides(equal)) == 1
         return found - int((self._refuter.grouped(equal).t[self._fresh] >= 0).sum()) if within else found
 
-    def listed(self, equal: Equalities) -> Iterator[tuple[I64, I64]]:
-        """Slots t and s of such pairs, in parts. Complexity: O(rows + pairs)."""
-        live, grouped = self._refuter.live, self._refuter.grouped(equal)
+    def evidence(self, space: Space, equal: Equalities, work: Work) -> list[Evidence]:
+        """The evidences of such pairs, new rows as t and, where that is not the same, as s.
+
+        Complexity: O(rows x columns), and that of counting the pairs.
+        """
+        refuter, grouped = self._refuter, self._refuter.grouped(equal)
+        found = []
         for as_t, (mine, others) in zip((True, False), self._sides(equal), strict=False):
-            order = self._refuter.ordered(equal, grouped, -1, as_t=not as_t)
-            sizes = np.bincount(others[others >= 0], minlength=grouped.count)
-            starts = np.cumsum(sizes) - sizes
+            order = refuter.ordered(equal, grouped, -1, as_t=not as_t)
+            sizes = np.bincount(others[order], minlength=grouped.count)
+            ends = np.cumsum(sizes)
             rows = self._fresh[mine[self._fresh] >= 0]
-            groups = mine[rows]
-            counts = sizes[groups]
-            ends = np.cumsum(counts)
-            first = 0
-            while first < rows.size:
-                done = int(ends[first - 1]) if first else 0
-                last = max(first + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
-                part = slice(first, last)
-                one = np.repeat(rows[part], counts[part])
-                offsets = np.arange(one.size) - np.repeat(ends[part] - counts[part] - done, counts[part])
-                other = order[np.repeat(starts[groups[part]], counts[part]) + offsets]
-                apart = one != other
-                t, s = live[one[apart]], live[other[apart]]
-                yield (t, s) if as_t else (s, t)
-                first = last
+            rows = rows[np.argsort(mine[rows], kind="stable")]
+            low, high = ends[mine[rows]] - sizes[mine[rows]], ends[mine[rows]]
+            # a row is not compared with itself
+            own = np.full(refuter.live.size, -1, dtype=np.int64)
+            own[order] = np.arange(order.size)
+            at = own[rows]
+            inside = (at >= low) & (at < high)
+            beside = np.stack([low, np.where(inside, at, high), np.where(inside, at + 1, high), high], axis=1)
+            beside = np.ascontiguousarray(beside.reshape(-1, 2))
+            some = beside[:, 0] < beside[:, 1]
+            rows, beside = np.repeat(rows, 2)[some], np.ascontiguousarray(beside[some])
+            t, s = ((refuter.ranks[:, side], refuter.live[side]) for side in (rows, order))
+            found.append(evidence_beside(space, t, s, beside, work))
+        return found
 
     def _sides(self, equal: Equalities) -> list[tuple[I32, I32]]:
         """Groups of new rows and of those that they meet, as t and, where that is not the same, as s."""

@@ -52,7 +52,7 @@ WIDOWS = 512
 evidence that is not seen again makes several possible."""
 
 POOLED = 1 << 14
-"""Evidences found so that are kept to refute rules with: more take longer to search than they save. Chosen, not tuned."""
+"""Evidences found so that are kept to refute rules with, at most. Chosen, not tuned."""
 
 MANY_GONE = 0.3
 """The share of evidences that went beyond which the cover is searched anew from those that stayed."""

@@ -160,6 +160,11 @@ class Refuter:
         return self._live
 
     @property
+    def ranks(self) -> I32:
+        """The ranks of the rows by column, -1 where a value is unknown."""
+        return self._ranks
+
+    @property
     def fresh(self) -> I32:
         """The rows that came last."""
         return np.zeros(0, dtype=np.int32) if self._fresh is None else self._fresh

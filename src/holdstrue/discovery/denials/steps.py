@@ -17,7 +17,7 @@ from holdstrue.discovery.denials.fresh_pairs import FreshPairs, FreshPlan
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.verdicts import PairVerdicts
-from holdstrue.discovery.work import Work
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import hitting_sets
 from holdstrue.typing import I64, U64, Mask
 
@@ -126,11 +126,11 @@ class LocalSteps:
         fresh = FreshPairs(self._refuting(work))
         words, pairs = [np.zeros((0, self._space.width), dtype=np.uint64)], [np.zeros((0, 2), dtype=np.int64)]
         for equal in plan.listed:
-            for t, s in fresh.listed(equal):
-                work.require_time()
-                found = self.words(np.stack([t, s], axis=1))
-                words.append(found[0])
-                pairs.append(found[1])
+            for found in fresh.evidence(self._space, equal, work):
+                if not found.complete:
+                    raise OutOfTimeError
+                words.append(found.words)
+                pairs.append(found.pairs)
         return np.concatenate(words), np.concatenate(pairs)
 
     def _refuting(self, work: Work) -> Refuter:
