@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.denials import fresh_pairs
+from holdstrue.discovery.denials import agreeing_pairs
 from holdstrue.discovery.denials.batch_costs import BatchCosts
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.denial_core import DenialCore
@@ -110,7 +110,7 @@ def test_after_every_batch(kind: str, way: str, monkeypatch: pytest.MonkeyPatch)
     if way == "agreeing":
         # whatever rules ask to be equal is listed
         for cost in ("PAIR_SECONDS", "PARTNERS_SECONDS", "ARRANGING_SECONDS"):
-            monkeypatch.setattr(fresh_pairs, cost, 0.0)
+            monkeypatch.setattr(agreeing_pairs, cost, 0.0)
     batch = st.tuples(st.lists(st.integers(0, 30), max_size=4), st.lists(rows_of[kind], max_size=4))
 
     @given(

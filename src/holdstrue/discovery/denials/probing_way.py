@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from holdstrue.discovery.bitsets import keys, without
+from holdstrue.discovery.denials.agreeing_pairs import PairPlan
 from holdstrue.discovery.denials.batch_costs import BatchCosts, batch_costs
 from holdstrue.discovery.denials.candidate_pairs import CandidatePairs
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting_way import CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, minimal_among, violated
-from holdstrue.discovery.denials.fresh_pairs import FreshPlan
 from holdstrue.discovery.denials.space import canonical, canonical_each
 from holdstrue.discovery.denials.steps import LocalSteps, Steps
 from holdstrue.discovery.denials.verdicts import PairVerdicts
@@ -29,7 +29,7 @@ from holdstrue.errors import StateError
 from holdstrue.index.arrays import MOST_SLOTS, Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.rules.model import Op
-from holdstrue.typing import I64, U64
+from holdstrue.typing import I64, U64, Mask
 
 SAMPLE_ROWS = 64
 """Rows of the first sample: four thousand ordered pairs. Covers are searched for over all evidences that are known, and
@@ -157,6 +157,7 @@ class ProbingWay:
         mark = len(self._known)
         if new.size:
             now, held = self._extended(search, now, held, rest, new, steps, work)
+        now, held = self._listed(search, now, held, steps, work)
         now, _ = self._settled(now, held, search, steps, work)
         return CoverUpdate(now, np.ascontiguousarray(self._known.words[mark:]), self._known.pairs[mark:])
 
@@ -190,10 +191,10 @@ class ProbingWay:
         self, search: CoverSearch, cover: Cover, held: U64, rest: I64, new: I64, steps: LocalSteps, work: Work
     ) -> tuple[Cover, U64]:
         """The cover after pairs of new rows, and which of its rules hold for sure; `held` did before they came."""
-        mark, space, plans = len(self._known), self._rows.space, list[FreshPlan]()
+        mark, space, plans = len(self._known), self._rows.space, list[PairPlan]()
 
         def planned() -> float:
-            plans.append(steps.fresh_plan(canonical(space, cover.sets), work))
+            plans.append(steps.plan(canonical(space, cover.sets), work, whole=False))
             return plans[0].seconds
 
         self.costs = batch_costs(self._rows, cover.sets, rest.size, new.size, self._weights, planned)
@@ -202,15 +203,40 @@ class ProbingWay:
             cover = search.extended(cover, np.ascontiguousarray(self._known.words[mark:]), work)
             # what extends a rule that held before holds for the rows of before too
             return cover, canonical(space, cover.sets) if known else held
-        plan = plans[0] if plans else steps.fresh_plan(canonical(space, cover.sets), work)
-        self._known.add(*search.touching(cover, *steps.agreeing(plan, work)))
-        cover = search.extended(cover, np.ascontiguousarray(self._known.words[mark:]), work)
+        plan = plans[0] if plans else steps.plan(canonical(space, cover.sets), work, whole=False)
+        cover = self._met(search, cover, steps.agreeing(plan, work, whole=False), work)
         sets = canonical(space, cover.sets)
-        settled = np.zeros(sets.shape[0], dtype=np.bool_)
+        return cover, np.ascontiguousarray(sets[self._asking(plan, sets) & steps.held_before(sets)])
+
+    def _listed(self, search: CoverSearch, cover: Cover, held: U64, steps: LocalSteps, work: Work) -> tuple[Cover, U64]:
+        """The cover after all pairs that agree on what some rules ask for, where that is less than verifying them."""
+        pending = without(canonical(self._rows.space, cover.sets), held)
+        pending = np.ascontiguousarray(pending[pending.any(axis=1)])
+        pending = np.ascontiguousarray(pending[~steps.held_before(pending)])
+        if not pending.shape[0]:
+            return cover, held
+        plan = steps.plan(pending, work, whole=True)
+        if not plan.listed:
+            return cover, held
+        cover = self._met(search, cover, steps.agreeing(plan, work, whole=True), work)
+        sets = canonical(self._rows.space, cover.sets)
+        known = np.concatenate([held, sets[self._asking(plan, sets)]])
+        return cover, np.unique(known, axis=0)
+
+    def _met(self, search: CoverSearch, cover: Cover, found: tuple[U64, I64], work: Work) -> Cover:
+        """The cover after evidences, which are kept as far as a rule lies in them."""
+        mark = len(self._known)
+        self._known.add(*search.touching(cover, *found))
+        return search.extended(cover, np.ascontiguousarray(self._known.words[mark:]), work)
+
+    def _asking(self, plan: PairPlan, sets: U64) -> Mask:
+        """Which sets ask for one of the equalities of a plan."""
+        space = self._rows.space
+        asking = np.zeros(sets.shape[0], dtype=np.bool_)
         for equal in plan.listed:
             asked = space.terms_mask((space.comparison(left, right), Op.EQ) for left, right in equal)
-            settled |= ((sets & asked) == asked).all(axis=1)
-        return cover, np.ascontiguousarray(sets[settled & steps.held_before(sets)])
+            asking |= ((sets & asked) == asked).all(axis=1)
+        return asking
 
     def _compared(self, search: CoverSearch, cover: Cover, rest: I64, new: I64, steps: Steps, work: Work) -> bool:
         """Whether the evidences of all pairs of new rows are known, as far as a rule lies in them."""

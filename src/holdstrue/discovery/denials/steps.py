@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from holdstrue.discovery.denials.agreeing_pairs import AgreeingPairs, PairPlan
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
-from holdstrue.discovery.denials.fresh_pairs import FreshPairs, FreshPlan
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.verdicts import PairVerdicts
@@ -116,17 +116,17 @@ class LocalSteps:
             hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
         return before
 
-    def fresh_plan(self, sets: U64, work: Work) -> FreshPlan:
-        """Of which rows that agree with the last ones pairs are listed, to settle some of these sets."""
+    def plan(self, sets: U64, work: Work, *, whole: bool) -> PairPlan:
+        """Of which rows that agree pairs are counted, to settle some of these sets: all rows, or the last and all."""
         refuter = self._refuting(work)
-        return FreshPairs(refuter).plan([refuter.terms(mask) for mask in sets])
+        return AgreeingPairs(refuter, whole=whole).plan([refuter.terms(mask) for mask in sets])
 
-    def agreeing(self, plan: FreshPlan, work: Work) -> tuple[U64, I64]:
+    def agreeing(self, plan: PairPlan, work: Work, *, whole: bool) -> tuple[U64, I64]:
         """The different sets of atoms of the pairs of a plan, each with a pair. Runtime complexity: O(pairs)."""
-        fresh = FreshPairs(self._refuting(work))
+        agreeing = AgreeingPairs(self._refuting(work), whole=whole)
         words, pairs = [np.zeros((0, self._space.width), dtype=np.uint64)], [np.zeros((0, 2), dtype=np.int64)]
         for equal in plan.listed:
-            for found in fresh.evidence(self._space, equal, work):
+            for found in agreeing.evidence(self._space, equal, work):
                 if not found.complete:
                     raise OutOfTimeError
                 words.append(found.words)

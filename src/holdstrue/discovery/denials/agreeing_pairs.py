@@ -1,8 +1,9 @@
-"""Pairs of new rows with rows that agree with them, for the rules that ask for it: listed once for many rules.
+"""Pairs of rows that agree, for the rules that ask for it: their evidences are counted once for many rules.
 
-A rule that held is broken by pairs with a new row alone, and these agree on its equalities. Where few rows do, the
-evidences of such pairs settle every rule that asks for the equality (the equality indexes of paper 001); rules
-on equalities that many rows share, or on none, are verified on all rows. Which is less work is estimated for each.
+Whatever breaks a rule agrees on its equalities. Where few rows do, the evidences of such pairs settle every rule
+that asks for the equality (the equality indexes of paper 001); rules on equalities that many rows share, or on
+none, are verified on all rows. Which is less work is estimated for each. A rule that held is broken by pairs with a
+new row alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ARRANGING_SECONDS = 3.0e-8
 
 
 @dataclass(frozen=True)
-class FreshPlan:
+class PairPlan:
     """Equalities of which the pairs are listed, which rules these settle, and about how long everything takes."""
 
     listed: tuple[Equalities, ...]
@@ -52,8 +53,8 @@ class FreshPlan:
         return f"pairs that agree on {len(self.listed)} equalities settle {int(self.settled.sum())} rules"
 
 
-class FreshPairs:
-    """New rows and those that agree with them.
+class AgreeingPairs:
+    """Rows and those that agree with them: new rows and all others, or all rows.
 
     Examples
     --------
@@ -64,17 +65,18 @@ class FreshPairs:
     >>> table = pa.table({"zip": [1, 1, 2, 2, 1]})
     >>> rows = CodedRows(choose_space(table, DiscoveryOptions()))
     >>> _ = rows.insert(table)
-    >>> pairs = FreshPairs(Refuter(rows, fresh=np.array([4])))
+    >>> pairs = AgreeingPairs(Refuter(rows, fresh=np.array([4])))
     >>> [found] = pairs.evidence(rows.space, ((0, 0),), Work(threads=1))
     >>> pairs.count(((0, 0),)), found.counts.tolist(), found.pairs.tolist()
     (2, [4], [[4, 0]])
     """
 
-    def __init__(self, refuter: Refuter) -> None:
+    def __init__(self, refuter: Refuter, *, whole: bool = False) -> None:
         self._refuter = refuter
-        self._fresh: I32 = refuter.fresh
+        self._whole = whole
+        self._rows: I32 = np.arange(refuter.live.size, dtype=np.int32) if whole else refuter.fresh
 
-    def plan(self, rules: Sequence[Sequence[ColumnTerm]]) -> FreshPlan:
+    def plan(self, rules: Sequence[Sequence[ColumnTerm]]) -> PairPlan:
         """What to list for these rules. Complexity: O(rows) for each combination of equalities of the rules."""
         rows = self._refuter.live.size
         seconds = np.array([rows * row_seconds(rule) for rule in rules])
@@ -84,22 +86,22 @@ class FreshPairs:
             mine = np.array([not done and set(group) <= set(one) for done, one in zip(settled, asked, strict=True)])
             if not mine.any():
                 continue
-            cost = self.count(group) * PAIR_SECONDS + self._fresh.size * PARTNERS_SECONDS + rows * ARRANGING_SECONDS
+            cost = self.count(group) * PAIR_SECONDS + self._rows.size * PARTNERS_SECONDS + rows * ARRANGING_SECONDS
             if cost < float(seconds[mine].sum()):
                 chosen.append(group)
                 settled |= mine
                 spent += cost
-        return FreshPlan(tuple(chosen), settled, spent + float(seconds[~settled].sum()))
+        return PairPlan(tuple(chosen), settled, spent + float(seconds[~settled].sum()))
 
     def count(self, equal: Equalities) -> int:
-        """How many pairs with a new row agree; those of two new ones count twice."""
+        """How many pairs agree; of new rows those of two of them count twice."""
         found = 0
         for mine, others in self._sides(equal):
             sizes = np.bincount(others[others >= 0], minlength=1)
-            groups = mine[self._fresh]
-            found += int(sizes[groups[groups >= 0]].sum())
-        within = len(self._sides(equal)) == 1
-        return found - int((self._refuter.grouped(equal).t[self._fresh] >= 0).sum()) if within else found
+            groups = mine[self._rows]
+            groups = groups[groups >= 0]
+            found += int(sizes[groups].sum()) - (groups.size if mine is others else 0)
+        return found // 2 if self._whole and mine is others else found
 
     def evidence(self, space: Space, equal: Equalities, work: Work) -> list[Evidence]:
         """The evidences of such pairs, new rows as t and, where that is not the same, as s.
@@ -112,7 +114,7 @@ class FreshPairs:
             order = refuter.ordered(equal, grouped, -1, as_t=not as_t)
             sizes = np.bincount(others[order], minlength=grouped.count)
             ends = np.cumsum(sizes)
-            rows = self._fresh[mine[self._fresh] >= 0]
+            rows = self._rows[mine[self._rows] >= 0]
             rows = rows[np.argsort(mine[rows], kind="stable")]
             low, high = ends[mine[rows]] - sizes[mine[rows]], ends[mine[rows]]
             # a row is not compared with itself
@@ -120,6 +122,9 @@ class FreshPairs:
             own[order] = np.arange(order.size)
             at = own[rows]
             inside = (at >= low) & (at < high)
+            if self._whole and mine is others:
+                # of two rows that agree the one that comes first meets the other
+                low = at
             beside = np.stack([low, np.where(inside, at, high), np.where(inside, at + 1, high), high], axis=1)
             beside = np.ascontiguousarray(beside.reshape(-1, 2))
             some = beside[:, 0] < beside[:, 1]
@@ -129,10 +134,10 @@ class FreshPairs:
         return found
 
     def _sides(self, equal: Equalities) -> list[tuple[I32, I32]]:
-        """Groups of new rows and of those that they meet, as t and, where that is not the same, as s."""
+        """Groups of the rows and of those that they meet, as t and, where that is not the same, as s."""
         grouped = self._refuter.grouped(equal)
-        if grouped.t is grouped.s:
-            return [(grouped.t, grouped.t)]
+        if grouped.t is grouped.s or self._whole:
+            return [(grouped.t, grouped.s)]
         return [(grouped.t, grouped.s), (grouped.s, grouped.t)]
 
 
