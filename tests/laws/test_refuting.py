@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.denials import refuter
+from holdstrue.discovery.denials import refuter, row_classes
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.refuter import Refuter
@@ -26,6 +26,10 @@ from oracle_denial import satisfied
 def test_a_pair_is_found_where_there_is_one(
     nulls: Any, scanned: int, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # classes are thought of for small tables too; where there is no equality to scan they come first
+    monkeypatch.setattr(refuter, "CLASSED_ROWS", 0 if cells == 8 else 4096)
+    monkeypatch.setattr(refuter, "CLASSED_PAIRS", 1 << 20)
+    monkeypatch.setattr(row_classes.RowClasses.__init__, "__defaults__", (20,))
     # four orders are searched by boxes where a tree would have more cells than these
     monkeypatch.setattr(refuter, "MOST_CELLS", cells)
     monkeypatch.setattr(refuter, "SCANNED", scanned)

@@ -232,7 +232,7 @@ def grow_boxes(rows: I32, ranks: I32, columns: I64, widths: I64, spans: I64, low
 
 
 @inline
-def _possible(op: int, low_t: int, high_t: int, low_s: int, high_s: int) -> bool:
+def possible(op: int, low_t: int, high_t: int, low_s: int, high_s: int) -> bool:
     if op == EQ:
         return low_t <= high_s and low_s <= high_t
     if op == NE:
@@ -270,7 +270,7 @@ def search_boxes(
             if not hopeful:
                 break
             d, e = terms[i, 3], terms[i, 4]
-            hopeful = _possible(terms[i, 0], low_t[p, d], high_t[p, d], low_s[q, e], high_s[q, e])
+            hopeful = possible(terms[i, 0], low_t[p, d], high_t[p, d], low_s[q, e], high_s[q, e])
         if not hopeful:
             continue
         leaf_p = 2 * p + 2 >= spans_t.shape[0]
@@ -285,7 +285,7 @@ def search_boxes(
                         if not holds:
                             break
                         x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
-                        holds = _possible(terms[k, 0], x, x, y, y)
+                        holds = possible(terms[k, 0], x, x, y, y)
                     if holds:
                         out[0], out[1] = t, s
                         state[0] = 0
@@ -330,7 +330,7 @@ def scan_groups(ranks: I32, terms: I64, t_order: I32, t_group: I32, s_order: I32
                     if not holds:
                         break
                     x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
-                    holds = _possible(terms[k, 0], x, x, y, y)
+                    holds = possible(terms[k, 0], x, x, y, y)
                 if holds:
                     out[0], out[1] = t, s
                     return True

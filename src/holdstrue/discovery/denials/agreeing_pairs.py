@@ -13,27 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdstrue.discovery.denials.column_terms import ColumnTerm, Equalities, equalities
 from holdstrue.discovery.denials.evidence import Evidence, evidence_beside
-from holdstrue.discovery.denials.refuter import ColumnTerm, Equalities, Refuter, equalities
+from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.space import Space
 from holdstrue.discovery.work import Work
-from holdstrue.rules.model import Op
 from holdstrue.typing import I32, Mask
 
-PAIR_SECONDS = 3.0e-9
+PAIR_SECONDS = 6.0e-9
 """A pair whose evidence is counted among those of many rows, on generated taxes, one core."""
 
 PARTNERS_SECONDS = 3.0e-7
 """A new row that is compared with those that agree with it, likewise."""
-
-SWEEP_SECONDS = 8.0e-9
-"""A row of a sweep, on generated taxes of 300,000 rows, one core."""
-
-TREE_SECONDS = 5.0e-8
-"""A row of a sweep with a tree, likewise."""
-
-BOX_SECONDS = 1.0e-6
-"""A row of a search by boxes, likewise."""
 
 ARRANGING_SECONDS = 3.0e-8
 """A row of the table that is put beside those that agree with it, likewise."""
@@ -79,7 +70,7 @@ class AgreeingPairs:
     def plan(self, rules: Sequence[Sequence[ColumnTerm]]) -> PairPlan:
         """What to list for these rules. Complexity: O(rows) for each combination of equalities of the rules."""
         rows = self._refuter.live.size
-        seconds = np.array([rows * row_seconds(rule) for rule in rules])
+        seconds = np.array([self._refuter.seconds(rule) for rule in rules])
         asked = [equalities(rule) for rule in rules]
         settled, chosen, spent = np.zeros(len(rules), dtype=np.bool_), [], 0.0
         for group in _combinations(asked):
@@ -139,16 +130,6 @@ class AgreeingPairs:
         if grouped.t is grouped.s or self._whole:
             return [(grouped.t, grouped.s)]
         return [(grouped.t, grouped.s), (grouped.s, grouped.t)]
-
-
-def row_seconds(terms: Sequence[ColumnTerm]) -> float:
-    """About how long a rule takes for each row of the table."""
-    orders = sum(term.op not in (Op.EQ, Op.NE) for term in terms)
-    unlike = sum(term.op is Op.NE for term in terms)
-    deep, sweeps = orders + max(0, unlike - 1), 1 << max(0, unlike - 1)
-    if deep > 4:
-        return BOX_SECONDS
-    return sweeps * (SWEEP_SECONDS if deep < 3 else TREE_SECONDS)
 
 
 def _combinations(asked: Sequence[Equalities]) -> list[Equalities]:

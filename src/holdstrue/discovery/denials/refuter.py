@@ -3,7 +3,8 @@
 Rules share what they need: the groups of a set of equalities, and their rows in the order of a column. After that a
 rule of up to two orders and one inequality is a sweep of its rows (`kernels/refute.py`), one of three, or of four
 with few values, a sweep with a tree (`kernels/tree_sweep.py`), any other a search by boxes; where few rows agree on
-the equalities, all pairs that do are looked at.
+the equalities, all pairs that do are looked at, and where all but two orders are on columns of few values, pairs of
+classes are (`class_search.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from threading import Lock, local
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from holdstrue.discovery.denials.class_search import ClassSearch
 from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.column_terms import CODE, STRICT, ColumnTerm, Equalities, Pair, driven, equalities
 from holdstrue.discovery.denials.select_index import terms_of
 from holdstrue.discovery.denials.verdicts import PairVerdicts
 from holdstrue.discovery.work import OutOfTimeError, Work
@@ -42,38 +45,31 @@ SCANNED_FOR_SWEEP = 5
 MOST_CELLS = 1 << 16
 """Cells of a tree over two columns up to which four orders are swept: it fits a cache of a megabyte."""
 
+CLASSED_ROWS = 4096
+"""Rows from which classes are thought of. Chosen, not tuned."""
+
+CLASSED_PAIRS = 8
+"""Pairs of classes for each row up to which rules are settled by classes: a sweep takes as long."""
+
+SWEEP_SECONDS = 8.0e-9
+"""A row of a sweep, on generated taxes of 300,000 rows, one core."""
+
+TREE_SECONDS = 5.0e-8
+"""A row of a sweep with a tree, likewise."""
+
+BOX_SECONDS = 1.0e-6
+"""A row of a search by boxes, likewise."""
+
+CLASS_SECONDS = 5.0e-9
+"""A pair of classes, likewise."""
+
 HALVED = 2
 """Inequalities that are told apart as less and greater, each of which doubles the sweeps of four orders."""
 
 SHARES = 8
 """Parts for each thread that rules are divided into, so that all end at about the same time."""
 
-_CODE = {Op.EQ: kernels.EQ, Op.NE: kernels.NE, Op.LT: kernels.LT, Op.LE: kernels.LE, Op.GT: kernels.GT,
-         Op.GE: kernels.GE}  # fmt: skip
-_STRICT = (Op.LT, Op.GT)
-
-Pair: TypeAlias = tuple[int, int]
-Equalities: TypeAlias = tuple[tuple[int, int], ...]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ColumnTerm:
-    """t.left OP s.right, columns by number."""
-
-    left: int
-    op: Op
-    right: int
-
-    @property
-    def flipped(self) -> ColumnTerm:
-        """The same with the rows exchanged."""
-        return ColumnTerm(self.right, self.op.flipped, self.left)
-
-    @property
-    def apart(self) -> bool:
-        """Whether no row satisfies it with itself."""
-        return self.left == self.right and self.op in (*_STRICT, Op.NE)
 
 
 @dataclass(frozen=True)
@@ -178,6 +174,11 @@ class Refuter:
         return ColumnTerm(compared.left, op, compared.right)
 
     def _pair(self, terms: Sequence[ColumnTerm], work: Work, *, fresh: bool) -> Pair | None:
+        split = self._by_class.split(terms) if self._classed else None
+        if split is not None:
+            sure, pair = self._by_class.pair(split)
+            if sure:
+                return pair
         equal = equalities(terms)
         orders = [term for term in terms if term.op not in (Op.EQ, Op.NE)]
         unlike = [term for term in terms if term.op is Op.NE]
@@ -214,8 +215,8 @@ class Refuter:
         t_order = self.ordered(equal, grouped, columns[0], as_t=True)
         aligned = columns[0] == columns[1] and grouped.t is grouped.s
         s_order = t_order if aligned else self.ordered(equal, grouped, columns[1], as_t=False)
-        x = [0, 0, 0] if first is None else [first.left, first.right, int(first.op in _STRICT)]
-        y = [-1, -1, 0, 1] if len(orders) < 2 else _driven(orders[1])
+        x = [0, 0, 0] if first is None else [first.left, first.right, int(first.op in STRICT)]
+        y = [-1, -1, 0, 1] if len(orders) < 2 else driven(orders[1])
         z = [unlike[0].left, unlike[0].right] if unlike else [-1, -1]
         out = np.empty(2, dtype=np.int64)
         ranks = self._ranks
@@ -223,8 +224,8 @@ class Refuter:
             # any two rows of a group: a column of equal values stands for the order
             ranks = self._level
         if len(orders) > 2:
-            v = _driven(orders[3]) if len(orders) > 3 else [-1, -1, 0, 1]
-            terms = np.array([*_driven(orders[0]), *y, *_driven(orders[2]), *z, *v], dtype=np.int64)
+            v = driven(orders[3]) if len(orders) > 3 else [-1, -1, 0, 1]
+            terms = np.array([*driven(orders[0]), *y, *driven(orders[2]), *z, *v], dtype=np.int64)
             tree = self._tree(orders[1], orders[3] if len(orders) > 3 else None)
             found = tree_sweep.sweep_tree(ranks, t_order, grouped.t, s_order, grouped.s, terms, tree, out)
         else:
@@ -259,6 +260,25 @@ class Refuter:
         """Places that a tree over the values of two columns has."""
         return max(self._tops[term.left], self._tops[term.right]) + 2
 
+    def seconds(self, terms: Sequence[ColumnTerm]) -> float:
+        """About how long a rule takes that holds."""
+        if self._classed and self._by_class.split(terms) is not None:
+            return CLASS_SECONDS * len(self._by_class.classes) ** 2
+        orders = sum(term.op not in (Op.EQ, Op.NE) for term in terms)
+        unlike = sum(term.op is Op.NE for term in terms)
+        deep, sweeps = orders + max(0, unlike - 1), 1 << max(0, unlike - 1)
+        a_row = BOX_SECONDS if deep > 4 else sweeps * (SWEEP_SECONDS if deep < 3 else TREE_SECONDS)
+        return a_row * self._live.size
+
+    @cached_property
+    def _by_class(self) -> ClassSearch:
+        return ClassSearch(self._ranks, self.arranged, self._keep)
+
+    @cached_property
+    def _classed(self) -> bool:
+        """Whether a look at every pair of classes is less than one at all rows."""
+        return self._live.size >= CLASSED_ROWS and len(self._by_class.classes) ** 2 <= CLASSED_PAIRS * self._live.size
+
     @cached_property
     def _tops(self) -> list[int]:
         tops: list[int] = self._ranks.max(axis=1, initial=0).tolist()
@@ -291,11 +311,11 @@ class Refuter:
     def _refined(self, equal: Equalities) -> tuple[EqualGroups, int]:
         before, (left, right) = self.grouped(equal[:-1]), equal[-1]
         t = np.full(self._live.size, -1, dtype=np.int32)
-        t_order = self._arranged(before.t, before.count, left)
+        t_order = self.arranged(before.t, before.count, left)
         if left == right and before.t is before.s:
             count = kernels.number_within(t_order, before.t, self._ranks[left], t)
             return EqualGroups(t, t, count), t.nbytes
-        s, s_order = t.copy(), self._arranged(before.s, before.count, right)
+        s, s_order = t.copy(), self.arranged(before.s, before.count, right)
         count = kernels.number_across(t_order, before.t, self._ranks[left], t, s_order, before.s, self._ranks[right], s)
         return EqualGroups(t, s, count), 2 * t.nbytes
 
@@ -303,12 +323,13 @@ class Refuter:
         """The rows of groups in the order of a column (-1: in any order)."""
 
         def made() -> tuple[I32, int]:
-            order = self._arranged(grouped.t if as_t else grouped.s, grouped.count, column)
+            order = self.arranged(grouped.t if as_t else grouped.s, grouped.count, column)
             return order, order.nbytes
 
         return self._keep(("order", equal, column, as_t or grouped.t is grouped.s), made)
 
-    def _arranged(self, group: I32, count: int, column: int) -> I32:
+    def arranged(self, group: I32, count: int, column: int) -> I32:
+        """Rows that have a value in a column by group, then in the order of the column."""
         by = self._by(column)
         out = np.empty(by.size, dtype=np.int32)
         used = kernels.arrange(by, group, count, out)
@@ -353,7 +374,7 @@ class Refuter:
         grouped = self.grouped(equal)
         t_order = self.ordered(equal, grouped, -1, as_t=True)
         s_order = t_order if grouped.t is grouped.s else self.ordered(equal, grouped, -1, as_t=False)
-        asked = np.array([(_CODE[term.op], term.left, term.right) for term in terms], dtype=np.int64).reshape(-1, 3)
+        asked = np.array([(CODE[term.op], term.left, term.right) for term in terms], dtype=np.int64).reshape(-1, 3)
         out = np.empty(2, dtype=np.int64)
         if kernels.scan_groups(self._ranks, asked, t_order, grouped.t, s_order, grouped.s, out):
             return int(out[0]), int(out[1])
@@ -361,7 +382,7 @@ class Refuter:
 
     def _between(self, terms: Sequence[ColumnTerm], t: Boxes, s: Boxes, work: Work) -> Pair | None:
         asked = np.array(
-            [(_CODE[term.op], term.left, term.right, t.places[term.left], s.places[term.right]) for term in terms],
+            [(CODE[term.op], term.left, term.right, t.places[term.left], s.places[term.right]) for term in terms],
             dtype=np.int64,
         )
         deep = t.spans.shape[0].bit_length() + s.spans.shape[0].bit_length() + 4
@@ -409,16 +430,6 @@ class Refuter:
                 _, (_, gone) = self._kept.popitem(last=False)
                 self._bytes -= gone
         return made
-
-
-def equalities(terms: Sequence[ColumnTerm]) -> Equalities:
-    """The columns that a rule says are equal."""
-    return tuple(sorted((term.left, term.right) for term in terms if term.op is Op.EQ))
-
-
-def _driven(term: ColumnTerm) -> list[int]:
-    """An order as the sweeps take it: the columns, 1 if strict, and -1 where t has the lower value."""
-    return [term.left, term.right, int(term.op in _STRICT), 1 if term.op in (Op.GT, Op.GE) else -1]
 
 
 def _leading(terms: Sequence[ColumnTerm]) -> tuple[Equalities, Equalities]:
