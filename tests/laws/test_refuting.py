@@ -50,7 +50,8 @@ def test_a_pair_is_found_where_there_is_one(
         # a column that nearly follows another one, so that some rules hold or nearly do
         columns["b"] = [max(0, a - int(off)) for a, off in zip(columns["a"], chance.integers(0, 2, rows), strict=True)]
         if missing:
-            columns["c"] = [None if chance.random() < 0.2 and i else c for i, c in enumerate(columns["c"])]
+            for name in "bcd":
+                columns[name] = [None if chance.random() < 0.2 and i else c for i, c in enumerate(columns[name])]
         table = pa.table(columns)
         options = DiscoveryOptions(shared=0, nulls=nulls)
         space = choose_space(table, options, both_ways=bool(seed % 2))

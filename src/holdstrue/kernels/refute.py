@@ -330,7 +330,7 @@ def scan_groups(ranks: I32, terms: I64, t_order: I32, t_group: I32, s_order: I32
                     if not holds:
                         break
                     x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
-                    holds = possible(terms[k, 0], x, x, y, y)
+                    holds = x >= 0 and y >= 0 and possible(terms[k, 0], x, x, y, y)
                 if holds:
                     out[0], out[1] = t, s
                     return True
