@@ -9,6 +9,9 @@ from holdstrue.typing import I32, I64
 MOST_CLASSES = 1024
 """Classes at most: a rule looks at every pair of them, five milliseconds."""
 
+MOST_KEYS = 1 << 22
+"""Classes that another column could make, up to which it is tried: 64 MB while it is."""
+
 
 class RowClasses:
     """Classes of rows that agree on as many columns as leave few classes, those of the fewest values first.
@@ -30,9 +33,10 @@ class RowClasses:
         keys: I64 = np.zeros(ranks.shape[1], dtype=np.int64)
         first: I64 = np.zeros(min(1, ranks.shape[1]), dtype=np.int64)
         for column in np.argsort(tops, kind="stable").tolist():
-            if int(tops[column]) > most * most:
+            room = max(1, first.size) * int(tops[column])
+            if room > MOST_KEYS:
                 break
-            found, at, number = _distinct(keys * tops[column] + ranks[column] + 1, max(1, first.size) * tops[column])
+            found, at, number = _distinct(keys * tops[column] + ranks[column] + 1, room)
             if found > most:
                 break
             keys, first = number, at
@@ -50,9 +54,9 @@ class RowClasses:
 
 def _distinct(keys: I64, below: int) -> tuple[int, I64, I64]:
     """How many keys there are, a row of each, and their numbers by row. Complexity: O(rows + keys that may be)."""
-    first = np.full(int(below), -1, dtype=np.int64)
+    first = np.full(below, -1, dtype=np.int64)
     first[keys] = np.arange(keys.size)
     there = np.flatnonzero(first >= 0)
-    numbers = np.empty(int(below), dtype=np.int64)
+    numbers = np.empty(below, dtype=np.int64)
     numbers[there] = np.arange(there.size)
     return there.size, first[there], numbers[keys]
