@@ -19,7 +19,7 @@ PUBLIC = (
     "tax/tax50k_dirty.csv", "tax/tax50k_clean.csv",
 )  # fmt: skip
 
-ROWS = 1000
+ROWS = 600
 """Rows of larger tables, so that a search ends within seconds."""
 
 WAYS = {"default": (), "nearly": ("--error", "0.05"), "pairs": ("--error", "0.001", "--measure", "pairs")}
@@ -27,7 +27,7 @@ WAYS = {"default": (), "nearly": ("--error", "0.05"), "pairs": ("--error", "0.00
 
 def passes(table: Path, folder: Path, *options: str) -> int:
     """Discover, write the rules, check them; returns how many there were."""
-    found = run("discover", table, "--format", "rules", "--budget", "2s", "--top", 150, *options)
+    found = run("discover", table, "--format", "rules", "--budget", "1s", "--top", 120, *options)
     rules = write(folder / "found.yaml", found.stdout)
     answer = run_json("check", table, "--rules", rules)
     assert {rule["status"] for rule in answer["rules"]} <= {"ok", "tolerated"}
