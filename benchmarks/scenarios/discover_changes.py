@@ -50,7 +50,7 @@ class _Kept:
         table = pa.concat_tables(self._parts)
         if hasattr(self, "core"):
             table = table.take(self.core.living())
-        return _timed(lambda: DenialCore.load(table, OPTIONS, Work(threads=1), space=self._space))
+        return timed(lambda: DenialCore.load(table, OPTIONS, Work(threads=1), space=self._space))
 
     def insert(self, rows: int) -> float:
         """Rows that come."""
@@ -74,10 +74,11 @@ class _Kept:
 
     def _applied(self, gone: I64, new: pa.Table) -> float:
         self._parts.append(new)
-        return _timed(lambda: self.core.apply(gone, new, Work(threads=1)))[1]
+        return timed(lambda: self.core.apply(gone, new, Work(threads=1)))[1]
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What work gives, and its CPU seconds."""
     start = time.process_time()
     done = work()
     return done, time.process_time() - start

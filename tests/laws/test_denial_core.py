@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdstrue.discovery.denials import agreeing_pairs
 from holdstrue.discovery.denials.batch_costs import BatchCosts
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.denial_core import DenialCore
@@ -96,15 +97,20 @@ WAYS: dict[str, tuple[Method, int | None]] = {
     "index": ("index", 2),
     "indexes": ("index", 3),
     "verifying": ("index", 2),
+    "agreeing": ("index", 2),
 }
 
 
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("kind", list(rows_of))
 def test_after_every_batch(kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way in ("indexes", "verifying"):
+    if way in ("indexes", "verifying", "agreeing"):
         # small batches are always counted
-        monkeypatch.setattr(BatchCosts, "cheapest", way)
+        monkeypatch.setattr(BatchCosts, "cheapest", "verifying" if way == "agreeing" else way)
+    if way == "agreeing":
+        # whatever rules ask to be equal is listed
+        for cost in ("PAIR_SECONDS", "PARTNERS_SECONDS", "ARRANGING_SECONDS"):
+            monkeypatch.setattr(agreeing_pairs, cost, 0.0)
     batch = st.tuples(st.lists(st.integers(0, 30), max_size=4), st.lists(rows_of[kind], max_size=4))
 
     @given(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdstrue.discovery.denials import refuter, row_classes
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.refuter import Refuter
@@ -19,8 +20,21 @@ from holdstrue.rules.model import Op
 from oracle_denial import satisfied
 
 
+@pytest.mark.parametrize("cells", [8, refuter.MOST_CELLS], ids=["boxes", "trees"])
+@pytest.mark.parametrize("scanned", [0, refuter.SCANNED], ids=["swept", "scanned"])
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
-def test_a_pair_is_found_where_there_is_one(nulls: Any) -> None:
+def test_a_pair_is_found_where_there_is_one(
+    nulls: Any, scanned: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # classes are thought of for small tables too; where there is no equality to scan they come first
+    monkeypatch.setattr(refuter, "CLASSED_ROWS", 0 if cells == 8 else 4096)
+    monkeypatch.setattr(refuter, "CLASSED_PAIRS", 1 << 20)
+    monkeypatch.setattr(row_classes.RowClasses.__init__, "__defaults__", (20,))
+    # four orders are searched by boxes where a tree would have more cells than these
+    monkeypatch.setattr(refuter, "MOST_CELLS", cells)
+    monkeypatch.setattr(refuter, "SCANNED", scanned)
+    monkeypatch.setattr(refuter, "SCANNED_FOR_SWEEP", scanned)
+
     @given(
         st.integers(0, 2**32),
         st.sampled_from([2, 3, 8, 30, 70]),
@@ -28,7 +42,7 @@ def test_a_pair_is_found_where_there_is_one(nulls: Any) -> None:
         st.booleans(),
         st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=8, max_size=8),
     )
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     def law(seed: int, rows: int, values: int, missing: bool, drawn: list[list[int]]) -> None:
         chance = np.random.default_rng(seed)
         columns: dict[str, list[Any]] = {name: chance.integers(0, values, rows).tolist() for name in "abcd"}
@@ -36,7 +50,8 @@ def test_a_pair_is_found_where_there_is_one(nulls: Any) -> None:
         # a column that nearly follows another one, so that some rules hold or nearly do
         columns["b"] = [max(0, a - int(off)) for a, off in zip(columns["a"], chance.integers(0, 2, rows), strict=True)]
         if missing:
-            columns["c"] = [None if chance.random() < 0.2 and i else c for i, c in enumerate(columns["c"])]
+            for name in "bcd":
+                columns[name] = [None if chance.random() < 0.2 and i else c for i, c in enumerate(columns[name])]
         table = pa.table(columns)
         options = DiscoveryOptions(shared=0, nulls=nulls)
         space = choose_space(table, options, both_ways=bool(seed % 2))

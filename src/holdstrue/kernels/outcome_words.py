@@ -175,11 +175,12 @@ def _without(source: U64, size: int, word: np.uint64, out: U64) -> int:
 @kernel
 def count_pairs(
     t_codes: Lanes, s_codes: Lanes, plan: I64, bits: Lanes, base: Lanes, t_known: Lanes, s_known: Lanes,
-    hopes: U8, t_weights: I64, s_weights: I64, span: I64, table: U64, first: I64, state: I64,
+    hopes: U8, t_weights: I64, s_weights: I64, span: I64, beside: I64, table: U64, first: I64, state: I64,
 ) -> bool:  # fmt: skip
     """Count the outcome words of the pairs (t, s) of a tile.
 
-    `span` holds the ends of the rows t and s and whether only s after t count (a tile on the diagonal).
+    `span` holds the ends of the rows t and s and whether only s after t count (a tile on the diagonal). Where `beside`
+    has rows, row t is compared with the rows s from `beside[t, 0]` to `beside[t, 1]` alone.
     `t_known[g, t] & s_known[g, s]` masks the lanes where values are unknown; without columns all are
     known. `hopes[k, t]` is 0 where comparison k cannot hold for t. Weights are multiplicities of rows;
     without entries each counts once. A row of `table` is a word and its count, side by side so that one
@@ -197,16 +198,18 @@ def count_pairs(
     room = table.shape[0] // 2
     for t in range(state[1], span[1]):
         count = _hopeful(t, hopes, asked_of_t)
-        a = span[2]
+        a, end = span[2], span[3]
+        if beside.shape[0] > 0:
+            a, end = beside[t, 0], beside[t, 1]
         if span[4] == 1:
             a = max(a, t + 1)
         if t == state[1]:
             a = max(a, state[2])
-        while a < span[3]:
+        while a < end:
             if state[0] + STRIP > room:
                 state[1], state[2] = t, a
                 return False
-            b = min(a + STRIP, span[3])
+            b = min(a + STRIP, end)
             size = b - a
             _strip_lanes(t, t_codes, s_codes, a, b, plan, bits, base, t_known, s_known, asked_of_t, count, acc)
             _gather(acc, words, size)

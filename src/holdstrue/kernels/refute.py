@@ -172,130 +172,6 @@ def sweep(ranks: I32, order_t: I32, group_t: I32, order_s: I32, group_s: I32, te
     return False
 
 
-FEW = 512
-"""Pairs of a group that are looked at one by one, rather than by a tree."""
-
-
-@inline
-def _passes(ranks: I32, t: int, s: int, terms: I64) -> bool:
-    """Whether a pair that agrees on x and y keeps to all terms of `sweep_three`."""
-    for at in range(0, 12, 4):
-        left, right, strict, sign = terms[at], terms[at + 1], terms[at + 2], terms[at + 3]
-        x, y = ranks[left, t], ranks[right, s]
-        if x < 0 or y < 0 or sign * x < sign * y or (strict == 1 and x == y):
-            return False
-    if terms[12] < 0:
-        return t != s
-    x, y = ranks[terms[12], t], ranks[terms[13], s]
-    return x >= 0 and y >= 0 and x != y
-
-
-@inline
-def _enter(node: I32, s: int, w: int, z: int) -> None:
-    """A row into a node of the tree: the best by w, its w and z, and the best that differs in z, and its w."""
-    if node[0] < 0:
-        node[0], node[1], node[2] = s, w, z
-    elif w < node[1]:
-        if z != node[2]:
-            node[3], node[4] = node[0], node[1]
-        node[0], node[1], node[2] = s, w, z
-    elif z != node[2] and (node[3] < 0 or w < node[4]):
-        node[3], node[4] = s, w
-
-
-@kernel
-def sweep_three(
-    ranks: I32, order_t: I32, group_t: I32, order_s: I32, group_s: I32, terms: I64, tree: I32, out: I64
-) -> bool:
-    """As `sweep`, with a third order: t.x > s.x, t.y > s.y, t.w > s.w and t.z != s.z.
-
-    `terms` is, for x, y and w: column of t, column of s, 1 if strict, and a sign (that of x is 1); for z two columns.
-    `tree` is a Fenwick tree over the values of y, of five numbers a node, all -1 before and after. Small groups are
-    looked at pair by pair. Complexity: O(rows log values).
-    """
-    top = tree.shape[0]
-    i = 0
-    k = 0
-    while i < order_t.size and k < order_s.size:
-        g = group_t[order_t[i]]
-        while k < order_s.size and group_s[order_s[k]] < g:
-            k += 1
-        end_t = i
-        while end_t < order_t.size and group_t[order_t[end_t]] == g:
-            end_t += 1
-        end_s = k
-        while end_s < order_s.size and group_s[order_s[end_s]] == g:
-            end_s += 1
-        if (end_t - i) * (end_s - k) <= FEW:
-            for p in range(i, end_t):
-                for q in range(k, end_s):
-                    if _passes(ranks, order_t[p], order_s[q], terms):
-                        out[0], out[1] = order_t[p], order_s[q]
-                        return True
-        elif _sweep_group(ranks, order_t[i:end_t], order_s[k:end_s], terms, tree, top, out):
-            return True
-        i = end_t
-        k = end_s
-    return False
-
-
-@inline
-def _place(sign: int, rank: int, top: int) -> int:
-    """Where a value of y lies in the tree, from 1 to its size - 1."""
-    return rank + 1 if sign > 0 else top - 1 - rank
-
-
-@inline
-def _sweep_group(ranks: I32, rows_t: I32, rows_s: I32, terms: I64, tree: I32, top: int, out: I64) -> bool:
-    found = False
-    k = 0
-    for i in range(rows_t.size):
-        t = rows_t[i]
-        x = ranks[terms[0], t]
-        while k < rows_s.size:
-            s = rows_s[k]
-            if ranks[terms[1], s] > x or (terms[2] == 1 and ranks[terms[1], s] == x):
-                break
-            k += 1
-            y, w = ranks[terms[5], s], ranks[terms[9], s]
-            z = s if terms[13] < 0 else ranks[terms[13], s]
-            if y < 0 or w < 0 or z < 0:
-                continue
-            at = _place(terms[7], y, top)
-            while at < top:
-                _enter(tree[at], s, terms[11] * w, z)
-                at += at & -at
-        y, w = ranks[terms[4], t], ranks[terms[8], t]
-        z = t if terms[12] < 0 else ranks[terms[12], t]
-        if y < 0 or w < 0 or z < 0:
-            continue
-        w *= terms[11]
-        at = _place(terms[7], y, top) - terms[6]
-        while at > 0:
-            node = tree[at]
-            if node[0] >= 0:
-                s = node[0]
-                low = node[1]
-                if node[2] == z:
-                    s = node[3]
-                    low = node[4]
-                if s >= 0 and (low < w or (low == w and terms[10] == 0)):
-                    out[0], out[1] = t, s
-                    found = True
-                    break
-            at -= at & -at
-        if found:
-            break
-    for q in range(k):
-        y = ranks[terms[5], rows_s[q]]
-        if y >= 0:
-            at = _place(terms[7], y, top)
-            while at < top and tree[at, 0] >= 0:
-                tree[at, :] = -1
-                at += at & -at
-    return found
-
-
 @inline
 def _select(rows: I32, a: int, b: int, k: int, values: I32) -> None:
     """Put the row that would be k-th by value in its place, smaller ones before it (quickselect)."""
@@ -356,7 +232,7 @@ def grow_boxes(rows: I32, ranks: I32, columns: I64, widths: I64, spans: I64, low
 
 
 @inline
-def _possible(op: int, low_t: int, high_t: int, low_s: int, high_s: int) -> bool:
+def possible(op: int, low_t: int, high_t: int, low_s: int, high_s: int) -> bool:
     if op == EQ:
         return low_t <= high_s and low_s <= high_t
     if op == NE:
@@ -394,7 +270,7 @@ def search_boxes(
             if not hopeful:
                 break
             d, e = terms[i, 3], terms[i, 4]
-            hopeful = _possible(terms[i, 0], low_t[p, d], high_t[p, d], low_s[q, e], high_s[q, e])
+            hopeful = possible(terms[i, 0], low_t[p, d], high_t[p, d], low_s[q, e], high_s[q, e])
         if not hopeful:
             continue
         leaf_p = 2 * p + 2 >= spans_t.shape[0]
@@ -409,7 +285,7 @@ def search_boxes(
                         if not holds:
                             break
                         x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
-                        holds = _possible(terms[k, 0], x, x, y, y)
+                        holds = possible(terms[k, 0], x, x, y, y)
                     if holds:
                         out[0], out[1] = t, s
                         state[0] = 0
@@ -454,7 +330,7 @@ def scan_groups(ranks: I32, terms: I64, t_order: I32, t_group: I32, s_order: I32
                     if not holds:
                         break
                     x, y = ranks[terms[k, 1], t], ranks[terms[k, 2], s]
-                    holds = _possible(terms[k, 0], x, x, y, y)
+                    holds = x >= 0 and y >= 0 and possible(terms[k, 0], x, x, y, y)
                 if holds:
                     out[0], out[1] = t, s
                     return True

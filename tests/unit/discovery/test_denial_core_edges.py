@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from holdstrue.discovery.denials.batch_costs import BatchCosts
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.cover import Cover, CoverSearch
 from holdstrue.discovery.denials.denial_core import DenialCore
@@ -228,3 +229,33 @@ def test_what_a_sample_gives_is_verified_on_all_rows() -> None:
     counted = DenialCore.load(table, space=space, method="evidence")
     sampled = DenialCore.load(table, DiscoveryOptions(sample=100), space=space)
     assert texts(counted) == texts(sampled)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_batches_of_tables_that_have_classes(missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # rows enough for classes, and for every way to settle rules; compared with counts of all pairs
+    monkeypatch.setattr(BatchCosts, "cheapest", "verifying")
+    rows, chance = 5500, np.random.default_rng(3)
+    data = taxes(rows, wrong=30).drop_columns("city")
+    state = np.array([int(name.split()[1]) for name in data["state"].to_pylist()])
+    single = np.where(chance.random(rows) < 0.5, state % 7, 0)
+    gone = chance.random(rows) < 0.03 if missing else np.zeros(rows, dtype=np.bool_)
+    data = data.append_column("single", pa.array(single, mask=gone)).append_column("child", pa.array(state % 5))
+    space = choose_space(data, DiscoveryOptions())
+    core = DenialCore.load(data.slice(0, 4500), space=space, method="index")
+    everything = [data.slice(0, 4500)]
+    swapped = data.slice(0, 300).set_column(
+        data.column_names.index("salary"), "salary", pa.array(chance.permutation(data["salary"].to_numpy()[:300]))
+    )
+    for removed, added in (
+        (NONE, data.slice(4500, 500)),
+        (np.sort(chance.choice(5000, 400, replace=False)), data.slice(0, 0)),
+        (None, pa.concat_tables([swapped, data.slice(5000, 40)])),
+    ):
+        slots = core.living()[::9] if removed is None else removed
+        core.apply(slots, added)
+        everything.append(added)
+        now = pa.concat_tables(everything).take(core.living())
+        counted = DenialCore.load(now, space=space, method="evidence")
+        assert set(core.bodies()) == set(counted.bodies())
+        assert core.complete and counted.complete

@@ -8,6 +8,7 @@ over: that verifies the same rules and finds them first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -29,8 +30,11 @@ CANDIDATE_SECONDS = 2.0e-7
 """A candidate pair fetched and its evidence built, on `airport`, one core."""
 
 SWEEP_SECONDS = 1.0e-8
-"""A row of a table for each rule that is verified, on `flights`, one core: 3 ms for 336,776 rows. What verifying took
-so far on the table itself takes its place."""
+"""A row of a table for each rule that is verified, on `flights`, one core: 3 ms for 336,776 rows. A plan takes its
+place where there is one."""
+
+PLANNING_SECONDS = 3.0e-8
+"""A value of a table whose rows are ranked and grouped by single columns, on generated taxes, one core."""
 
 INDEXED_RULES = 200
 """Rules up to which indexes are thought of: choosing them looks at every pair of inequalities of every rule."""
@@ -63,15 +67,20 @@ class BatchCosts:
 
 
 def batch_costs(
-    rows: CodedRows, sets: U64, rest: int, new: int, sample: tuple[U64, I64], pace: float | None = None
+    rows: CodedRows, sets: U64, rest: int, new: int, sample: tuple[U64, I64], planned: Callable[[], float] | None = None
 ) -> BatchCosts:
-    """What rows that come cost, beside so many that are there and so many rules, verified at a known pace."""
+    """What rows that come cost, beside so many that are there and so many rules.
+
+    `planned` tells what verifying takes by a plan of it, and is asked only where counting takes longer than planning.
+    """
     pairs = new * rest + new * (new - 1) // 2
     words, counts = sample
     distinct = words.shape[0] / max(1, int(counts.sum()))
     a_pair = PAIR_SECONDS + distinct * MIXED_PAIR_SECONDS
     counting = pairs * a_pair if distinct * pairs * rows.space.width < MOST_WORDS else math.inf
-    verifying = sets.shape[0] * (rest + new) * (SWEEP_SECONDS if pace is None else pace)
+    verifying = sets.shape[0] * (rest + new) * SWEEP_SECONDS
+    if planned is not None and counting > PLANNING_SECONDS * (rest + new) * len(rows.space.columns):
+        verifying = planned()
     indexes = math.inf
     if sets.shape[0] <= INDEXED_RULES and min(counting, verifying) > 1:
         indexes = probing_seconds(rows, sets, rest, new)

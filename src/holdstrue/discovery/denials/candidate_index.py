@@ -108,6 +108,12 @@ class CandidateIndex:
                 one, other = one[keep], other[keep]
                 yield (one, other) if as_t else (other, one)
 
+    @property
+    def rank(self) -> int:
+        """The number of chains, of both roles; 0 where there are none."""
+        sides = {id(side): side for side in (self._t_side, self._s_side)}.values()
+        return sum(side.rank for side in sides if isinstance(side, PairChains))
+
     def _codes(self, slots: I64, columns: list[int]) -> tuple[I64, list[I64]]:
         """Rows that may match, and their codes; a row with an unknown value matches none."""
         known = self._rows.known[columns][:, slots]

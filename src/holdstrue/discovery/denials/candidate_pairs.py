@@ -82,6 +82,10 @@ class CandidatePairs:
         _, first = np.unique(keys(all_words), return_index=True)
         return np.ascontiguousarray(all_words[first]), all_pairs[first]
 
+    def ranks(self) -> list[int]:
+        """By index the number of its chains; 0 for those without."""
+        return [probe.rank for probe, _ in self._probes]
+
     def explain(self) -> list[str]:
         """The indexes as the paper writes them."""
         return [choice_text(self._rows.space, probe.choice) for probe, _ in self._probes]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from threading import Lock
 from typing import TypeAlias
 
@@ -20,7 +21,7 @@ from holdstrue.discovery.denials.word_layout import PairCounter, TileSide, WordC
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import digest, landmarks
 from holdstrue.kernels import outcome_words as kernels
-from holdstrue.typing import I64, U64, Lanes, Mask
+from holdstrue.typing import I32, I64, U64, Lanes, Mask
 
 TASK_PAIRS = 1 << 23
 """Pairs of a task: some 20 ms, after which the deadline is looked at. Chosen, not tuned."""
@@ -79,6 +80,28 @@ def evidence_between(space: Space, codes: I64, known: Mask, t_slots: I64, s_slot
     t_rows, s_rows = t_side.slots.size, s_side.slots.size
     step = max(1, _task_pairs(space) // s_rows)
     spans = [(start, min(start + step, t_rows), 0, s_rows, 0) for start in range(0, t_rows, step)]
+    tally, complete = _counted(layout, t_side, s_side, spans, work)
+    return _unpacked(layout, tally, t_side, s_side, complete)
+
+
+def evidence_beside(space: Space, t: tuple[I32, I64], s: tuple[I32, I64], beside: I64, work: Work) -> Evidence:
+    """The evidence of the pairs, in both orders, of rows t with those of the rows s that lie beside each of them.
+
+    Rows are ranks by column, -1 where a value is unknown, and slots. `beside` holds the ends of the rows s by row t.
+    Complexity: O(pairs x comparisons / lanes of a vector + rows t).
+    """
+    if not t[1].size or not s[1].size:
+        return no_evidence(space)
+    t_known, s_known = t[0] >= 0, s[0] >= 0
+    layout = WordLayout(space, np.logical_not(t_known.all(axis=1) & s_known.all(axis=1)), 1 << 32)
+    none = np.zeros(0, dtype=np.int64)
+    hopes = np.ones((len(layout.slots), t[1].size), dtype=np.uint8)
+    t_side = TileSide(t[0], layout.known_lanes(t_known), hopes, none, t[1], none, beside)
+    s_side = TileSide(s[0], layout.known_lanes(s_known), hopes[:, :0], none, s[1], none)
+    pairs = np.cumsum(beside[:, 1] - beside[:, 0])
+    tasks = max(1, int(pairs[-1]) // _task_pairs(space))
+    ends = np.unique(np.append(np.searchsorted(pairs, np.linspace(0, pairs[-1], tasks + 1)[1:-1]), [0, t[1].size]))
+    spans = [(int(a), int(b), 0, int(s[1].size), 0) for a, b in pairwise(ends)]
     tally, complete = _counted(layout, t_side, s_side, spans, work)
     return _unpacked(layout, tally, t_side, s_side, complete)
 

@@ -10,11 +10,10 @@ pair they were in, and rules that become possible are verified likewise.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from holdstrue.discovery.bitsets import keys, without
+from holdstrue.discovery.denials.agreeing_pairs import PairPlan
 from holdstrue.discovery.denials.batch_costs import BatchCosts, batch_costs
 from holdstrue.discovery.denials.candidate_pairs import CandidatePairs
 from holdstrue.discovery.denials.coded_rows import CodedRows
@@ -29,7 +28,8 @@ from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import StateError
 from holdstrue.index.arrays import MOST_SLOTS, Snapshot
 from holdstrue.index.checked import Checked
-from holdstrue.typing import I64, U64
+from holdstrue.rules.model import Op
+from holdstrue.typing import I64, U64, Mask
 
 SAMPLE_ROWS = 64
 """Rows of the first sample: four thousand ordered pairs. Covers are searched for over all evidences that are known, and
@@ -44,11 +44,15 @@ ROUND = 256
 SEARCHING = 0.4
 """The share of the time left that the search of a level may take: the rest is for verifying it."""
 
-TIMED = 8
-"""Rules verified at once that tell how long one takes."""
-
 SEEN_ROWS = 2048
 """Rows among which another pair is looked for where an evidence lost its own: four million ordered pairs."""
+
+WIDOWS = 512
+"""Rows whose pair went that are compared with all others: each costs a tenth of what verifying one rule does, and an
+evidence that is not seen again makes several possible."""
+
+POOLED = 1 << 14
+"""Evidences found so that are kept to refute rules with, at most. Chosen, not tuned."""
 
 MANY_GONE = 0.3
 """The share of evidences that went beyond which the cover is searched anew from those that stayed."""
@@ -73,8 +77,6 @@ class ProbingWay:
         self._probes = CandidatePairs(rows)
         self._pool = Witnessed(rows.space.width)
         self.verified = 0
-        self._pace: float | None = None
-        """CPU seconds a row and rule that verifying took last, where enough was verified to tell."""
         self.costs: BatchCosts | None = None
 
     def load(self, slots: I64, work: Work) -> Cover:
@@ -142,40 +144,99 @@ class ProbingWay:
     def _followed(self, cover: Cover, removed: I64, rest: I64, new: I64, work: Work) -> CoverUpdate:
         search = self._search if cover.complete else self._search.up_to(cover.length)
         held = canonical(self._rows.space, cover.sets)
-        steps, now = LocalSteps(self._rows, new, held) if new.size else LocalSteps(self._rows), Cover(cover.sets)
+        steps, now = LocalSteps(self._rows, new, cover.sets) if new.size else LocalSteps(self._rows), Cover(cover.sets)
         if removed.size:
             before = len(self._known)
-            gone = self._known.leave(self._rows.alive)
+            gone, left = self._known.leave(self._rows.alive)
             self._pool.leave(self._rows.alive)
-            gone = self._seen_again(gone, steps, work)
+            gone = self._seen_again(gone, left, steps, work)
             if before - len(self._known) > MANY_GONE * before or not len(self._known):
                 now = search.search(self._known.words, work)
             elif gone.shape[0]:
                 now = search.reduced(now, self._known.words, gone, work)
         mark = len(self._known)
         if new.size:
-            self.costs = batch_costs(self._rows, now.sets, rest.size, new.size, self._weights, self._pace)
-            if not self._compared(search, now, rest, new, steps, work):
-                # every rule is verified again on all rows
-                held = held[:0]
-            else:
-                known = not without(canonical(self._rows.space, now.sets), held).shape[0]
-                now = search.extended(now, np.ascontiguousarray(self._known.words[mark:]), work)
-                # what extends a rule that held before holds for the rows of before too
-                held = canonical(self._rows.space, now.sets) if known else held
+            now, held = self._extended(search, now, held, rest, new, steps, work)
+        now, held = self._listed(search, now, held, steps, work)
         now, _ = self._settled(now, held, search, steps, work)
         return CoverUpdate(now, np.ascontiguousarray(self._known.words[mark:]), self._known.pairs[mark:])
 
-    def _seen_again(self, gone: U64, steps: Steps, work: Work) -> U64:
-        """Evidences that lost their pair, without those of which other pairs are at hand."""
+    def _seen_again(self, gone: U64, left: I64, steps: Steps, work: Work) -> U64:
+        """Evidences that lost their pair, without those of which other pairs are at hand.
+
+        The row that is left of a pair often has the same with a row that is like the one that went.
+        """
         if not gone.shape[0]:
             return gone
+        self._regain(gone, self._pool.words, self._pool.pairs)
         found = steps.tile(steps.sample(SEEN_ROWS), None, work)
-        for words, pairs in ((self._pool.words, self._pool.pairs), (found.words, found.pairs)):
-            if words.shape[0]:
-                again = np.isin(keys(words), keys(gone))
-                self._known.add(np.ascontiguousarray(words[again]), pairs[again])
-        return without(gone, self._known.words)
+        self._regain(gone, found.words, found.pairs)
+        rest = without(gone, self._known.words)
+        if rest.shape[0] and left.size:
+            left = left[:WIDOWS]
+            found = steps.tile(left, np.setdiff1d(self._rows.live(), left, assume_unique=True), work)
+            self._regain(gone, found.words, found.pairs)
+            if found.words.shape[0] <= POOLED:
+                self._pool.add(found.words, found.pairs)
+            rest = without(rest, self._known.words)
+        return rest
+
+    def _regain(self, gone: U64, words: U64, pairs: I64) -> None:
+        """Keep evidences that went with other pairs that have them."""
+        if words.shape[0]:
+            again = np.isin(keys(words), keys(gone))
+            self._known.add(np.ascontiguousarray(words[again]), pairs[again])
+
+    def _extended(
+        self, search: CoverSearch, cover: Cover, held: U64, rest: I64, new: I64, steps: LocalSteps, work: Work
+    ) -> tuple[Cover, U64]:
+        """The cover after pairs of new rows, and which of its rules hold for sure; `held` did before they came."""
+        mark, space, plans = len(self._known), self._rows.space, list[PairPlan]()
+
+        def planned() -> float:
+            plans.append(steps.plan(canonical(space, cover.sets), work, whole=False))
+            return plans[0].seconds
+
+        self.costs = batch_costs(self._rows, cover.sets, rest.size, new.size, self._weights, planned)
+        if self._compared(search, cover, rest, new, steps, work):
+            known = not without(canonical(space, cover.sets), held).shape[0]
+            cover = search.extended(cover, np.ascontiguousarray(self._known.words[mark:]), work)
+            # what extends a rule that held before holds for the rows of before too
+            return cover, canonical(space, cover.sets) if known else held
+        plan = plans[0] if plans else steps.plan(canonical(space, cover.sets), work, whole=False)
+        cover = self._met(search, cover, steps.agreeing(plan, work, whole=False), work)
+        sets = canonical(space, cover.sets)
+        return cover, np.ascontiguousarray(sets[self._asking(plan, sets) & steps.held_before(sets)])
+
+    def _listed(self, search: CoverSearch, cover: Cover, held: U64, steps: LocalSteps, work: Work) -> tuple[Cover, U64]:
+        """The cover after all pairs that agree on what some rules ask for, where that is less than verifying them."""
+        pending = without(canonical(self._rows.space, cover.sets), held)
+        pending = np.ascontiguousarray(pending[pending.any(axis=1)])
+        pending = np.ascontiguousarray(pending[~steps.held_before(pending)])
+        if not pending.shape[0]:
+            return cover, held
+        plan = steps.plan(pending, work, whole=True)
+        if not plan.listed:
+            return cover, held
+        cover = self._met(search, cover, steps.agreeing(plan, work, whole=True), work)
+        sets = canonical(self._rows.space, cover.sets)
+        known = np.concatenate([held, sets[self._asking(plan, sets)]])
+        return cover, np.unique(known, axis=0)
+
+    def _met(self, search: CoverSearch, cover: Cover, found: tuple[U64, I64], work: Work) -> Cover:
+        """The cover after evidences, which are kept as far as a rule lies in them."""
+        mark = len(self._known)
+        self._known.add(*search.touching(cover, *found))
+        return search.extended(cover, np.ascontiguousarray(self._known.words[mark:]), work)
+
+    def _asking(self, plan: PairPlan, sets: U64) -> Mask:
+        """Which sets ask for one of the equalities of a plan."""
+        space = self._rows.space
+        asking = np.zeros(sets.shape[0], dtype=np.bool_)
+        for equal in plan.listed:
+            asked = space.terms_mask((space.comparison(left, right), Op.EQ) for left, right in equal)
+            asking |= ((sets & asked) == asked).all(axis=1)
+        return asking
 
     def _compared(self, search: CoverSearch, cover: Cover, rest: I64, new: I64, steps: Steps, work: Work) -> bool:
         """Whether the evidences of all pairs of new rows are known, as far as a rule lies in them."""
@@ -253,12 +314,8 @@ class ProbingWay:
         return PairVerdicts(looked, pairs)
 
     def _on_all_rows(self, sets: U64, steps: Steps, work: Work) -> PairVerdicts:
-        start = time.process_time()
         verdicts = steps.verify(sets, work)
-        spent, looked = time.process_time() - start, int(verdicts.looked.sum())
-        if looked >= TIMED:
-            self._pace = spent / (looked * max(1, self._rows.live().size))
-        self.verified += looked
+        self.verified += int(verdicts.looked.sum())
         return verdicts
 
     def _held(self, cover: Cover, held: U64) -> Cover:
@@ -299,8 +356,7 @@ class ProbingWay:
     def snapshot(self) -> Snapshot:
         """Plain arrays that make up the state; indexes are built anew when they are needed."""
         sample = {"sample_words": self._weights[0], "sample_counts": self._weights[1]}
-        pace = {} if self._pace is None else {"pace": np.array([self._pace])}
-        return self._known.snapshot() | sample | pace
+        return self._known.snapshot() | sample
 
     def restore(self, arrays: Checked) -> None:
         """Take over the arrays of a snapshot."""
@@ -310,7 +366,3 @@ class ProbingWay:
         counts = arrays.array("sample_counts", np.int64, (sample.shape[0],))
         arrays.within("sample_counts", counts, 0, MOST_SLOTS**2)
         self._weights = sample, counts
-        if "pace" in arrays:
-            [pace] = arrays.array("pace", np.float64, (1,)).tolist()
-            arrays.require(0 <= pace < 1, f"verifying took {pace} seconds a row and rule")
-            self._pace = pace

@@ -129,6 +129,14 @@ class Space:
             home = [one if place == other else place for place in home]
         return tuple(tuple(i for i, place in enumerate(home) if place == root) for root in sorted(set(home)))
 
+    def comparison(self, left: int, right: int) -> int:
+        """The number of the comparison of two columns."""
+        return self._comparison_of[left, right]
+
+    @cached_property
+    def _comparison_of(self) -> dict[tuple[int, int], int]:
+        return {(c.left, c.right): i for i, c in enumerate(self.comparisons)}
+
     def mask(self, atoms: Iterable[int]) -> U64:
         """A set of atoms as words."""
         return set_of(atoms, self.width)

@@ -11,14 +11,15 @@ from typing import Protocol
 
 import numpy as np
 
+from holdstrue.discovery.denials.agreeing_pairs import AgreeingPairs, PairPlan
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.verdicts import PairVerdicts
-from holdstrue.discovery.work import Work
+from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import hitting_sets
-from holdstrue.typing import I64, U64
+from holdstrue.typing import I64, U64, Mask
 
 NEIGHBOURS = 1 << 10
 """Pairs of rows that agree in a column, or in two. Chosen, not tuned."""
@@ -106,14 +107,36 @@ class LocalSteps:
 
     def verify(self, sets: U64, work: Work) -> PairVerdicts:
         """PairVerdicts on all rows. Runtime complexity: O(rows) for most sets, see `kernels/refute.py`."""
+        return self._refuting(work).verify(sets, work, None if self._held is None else self.held_before(sets))
+
+    def held_before(self, sets: U64) -> Mask:
+        """Which sets no two rows satisfied before the last ones came: what contains a rule that held says less."""
+        before = np.zeros(sets.shape[0], dtype=np.bool_)
+        if self._held is not None and sets.shape[0]:
+            hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
+        return before
+
+    def plan(self, sets: U64, work: Work, *, whole: bool) -> PairPlan:
+        """Of which rows that agree pairs are counted, to settle some of these sets: all rows, or the last and all."""
+        refuter = self._refuting(work)
+        return AgreeingPairs(refuter, whole=whole).plan([refuter.terms(mask) for mask in sets])
+
+    def agreeing(self, plan: PairPlan, work: Work, *, whole: bool) -> tuple[U64, I64]:
+        """The different sets of atoms of the pairs of a plan, each with a pair. Runtime complexity: O(pairs)."""
+        agreeing = AgreeingPairs(self._refuting(work), whole=whole)
+        words, pairs = [np.zeros((0, self._space.width), dtype=np.uint64)], [np.zeros((0, 2), dtype=np.int64)]
+        for equal in plan.listed:
+            for found in agreeing.evidence(self._space, equal, work):
+                if not found.complete:
+                    raise OutOfTimeError
+                words.append(found.words)
+                pairs.append(found.pairs)
+        return np.concatenate(words), np.concatenate(pairs)
+
+    def _refuting(self, work: Work) -> Refuter:
         if self._refuter is None:
             self._refuter = Refuter(self._rows, work, self._fresh)
-        if self._held is None:
-            return self._refuter.verify(sets, work)
-        # what contains a rule that held says less, and held too
-        before = np.empty(sets.shape[0], dtype=np.bool_)
-        hitting_sets.containing(np.ascontiguousarray(sets), self._held, before)
-        return self._refuter.verify(sets, work, before)
+        return self._refuter
 
     def words(self, pairs: I64) -> tuple[U64, I64]:
         """The sets of atoms of pairs. Runtime complexity: O(pairs x comparisons)."""

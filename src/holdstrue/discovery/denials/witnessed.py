@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.discovery.bitsets import keys, without
+from holdstrue.discovery.bitsets import keys
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.typing import I64, U64, Mask
@@ -19,8 +19,9 @@ class Witnessed:
     --------
     >>> known = Witnessed(1)
     >>> known.add(np.array([[5], [6], [5]], dtype=np.uint64), np.array([[0, 1], [1, 2], [2, 0]]))
-    >>> len(known), known.leave(np.array([True, True, False])).tolist(), known.words.tolist()
-    (2, [[6]], [[5]])
+    >>> gone, left = known.leave(np.array([True, True, False]))
+    >>> gone.tolist(), left.tolist(), known.words.tolist()
+    ([[6]], [1], [[5]])
     """
 
     def __init__(self, width: int) -> None:
@@ -42,12 +43,15 @@ class Witnessed:
         self.words = np.concatenate([self.words, words])
         self.pairs = np.concatenate([self.pairs, pairs])
 
-    def leave(self, alive: Mask) -> U64:
-        """Forget evidences of which a row went, and return them. Runtime complexity: O(evidences)."""
+    def leave(self, alive: Mask) -> tuple[U64, I64]:
+        """Forget evidences of which a row went; returns them, and the rows that were left alone.
+
+        Runtime complexity: O(evidences).
+        """
         stays = (self.pairs >= 0).all(axis=1) & alive[self.pairs].all(axis=1)
-        gone = without(self.words[~stays], self.words[stays])
+        gone, rows = self.words[~stays], self.pairs[~stays].ravel()
         self.words, self.pairs = np.ascontiguousarray(self.words[stays]), self.pairs[stays]
-        return np.ascontiguousarray(gone)
+        return np.ascontiguousarray(gone), np.unique(rows[(rows >= 0) & alive[rows]])
 
     def size_bytes(self) -> int:
         """Memory held."""

@@ -8,7 +8,7 @@ counted in growing tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -162,7 +162,8 @@ class TileSide:
 
     Ranks by column and row; the lanes that known values allow as t and as s; which comparisons may hold for a row
     as t (by comparison and row; only set for the rows t of a tile); multiplicities, where rows stand
-    for several that are equal (without entries each stands for itself), and then the slot of a second one.
+    for several that are equal (without entries each stands for itself), and then the slot of a second one. Rows t may
+    have the ends of the rows s that each of them is compared with.
     """
 
     ranks: Lanes
@@ -171,6 +172,7 @@ class TileSide:
     weights: I64
     slots: I64
     copies: I64
+    beside: I64 = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
 
 
 _SMALLEST = 4096
@@ -261,7 +263,7 @@ class PairCounter:
         state = np.array([self._used, span[0], span[2], 1], dtype=np.int64)
         while not kernels.count_pairs(
             t.ranks, s.ranks, layout.plan, layout.bits, layout.base, t.known[0], s.known[1], t.hopes,
-            t.weights, s.weights, span, self._table, self._first, state,
+            t.weights, s.weights, span, t.beside, self._table, self._first, state,
         ):  # fmt: skip
             larger = np.zeros((2 * self._table.shape[0], self._table.shape[1]), dtype=np.uint64)
             larger_first = np.zeros((larger.shape[0], 2), dtype=np.int64)
