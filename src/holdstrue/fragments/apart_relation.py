@@ -146,7 +146,7 @@ class ApartRelation(Relation):
         return ApartDelta(**told, elsewhere=self._elsewhere)
 
     def _begin(self, batch: str, changes: Any) -> None:
-        self._compare_entries(self._host.all("begin" if batch == LOAD else "take_up", batch))
+        self._compare_entries(self._host.all("begin_load" if batch == LOAD else "take_up", batch))
 
     def _findings(self) -> dict[str, Any]:
         counts = self._host.all("finish_counts", sites=self._far)

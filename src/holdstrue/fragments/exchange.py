@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import IndexedRows, IndexStep, Place
 from holdstrue.fragments.owned_groups import CLEAN, DIRTY, EMPTY, OwnedGroups, OwnedStep
-from holdstrue.fragments.right_sides import SidesStep
+from holdstrue.fragments.right_sides import RightSides
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.kernels.sides import MANY, ONE
@@ -89,16 +90,45 @@ def _signs(x: Ids, cells: Mask) -> MessageColumns:
     return {"hi": x.hi, "lo": x.lo, "masks": [*cells.T]}
 
 
+class ChangedSides(Protocol):
+    """What a batch did to the right sides of some groups."""
+
+    @property
+    def sides(self) -> RightSides:
+        """All of them."""
+
+    @property
+    def touched(self) -> I32:
+        """The groups, ascending."""
+
+    def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
+        """By group whether it must be told of: at all, because it is new here, because it lost a right side."""
+
+    def flag(self, cfd: int, groups: I32, value: int) -> None:
+        """Set flags of groups; unknown ones are negative."""
+
+
 class Exchange:
-    """One bundle's exchange with other fragments in one batch, at a site that holds rows and owns groups of it."""
+    """One bundle's exchange with other fragments in one batch, at a site that holds rows and owns groups of it.
+
+    Parameters
+    ----------
+    here
+        The place of the site in the bundle.
+    steps
+        By CFD of the bundle what the batch did.
+    about
+        What its messages are said to be about.
+    """
 
     def __init__(
-        self, bundle: Bundle, here: int, indexed: IndexedRows, step: IndexStep, owned: OwnedGroups, mail: Mailbox
-    ) -> None:
-        self.bundle, self._here, self._mail, self._owned = bundle, here, mail, owned
+        self, bundle: Bundle, here: int, indexed: IndexedRows, steps: Sequence[ChangedSides], owned: OwnedGroups,
+        mail: Mailbox, about: int,
+    ) -> None:  # fmt: skip
+        self.bundle, self._here, self._mail, self._owned, self._about = bundle, here, mail, owned, about
         self._places = [indexed.places[cfd] for cfd in bundle.cfds]
         self._left = indexed.left_sides[self._places[0].left]
-        self._steps = [step.pairs[place.pair] for place in self._places]
+        self._steps = steps
         self._own = self._changes()
         self._step: OwnedStep | None = None
         self._standing_here: Told | None = None
@@ -108,10 +138,9 @@ class Exchange:
     def _changes(self) -> Told:
         """What must be told, after which flags of all other touched groups are as they will be."""
         found: list[tuple[I32, U8, U64]] = []
-        wholes = {id(step): _tells(step) for step in {id(step): step for step in self._steps}.values()}
         for step, place in zip(self._steps, self._places, strict=True):
             cfd = place.column
-            told, new, narrowed = (mask[:, cfd] for mask in wholes[id(step)])
+            told, new, narrowed = step.tells(cfd)
             if not told.any():
                 found.append((_NO_GROUPS, _NO_CODES, _NO_WORDS))
                 continue
@@ -147,12 +176,12 @@ class Exchange:
         self._own = self._own.take(owners == self._here)
 
     def _send(self, site: str, kind: str, arrays: MessageColumns) -> SiteMessage:
-        return self._mail.send(site, kind, arrays, self.bundle.number)
+        return self._mail.send(site, kind, arrays, self._about)
 
     def _came(self, *kinds: str) -> Iterator[tuple[int, str, MessageColumns]]:
         """What came for the bundle, with the place of who sent it."""
         for kind in kinds:
-            for got in self._mail.take(kind, self.bundle.number):
+            for got in self._mail.take(kind, self._about):
                 yield self.bundle.sites.index(got.source), kind, got.arrays()
 
     def verdict(self) -> Iterator[SiteMessage]:
@@ -282,14 +311,6 @@ class Exchange:
         """Forget what was told of owned groups."""
         if self._step is not None:
             self._step.abort()
-
-
-def _tells(step: SidesStep) -> tuple[Mask, Mask, Mask]:
-    """By touched group and CFD what must be told: in all, of groups that are new here, of those that lost some."""
-    gained, lost = step.moved
-    new = (step.before == 0) & (step.after > 0)
-    narrowed = step.was_dirty & lost & (step.after < 2)
-    return new | ((step.before > 0) & ~step.was_dirty & gained & (step.after > 0)) | narrowed, new, narrowed
 
 
 def _distinct(parts: Sequence[I32], total: int) -> I32:

@@ -1,6 +1,7 @@
 """What a site holds: its rows, the indexes that live there, and how a batch changes both, in memory.
 
-Memory: the kept columns as Arrow and 36 to 46 bytes a row, 1 byte a row and constant CFD, and the indexes.
+Memory: the kept columns as Arrow (those of a first load packed), 19 to 26 bytes a row, 1 byte a row and constant CFD, and
+the indexes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from holdstrue.errors import StateError
 from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.key_slots import KeySlots
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.owned_groups import OwnedGroups
 from holdstrue.fragments.right_sides import LeftSide, RightSides, SidesStep
@@ -25,6 +27,8 @@ from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, U8, U64, Mask
 
 _NO_ROWS = np.empty(0, dtype=np.int32)
+_SCANNED = 1 << 17
+"""Rows that are looked at together where all are. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ class IndexedRows:
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
-        self.rows = Rows(spec.schema, keyed=True)
+        self.rows = Rows(spec.schema, keyed=False)
+        self._keys = KeySlots()
         self.places: dict[int, Place] = {}
         plan, lefts = spec.plan.fragments[spec.fragment], dict[tuple[str, ...], int]()
         pairs: dict[tuple[int, str], list[int]] = {}
@@ -127,6 +132,10 @@ class IndexedRows:
         self.owned = {bundle.number: OwnedGroups(bundle) for bundle in spec.bundles}
         """By bundle the groups that this site owns."""
         self._marks = {cfd.number: np.zeros(64, dtype=np.uint8) for cfd in spec.own_cfds if cfd.is_constant}
+
+    def find(self, ids: Ids) -> I32:
+        """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
+        return self._keys.find(ids)
 
     # --- a batch --------------------------------------------------------------------------------------
 
@@ -159,8 +168,7 @@ class IndexedRows:
         groups, touched = [], []
         for number, left in enumerate(self.left_sides):
             known = len(left)
-            cfds = [cfd for cfd, place in self.places.items() if place.left == number]
-            found = left.number(coming.x[number], _any([coming.members[cfd] for cfd in cfds]))
+            found = left.number(coming.x[number], self._looked(number, coming))
             groups.append(found)
             touched.append(_touched(left.groups(slots), found, known, len(left)))
         steps = []
@@ -241,9 +249,9 @@ class IndexedRows:
         self, batch: SiteBatch, before: Mask, after: Mask, up: I32 = _NO_ROWS, down: I32 = _NO_ROWS
     ) -> ChangedKeys:
         """Keys of entries that changed, and of rows that are held and did."""
-        return ChangedKeys(self._keys(up, batch, after & ~before), self._keys(down, batch, before & ~after))
+        return ChangedKeys(self._keys_of(up, batch, after & ~before), self._keys_of(down, batch, before & ~after))
 
-    def _keys(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
+    def _keys_of(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
         """Keys of rows that are held and of entries of the batch."""
         key = list(self.spec.key)
         own = batch.rows.select(key)
@@ -271,20 +279,59 @@ class IndexedRows:
         gone = old >= 0
         come = ids
         if gone.any():
-            keys = ids.take(gone)
-            self.rows.remove(old[gone], (keys.hi, keys.lo))
+            self.rows.remove(old[gone], None)
+            self._keys.remove(ids.take(gone))
+            for marks in self._marks.values():
+                marks[old[gone]] = 0
         kept = self.spec.kept(rows)
         if not now.all():
             kept, come = kept.filter(pa.array(now)), ids.take(now)
-        slots = self.rows.append(kept, (come.hi, come.lo), ())
+        self.place(come, self.rows.append(kept, None, ()), now, step)
+
+    def place(self, ids: Ids, slots: I32, now: Mask, step: IndexStep) -> None:
+        """Let keys and indexes know where the rows that came lie. Complexity: O(rows)."""
+        self._keys.add(ids, int(slots[0]) if slots.size else 0)
         for left, groups in zip(self.left_sides, step.groups, strict=True):
             left.commit(slots, groups)
         for sides, part in zip(self.pairs, step.pairs, strict=True):
             sides.commit(part, slots)
         for number in self._marks:
             marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
-            marks[old[gone]] = 0
             marks[slots] = step.given.members[number][now]
+
+    def hold(self, rows: pa.Table) -> None:
+        """Take in the values of a first load, whose rows are given their places portion by portion."""
+        self.rows.append(rows, None, ())
+        self._keys.reserve(rows.num_rows)
+        for left in self.left_sides:
+            left.reserve(rows.num_rows)
+        for sides in self.pairs:
+            sides.reserve(rows.num_rows)
+
+    def take_in(self, ids: Ids, first: int, given: IndexInput) -> None:
+        """Count rows of a first load in, which are not taken back, at slots `first, first + 1, ...`."""
+        slots = np.arange(first, first + ids.size, dtype=np.int32)
+        self._keys.add(ids, first)
+        groups = [left.number(x, self._looked(i, given)) for i, (left, x) in enumerate(zip(self.left_sides, given.x, strict=True))]
+        for left, found in zip(self.left_sides, groups, strict=True):
+            left.commit(slots, found)
+        for pair, (sides, words) in enumerate(zip(self.pairs, given.values, strict=True)):
+            own = self._left_of[pair]
+            members = _bits([given.members[cfd] for cfd in self.pair_cfds[pair]])
+            sides.take_in(len(self.left_sides[own]), slots, groups[own], words, members)
+        for number in self._marks:
+            marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
+            marks[slots] = given.members[number]
+
+    def _looked(self, left: int, given: IndexInput) -> Mask:
+        """Which rows some CFD with a left side looks at."""
+        return _any([given.members[cfd] for cfd, place in self.places.items() if place.left == left])
+
+    def grouped(self, pair: int) -> RightSides:
+        """The right sides of a pair, with room for all groups of the left."""
+        sides = self.pairs[pair]
+        sides.make_groups(len(self.left_sides[self._left_of[pair]]))
+        return sides
 
     # --- what violates --------------------------------------------------------------------------------
 
@@ -295,18 +342,34 @@ class IndexedRows:
             return np.flatnonzero(marks).astype(np.int32)
         left, pair, column = self.places[cfd.number]
         everything = np.arange(len(self.left_sides[left]), dtype=np.int32)
-        dirty = everything[self.pairs[pair].dirty(everything, column)]
-        return self._rows_of(cfd.number, dirty) if dirty.size else dirty
+        dirty = self.pairs[pair].dirty(everything, column)
+        if not dirty.any():
+            return np.empty(0, dtype=np.int32)
+        if not self.left_sides[left].listed:
+            # lists of all rows by group take 8 bytes a row, and are made when a batch needs those of few groups
+            return self._violating_of(left, pair, column, dirty)
+        return self._rows_of(cfd.number, everything[dirty])
+
+    def _violating_of(self, left: int, pair: int, column: int, dirty: Mask) -> I32:
+        found = []
+        for start in range(0, self.rows.size, _SCANNED):
+            slots = np.arange(start, min(start + _SCANNED, self.rows.size), dtype=np.int32)
+            groups = self.left_sides[left].groups(slots)
+            some = (groups >= 0) & (self.rows.alive[slots] != 0)
+            some[some] = dirty[groups[some]]
+            slots = slots[some]
+            found.append(slots[self.pairs[pair].members(slots, column)])
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
 
     def violates(self, cfd: NormalCFD, ids: Ids) -> Mask:
         """Which rows, by their ids, violate a CFD."""
-        slots = self.rows.find(ids.hi, ids.lo)
+        slots = self.find(ids)
         return (slots >= 0) & self._violating(cfd.number, np.maximum(slots, 0))
 
     def classes(self, number: int, ids: Ids) -> list[tuple[bytes, bytes, bytes] | None]:
         """Of rows, by their ids, the id of their group and the word of their right side under a CFD."""
         left, pair, column = self.places[number]
-        found = self.rows.find(ids.hi, ids.lo)
+        found = self.find(ids)
         slots = np.maximum(found, 0)
         groups = self.left_sides[left].groups(slots)
         member = (found >= 0) & self.pairs[pair].members(slots, column)
@@ -321,12 +384,12 @@ class IndexedRows:
         indexes = sum(left.size_bytes() for left in self.left_sides)
         indexes += sum(sides.size_bytes(self.rows.size) for sides in self.pairs)
         indexes += sum(owned.size_bytes() for owned in self.owned.values())
-        return self.rows.size_bytes() + indexes + sum(marks.nbytes for marks in self._marks.values())
+        return self.rows.size_bytes() + self._keys.size_bytes() + indexes + sum(marks.nbytes for marks in self._marks.values())
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state (the values are kept apart)."""
         rows = self.rows.size
-        arrays = nested("rows", self.rows.snapshot())
+        arrays = nested("rows", self.rows.snapshot()) | nested("keys", self._keys.snapshot(rows))
         for number, left in enumerate(self.left_sides):
             arrays |= nested(f"left{number}", left.snapshot(rows))
         for number, sides in enumerate(self.pairs):
@@ -342,6 +405,7 @@ class IndexedRows:
         """Take over the arrays of a snapshot and the values that belong to it."""
         self.rows.restore(arrays.part("rows"), values)
         rows, alive = self.rows.size, self.rows.alive
+        self._keys.restore(arrays.part("keys"), rows, alive)
         for number, left in enumerate(self.left_sides):
             left.restore(arrays.part(f"left{number}"), rows)
         for number, sides in enumerate(self.pairs):

@@ -75,6 +75,23 @@ class LeftSide:
             self._grouping.t_groups = room(self._grouping.t_groups, int(slots[-1]) + 1, fill=-1)
             self._grouping.t_groups[slots] = groups
 
+    def slice_of(self, part: int, parts: int) -> I32:
+        """The groups whose ids fall into one of some slices, the same at every site. Complexity: O(groups)."""
+        if parts == 1:
+            return np.arange(len(self), dtype=np.int32)
+        # owners are chosen by the other word
+        here = self._grouping.numbers.keys()[0] % np.uint64(parts) == np.uint64(part)
+        return np.flatnonzero(here).astype(np.int32)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows."""
+        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
+
+    @property
+    def listed(self) -> bool:
+        """Whether rows were listed by group."""
+        return self._lists.size_bytes() > 0
+
     def lists(self, rows: int) -> tuple[I32, I32]:
         """First slot by group and next slot by slot. Complexity: O(slots that came since the last call)."""
         self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
@@ -147,6 +164,18 @@ class SidesStep:
                 kind, cfd = np.nonzero(some)
                 found[at[kind], cfd] = True
         return gained, lost
+
+    @cached_property
+    def _told(self) -> tuple[Mask, Mask, Mask]:
+        gained, lost = self.moved
+        new = (self.before == 0) & (self.after > 0)
+        narrowed = self.was_dirty & lost & (self.after < 2)
+        return new | ((self.before > 0) & ~self.was_dirty & gained & (self.after > 0)) | narrowed, new, narrowed
+
+    def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
+        """By touched group what must be told: in all, of groups that are new here, of those that lost some."""
+        told, new, narrowed = self._told
+        return told[:, cfd], new[:, cfd], narrowed[:, cfd]
 
     def flag(self, cfd: int, groups: I32, value: int) -> None:
         """Set flags of groups (unknown ones are negative); the first change of a group remembers what was."""
@@ -240,7 +269,7 @@ class RightSides:
 
         `groups` is how many groups the left side has, `touched` those that the rows are in, ascending.
         """
-        self._make_groups(groups)
+        self.make_groups(groups)
         if touched is None:
             both = np.concatenate((old_groups, new_groups))
             touched = np.unique(both[both >= 0]).astype(np.int32)
@@ -255,6 +284,18 @@ class RightSides:
         kernels.shift_sides(old_groups, old_side, self._members[old], -1, *counters)
         kernels.shift_sides(new_groups, side, members, 1, *counters)
         return step
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows."""
+        self._members = room(self._members, rows, fill=0)
+        self._side = _grown(self._side, rows)
+
+    def take_in(self, groups: int, slots: I32, new_groups: I32, value: U64, members: U8) -> None:
+        """Count rows of a first load in, which are not taken back. Complexity: O(rows)."""
+        self.make_groups(groups)
+        side = self._place(new_groups, value, members)
+        kernels.shift_sides(new_groups, side, members, 1, self._count, self._others, self.kind_count)
+        self._keep(slots, side, members)
 
     def _place(self, groups: I32, value: U64, members: U8) -> I32:
         side = np.empty(groups.size, dtype=np.int32)
@@ -271,7 +312,8 @@ class RightSides:
             side[rows] = numbers + np.int32(1)
         return side
 
-    def _make_groups(self, groups: int) -> None:
+    def make_groups(self, groups: int) -> None:
+        """Make room for so many groups."""
         self._main = room(self._main, groups, fill=0)
         self._first = room(self._first, groups, fill=0)
         self._count = room(self._count, groups, fill=0)
@@ -280,13 +322,14 @@ class RightSides:
 
     def commit(self, step: SidesStep, slots: I32) -> None:
         """Keep what is known of the rows that came; `slots` are where they were put."""
+        self._keep(slots, step.side, step.members)
+
+    def _keep(self, slots: I32, side: I32, members: U8) -> None:
         if slots.size:
-            rows = int(slots[-1]) + 1
-            self._members = room(self._members, rows, fill=0)
-            self._members[slots] = step.members
-            self._side = _grown(self._side, rows)
-            other = step.side > 0
-            self._side[slots[other]] = step.side[other]
+            self.reserve(int(slots[-1]) + 1)
+            self._members[slots] = members
+            other = side > 0
+            self._side[slots[other]] = side[other]
 
     # --- what is known of groups ------------------------------------------------------------------
 
@@ -377,7 +420,7 @@ class RightSides:
 
     def snapshot(self, groups: int, rows: int) -> Snapshot:
         """The arrays that make up the state of so many groups and slots."""
-        self._make_groups(groups)
+        self.make_groups(groups)
         self._members = room(self._members, rows, fill=0)
         arrays: Snapshot = nested("kinds", self._kinds.snapshot())
         kinds = len(self._kinds)

@@ -19,6 +19,7 @@ from holdstrue.data.buffers import known
 from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids, column_ids
 from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
+from holdstrue.fragments.packed_values import laid_out
 from holdstrue.fragments.shipping_plan import Shipment
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.kernels.sorting import argsort
@@ -41,11 +42,16 @@ class SiteBatch:
     old_rows
         The old images of entries that have one, when the ids of removed rows are shipped too (as in the
         paper); None when homes recall the classes of removed rows themselves.
+    mail
+        Where messages go out and come in, where several portions of a first load share it; their rows are packed.
+    portion
+        The number of the portion.
     """
 
     def __init__(
-        self, spec: SiteSpec, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32, old_rows: pa.Table | None
-    ) -> None:
+        self, spec: SiteSpec, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32, old_rows: pa.Table | None,
+        *, mail: Mailbox | None = None, portion: int = 0,
+    ) -> None:  # fmt: skip
         self.spec = spec
         self.name = batch
         self.ids = ids
@@ -53,7 +59,10 @@ class SiteBatch:
         self.now = now
         self.old = old
         self.size = now.size
-        self.mail = Mailbox(spec.name, batch)
+        self.mail = Mailbox(spec.name, batch) if mail is None else mail
+        self._packed = mail is not None
+        self._first = portion * spec.shipment_count
+        """What shipments of the portion are about begins here."""
         self._exists = now
         self._images = rows
         if old_rows is not None:
@@ -78,10 +87,7 @@ class SiteBatch:
     @cached_property
     def fingerprint(self) -> str:
         """Equal at all sites that have the same entries in the same order."""
-        told = hashlib.blake2b(self.ids.hi.tobytes(), digest_size=16)
-        for part in (self.ids.lo, self.now, self.old >= 0):
-            told.update(part.tobytes())
-        return told.hexdigest()
+        return fingerprint_of(self.ids, self.now, self.old >= 0)
 
     # --- what the site itself knows -------------------------------------------------------------------
 
@@ -89,14 +95,20 @@ class SiteBatch:
         """A column of all images."""
         if name not in self._columns:
             column = self._images.column(name)
+            if self._packed:
+                self._columns[name] = laid_out(column, self.spec.schema.field(name).type)
+                return self._columns[name]
             self._columns[name] = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         return self._columns[name]
 
     def _attr_ids(self, attr: str) -> Ids:
         """Ids of one attribute; those of images without a value do not count."""
         if attr not in self._ids:
+            coded = self._images.column(attr)
+            # what is read by its distinct values is digested by them
+            column = coded.chunk(0) if self._packed and _repeats(coded) else self.column(attr)
             equal = self.spec.nulls_equal
-            self._ids[attr] = column_ids(self.column(attr), self.spec.domains[attr], attr, nulls_equal=equal)
+            self._ids[attr] = column_ids(column, self.spec.domains[attr], attr, nulls_equal=equal)
         return self._ids[attr]
 
     def _holds(self, text: str, condition: Condition) -> Mask:
@@ -159,7 +171,7 @@ class SiteBatch:
                 ids = self.put_together(shipment.own, shipment.received).take(rows)
                 arrays |= {"hi": ids.hi, "lo": ids.lo}
             kind = "ids" if shipment.attrs else "rows"
-            sent.append(self.mail.send(shipment.target, kind, arrays, shipment.number))
+            sent.append(self.mail.send(shipment.target, kind, arrays, self._first + shipment.number))
         return sent
 
     def _take_in(self, level: int) -> None:
@@ -173,7 +185,7 @@ class SiteBatch:
         ids = Ids.zeros(self.images)
         came = [np.zeros(self.images, dtype=np.bool_)] * len(shipment.cfds)
         # a shipment is one message
-        for got in self.mail.take("ids" if shipment.attrs else "rows", shipment.number):
+        for got in self.mail.take("ids" if shipment.attrs else "rows", self._first + shipment.number):
             arrays = got.arrays()
             rows = arrays["row"]
             everything = rows.size == self.images
@@ -217,6 +229,22 @@ class SiteBatch:
         x = self.put_together(home.x_own, home.x_received)
         b = self.put_together((cfd.b,) if home.b_own else (), home.b_received)
         return x, b, match
+
+
+def fingerprint_of(ids: Ids, now: Mask, was: Mask) -> str:
+    """Equal where entries are the same in the same order."""
+    told = hashlib.blake2b(ids.hi.tobytes(), digest_size=16)
+    for part in (ids.lo, now, was):
+        told.update(part.tobytes())
+    return told.hexdigest()
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a column is one of few distinct values, all of them known."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks != 1 or column.null_count:
+        return False
+    coded = column.chunk(0)
+    return len(coded.dictionary) <= len(coded) and not coded.dictionary.null_count
 
 
 def _spread(mask: Mask, rows: NDArray[np.uint32], size: int) -> Mask:

@@ -52,8 +52,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin", "align", "settle", "sent", "compare", "prepare", "commit",
-        "abort", "violates",
+        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "sent", "compare",
+        "prepare", "commit", "abort", "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""

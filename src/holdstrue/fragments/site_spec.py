@@ -17,8 +17,8 @@ from holdstrue.fragments.normal_cfds import NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
-SHAPE = 3
-"""Of the state of a site: 3 since CFDs share indexes and groups have owners."""
+SHAPE = 4
+"""Of the state of a site: 3 since CFDs share indexes and groups have owners, 4 since keys are known by 96 bits."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,15 @@ class SiteSpec:
         found = rows.select(self.schema.names)
         return found if found.schema.equals(self.schema) else found.cast(self.schema)
 
+    def kept_packed(self, rows: pa.Table) -> pa.Table:
+        """The same, text by its distinct values where it is so."""
+        found = rows.select(self.schema.names)
+        for at, field in enumerate(self.schema):
+            type_ = found.schema.field(at).type
+            if type_ != field.type and not (pa.types.is_dictionary(type_) and type_.value_type == field.type):
+                found = found.set_column(at, field, found.column(at).cast(field.type))
+        return found
+
     @cached_property
     def shipments(self) -> tuple[Shipment, ...]:
         """Those that start or end here."""
@@ -87,6 +96,16 @@ class SiteSpec:
     def bundles(self) -> tuple[Bundle, ...]:
         """The CFDs that this site must agree on with others, by left side."""
         return tuple(bundle for bundle in bundles_of(self.plan, self.cfds) if self.name in bundle.sites)
+
+    @cached_property
+    def bundle_count(self) -> int:
+        """How many bundles there are at all sites."""
+        return len(bundles_of(self.plan, self.cfds))
+
+    @cached_property
+    def shipment_count(self) -> int:
+        """Above the numbers of all shipments of the fragment."""
+        return 1 + max((s.number for s in self.plan.fragments[self.fragment].shipments), default=0)
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""
