@@ -113,9 +113,7 @@ class BatchRecord:
         given = IndexInput((), (), {cfd.number: mask for cfd in spec.own_cfds})
         rows = spec.schema.empty_table()
         named = BatchRecord.named(batch)
-        return replace(
-            named, fingerprint=fingerprint, rows=rows, given=given, outbox=tuple(outbox), found=found
-        )
+        return replace(named, fingerprint=fingerprint, rows=rows, given=given, outbox=tuple(outbox), found=found)
 
     @staticmethod
     def named(batch: str) -> BatchRecord:

@@ -1,7 +1,7 @@
 """What a site holds: its rows, the indexes that live there, and how a batch changes both, in memory.
 
-Memory: the kept columns as Arrow (those of a first load packed), 19 to 26 bytes a row, 1 byte a row and constant CFD, and
-the indexes.
+Memory: the kept columns as Arrow (those of a first load packed), 19 to 26 bytes a row, 1 byte a row and constant CFD,
+and the indexes.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class IndexedRows:
         groups = [left.groups(slots) for left in self.left_sides]
         same_x = [left.find(x) == own for left, x, own in zip(self.left_sides, was.x, groups, strict=True)]
         both = [
-            same_x[left] & (sides.values(slots, groups[left]) == words)
+            same_x[left] & (sides.values(slots, groups[left]) == np.maximum(words, np.uint64(1)))
             for left, sides, words in zip(self._left_of, self.pairs, was.values, strict=True)
         ]
         for number, (_, pair, column) in self.places.items():
@@ -312,7 +312,10 @@ class IndexedRows:
         """Count rows of a first load in, which are not taken back, at slots `first, first + 1, ...`."""
         slots = np.arange(first, first + ids.size, dtype=np.int32)
         self._keys.add(ids, first)
-        groups = [left.number(x, self._looked(i, given)) for i, (left, x) in enumerate(zip(self.left_sides, given.x, strict=True))]
+        groups = [
+            left.number(x, self._looked(i, given))
+            for i, (left, x) in enumerate(zip(self.left_sides, given.x, strict=True))
+        ]
         for left, found in zip(self.left_sides, groups, strict=True):
             left.commit(slots, found)
         for pair, (sides, words) in enumerate(zip(self.pairs, given.values, strict=True)):
@@ -384,7 +387,8 @@ class IndexedRows:
         indexes = sum(left.size_bytes() for left in self.left_sides)
         indexes += sum(sides.size_bytes(self.rows.size) for sides in self.pairs)
         indexes += sum(owned.size_bytes() for owned in self.owned.values())
-        return self.rows.size_bytes() + self._keys.size_bytes() + indexes + sum(marks.nbytes for marks in self._marks.values())
+        indexes += sum(marks.nbytes for marks in self._marks.values())
+        return self.rows.size_bytes() + self._keys.size_bytes() + indexes
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state (the values are kept apart)."""

@@ -1,7 +1,7 @@
 """Where the row with a key is, for the rows of one site.
 
 A site finds rows by their key's id. Of its 128 bits 96 are kept: of ten million rows two have those in common with a
-probability of 2^-50. Memory: 10 to 17 bytes a row for the table and 8 for the word, where a numbering of all bits takes 41.
+probability of 2^-50. Memory: 10 to 17 bytes a row for the table and 8 for the word; a numbering of all bits takes 41.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdstrue.kernels import key_slots as kernels
 from holdstrue.typing import I32, U8
 
 FULL = 0.8
-"""Of the cells at most so many are in use: a search then looks at three cells if the key is there, at thirteen if not."""
+"""Of the cells at most so many are in use: a search looks at three cells then if the key is there, at thirteen if not."""
 _SMALLEST = 64
 
 

@@ -5,15 +5,18 @@ CFDs that share both sides and differ in their patterns (`RightSides`). All rows
 that match it have two right sides or more, or when other fragments are known to hold one that differs. Right sides
 are compared inside a group only, by 64 bits of their ids.
 
-Memory: of a left side 4 bytes a row version and 27 to 37 a group, 4 and 4 more once rows are listed; of right sides 12
-bytes a group and 9 a group and CFD, a bit a row version and CFD (in whole bytes), 4 a row version whose right side is
-not the common one of its group, and 35 to 45 for each of those.
+Memory: of a left side 4 bytes a row version and 27 to 37 a group, 4 and 4 more once rows are listed; of right sides 8
+bytes a group and 4 a group and CFD (5 where it has violations), a bit a row version and CFD (in whole bytes), 4 a row
+version whose right side is not the common one of its group, and 35 to 45 for each of those.
 """
 
 from __future__ import annotations
 
+import math
+import mmap
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +32,34 @@ from holdstrue.typing import I32, U8, U64, Mask
 SPARSE = 64
 """Arrays with fewer than one entry in so many that is not 0 are copied entry by entry, so that their zeros stay
 without memory."""
+MAPPED_FROM = 1 << 16
+"""Bytes from which on zeros are mapped: an allocator that has been used hands out memory that it clears, and then all
+of it is there. Of ten sites with 2M rows that was 280 MB by columns and 500 by rows."""
 
 
-def _grown(array: NDArray[np.int32], needed: int) -> NDArray[np.int32]:
+Whole = TypeVar("Whole", np.int32, np.uint8)
+
+
+def _grown(array: NDArray[Whole], needed: int) -> NDArray[Whole]:
     """An array of zeros and few other entries, with room for so many."""
     if needed <= array.shape[0]:
         return array
     some = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
     if some.size * SPARSE > array.shape[0]:
         return room(array, needed, fill=0)
-    larger: NDArray[np.int32] = np.zeros((needed + needed // 4 + 64, *array.shape[1:]), dtype=array.dtype)
+    larger = _zeros((needed + needed // 4 + 64, *array.shape[1:]), array.dtype)
     larger[some] = array[some]
     return larger
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Whole]) -> NDArray[Whole]:
+    """Zeros that take no memory before they are written to."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < MAPPED_FROM or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(shape, dtype=dtype)
+    # shared maps, which are the default, would take memory where they are only read
+    private = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(private, dtype=dtype).reshape(shape)
 
 
 class LeftSide:
@@ -299,10 +318,11 @@ class RightSides:
 
     def _place(self, groups: I32, value: U64, members: U8) -> I32:
         side = np.empty(groups.size, dtype=np.int32)
-        if kernels.place_sides(groups, value, members, self._main, self._first, side):
+        if kernels.place_sides(groups, value, members, self._main, side):
             rows = np.flatnonzero(side > 0)
             upper, known = groups[rows], len(self._kinds)
-            numbers, origin = self._kinds.assign_new(upper.astype(np.uint64), value[rows], all_true(rows.size))
+            words = np.maximum(value[rows], np.uint64(1))
+            numbers, origin = self._kinds.assign_new(upper.astype(np.uint64), words, all_true(rows.size))
             total = len(self._kinds)
             self.kind_group = room(self.kind_group, total, fill=0)
             self._following = room(self._following, total, fill=-1)
@@ -315,10 +335,10 @@ class RightSides:
     def make_groups(self, groups: int) -> None:
         """Make room for so many groups."""
         self._main = room(self._main, groups, fill=0)
-        self._first = room(self._first, groups, fill=0)
+        self._first = _grown(self._first, groups)
         self._count = room(self._count, groups, fill=0)
         self._others = _grown(self._others, groups)
-        self._flag = room(self._flag, groups, fill=0)
+        self._flag = _grown(self._flag, groups)
 
     def commit(self, step: SidesStep, slots: I32) -> None:
         """Keep what is known of the rows that came; `slots` are where they were put."""
@@ -412,9 +432,9 @@ class RightSides:
 
     def size_bytes(self, rows: int) -> int:
         """Memory held; entries that are 0 in sparse arrays take none."""
-        own = (self._main, self._first, self._count, self._flag, self.kind_group, self._following, self.kind_count)
-        sparse = np.count_nonzero(self._side[:rows]) + np.count_nonzero(self._others)
-        return sum(array.nbytes for array in (*own, self._members)) + 4 * int(sparse) + self._kinds.size_bytes()
+        own = (self._main, self._count, self.kind_group, self._following, self.kind_count, self._members)
+        sparse = sum(np.count_nonzero(array) for array in (self._side[:rows], self._others, self._first, self._flag))
+        return sum(array.nbytes for array in own) + 4 * int(sparse) + self._kinds.size_bytes()
 
     # --- the state ------------------------------------------------------------------------------------
 
@@ -438,13 +458,13 @@ class RightSides:
         self._kinds.restore(arrays.part("kinds"))
         kinds = len(self._kinds)
         self._main = arrays.array("main", np.uint64, (groups,), grows=0)
-        self._first = arrays.index("first", -1, kinds, groups, fill=0)
+        self._first = arrays.index("first", 0, kinds, groups, fill=0)
         self._flag = arrays.array("flag", np.uint8, (groups, self._cfds), grows=0, fill=0)
         arrays.within("flag", np.ascontiguousarray(self._flag[:groups]), 0, 1)
         self.kind_group = arrays.index("kind_group", 0, groups - 1, kinds)
         self._following = arrays.index("following", -1, kinds - 1, kinds, fill=-1)
         links = np.stack((self.kind_group[:kinds], self._following[:kinds]), axis=1)
-        heads = np.maximum(self._first[:groups, None] - 1, -1).astype(np.int32)
+        heads = (self._first[:groups, None] - 1).astype(np.int32)
         lists = bounds.unlinked(links, 0, 1) < 0 and bounds.unheaded(heads, 0, links, 0) < 0
         arrays.require(lists, "a list of right sides leaves its group, or runs in a circle")
         self._members = arrays.array("members", np.uint8, (rows, width), grows=0, fill=0)
@@ -453,7 +473,7 @@ class RightSides:
         slots = arrays.index("other_slots", 0, rows - 1, 0)
         other = arrays.index("other_kinds", 0, kinds - 1, slots.size)
         arrays.require(slots.size == other.size and bounds.unsorted(slots, True) < 0, "it lists rows twice")
-        self._side = np.zeros(rows + 64, dtype=np.int32)
+        self._side = _zeros((rows + 64,), np.dtype(np.int32))
         self._side[slots] = other + 1
         self._recount(arrays, left, rows, alive)
 
@@ -469,9 +489,9 @@ class RightSides:
         arrays.require(
             np.array_equal(self.kind_group[side[at] - 1], group[at]), "a row has the right side of another group"
         )
-        arrays.require(not (looked & (self._first[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
+        arrays.require(not (looked & (self._main[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
         side[(alive[:rows] == 0) | ~looked] = -1
-        self._others = np.zeros((groups + 64, self._cfds), dtype=np.int32)
+        self._others = _zeros((groups + 64, self._cfds), np.dtype(np.int32))
         self.kind_count = np.zeros((kinds + 64, self._cfds), dtype=np.int32)
         count = np.zeros((groups, self._cfds), dtype=np.int32)
         kernels.shift_sides(

@@ -97,9 +97,7 @@ def open_site(spec: SiteSpec, site: Site) -> SiteWork:
     text = [field.name for field in spec.schema if is_text(field.type)]
 
     def read() -> pa.Table:
-        return read_table(
-            site.source, columns=spec.schema.names, schema=spec.schema, dictionaries=text, **site.read
-        )
+        return read_table(site.source, columns=spec.schema.names, schema=spec.schema, dictionaries=text, **site.read)
 
     state = None if site.state is None else SiteState.at(site.state, spec)
     try:

@@ -23,7 +23,7 @@ from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pai
 from holdstrue.fragments.first_load import FirstLoad
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
-from holdstrue.fragments.packed_values import packed
+from holdstrue.fragments.packed_values import give_back, packed
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
@@ -245,7 +245,9 @@ class SiteWork:
         if repeats(ids.lo):
             self._refuse_repeats(ids, rows)
         del ids
-        self._load = FirstLoad(self.spec, self._indexed, batch, packed(self.spec.kept_packed(rows)))
+        rows = packed(self.spec.kept_packed(rows))
+        self._load = FirstLoad(self.spec, self._indexed, batch, rows)
+        give_back()  # what was read takes three times as much as what is kept
         return self._load.fingerprint
 
     def align(self) -> str:
@@ -465,8 +467,11 @@ class SiteWork:
             self._behind = False
             if self._state is None:
                 self._seen.add(name)
+        loaded = self._load is not None
         self._clear()
-        if fresh and self._state is not None:
+        if loaded:
+            give_back()
+        elif fresh and self._state is not None:
             self._state.tidy(self._indexed)
 
     def release(self, batch: str) -> None:

@@ -37,13 +37,18 @@ def _home(lo: np.uint64, cells: int) -> np.int64:
     return np.int64(((mix(lo) >> _S32) * np.uint64(cells)) >> _S32)
 
 
+@inline
+def _next(at: np.int64, cells: int) -> np.int64:
+    return at + np.int64(1) if at + 1 < cells else np.int64(0)
+
+
 @kernel
 def place_slots(cells: U64, hi: U64, lo: U64, first: int) -> None:
     """Put the keys of slots `first, first + 1, ...` in, which are not there. Complexity: O(keys) expected."""
     for i in range(hi.size):
         at = _home(lo[i], cells.size)
         while cells[at] != 0:
-            at = at + 1 if at + 1 < cells.size else 0
+            at = _next(at, cells.size)
         cells[at] = (np.uint64(first + i + 1) << _S32) | (hi[i] >> _S32)
 
 
@@ -61,7 +66,7 @@ def find_slots(cells: U64, words: U64, hi: U64, lo: U64, out: I32) -> None:
                 if words[slot] == lo[i]:
                     out[i] = slot
                     break
-            at = at + 1 if at + 1 < cells.size else 0
+            at = _next(at, cells.size)
 
 
 @kernel
@@ -75,7 +80,7 @@ def drop_slots(cells: U64, words: U64, hi: U64, lo: U64) -> None:
             if cell & _TAG == tag and cell < GONE and words[np.int64(cell >> _S32) - 1] == lo[i]:
                 cells[at] = GONE
                 break
-            at = at + 1 if at + 1 < cells.size else 0
+            at = _next(at, cells.size)
 
 
 @kernel
@@ -87,5 +92,5 @@ def move_slots(cells: U64, words: U64, larger: U64) -> None:
             continue
         at = _home(words[np.int64(cell >> _S32) - 1], larger.size)
         while larger[at] != 0:
-            at = at + 1 if at + 1 < larger.size else 0
+            at = _next(at, larger.size)
         larger[at] = cell
