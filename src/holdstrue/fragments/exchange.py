@@ -101,6 +101,10 @@ class ChangedSides(Protocol):
     def touched(self) -> I32:
         """The groups, ascending."""
 
+    @property
+    def telling(self) -> Sequence[bool]:
+        """By CFD of the pair whether something must be told of a group."""
+
     def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
         """By group whether it must be told of: at all, because it is new here, because it lost a right side."""
 
@@ -140,10 +144,10 @@ class Exchange:
         found: list[tuple[I32, U8, U64]] = []
         for step, place in zip(self._steps, self._places, strict=True):
             cfd = place.column
-            told, new, narrowed = step.tells(cfd)
-            if not told.any():
+            if not step.telling[cfd]:
                 found.append((_NO_GROUPS, _NO_CODES, _NO_WORDS))
                 continue
+            told, new, narrowed = step.tells(cfd)
             groups = step.touched[told]
             state, value = step.sides.sole(groups, cfd)
             code = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT)).astype(np.uint8)

@@ -67,7 +67,7 @@ class IndexStep:
     """By left side the groups of rows that come."""
     pairs: tuple[SidesStep, ...]
     before: Mapping[int, Mask]
-    """By CFD: which entries' old images violated it."""
+    """By constant CFD: which entries' old images violated it."""
 
     def abort(self) -> None:
         """Take everything back."""
@@ -128,6 +128,10 @@ class IndexedRows:
         self.left_sides = tuple(LeftSide() for _ in lefts)
         self.pair_cfds = tuple(tuple(numbers) for numbers in pairs.values())
         self._left_of = tuple(left for left, _ in pairs)
+        self._cfds_of = tuple(
+            tuple(cfd for cfd, place in self.places.items() if place.left == left) for left in range(len(lefts))
+        )
+        """By left side the CFDs that have it."""
         self.pairs = tuple(RightSides(len(numbers)) for numbers in self.pair_cfds)
         self.owned = {bundle.number: OwnedGroups(bundle) for bundle in spec.bundles}
         """By bundle the groups that this site owns."""
@@ -164,8 +168,9 @@ class IndexedRows:
         gone = old >= 0
         slots = old[gone]
         coming = given if now.all() else given.take(now)
-        before = {number: self._were(number, slots, gone) for number in given.members}
+        before = {number: self._were(number, slots, gone) for number in self._marks}
         groups, touched = [], []
+        bits = _MaskBits()
         for number, left in enumerate(self.left_sides):
             known = len(left)
             found = left.number(coming.x[number], self._looked(number, coming))
@@ -175,7 +180,7 @@ class IndexedRows:
         for pair, sides in enumerate(self.pairs):
             own = self._left_of[pair]
             size, were = len(self.left_sides[own]), self.left_sides[own].groups(slots)
-            members = _bits([coming.members[cfd] for cfd in self.pair_cfds[pair]])
+            members = bits.of([coming.members[cfd] for cfd in self.pair_cfds[pair]])
             steps.append(sides.stage(size, slots, were, groups[own], coming.values[pair], members, touched[own]))
         return IndexStep(given, tuple(groups), tuple(steps), before)
 
@@ -183,7 +188,7 @@ class IndexedRows:
         if not slots.size:
             return gone  # which is false everywhere
         before = np.zeros(gone.size, dtype=np.bool_)
-        before[gone] = self._violating(number, slots)
+        before[gone] = self._marks[number][slots] != 0
         return before
 
     def _violating(self, number: int, slots: I32) -> Mask:
@@ -207,11 +212,13 @@ class IndexedRows:
             same_x[left] & (sides.values(slots, groups[left]) == np.maximum(words, np.uint64(1)))
             for left, sides, words in zip(self._left_of, self.pairs, was.values, strict=True)
         ]
-        for number, (_, pair, column) in self.places.items():
-            sides, member, same = self.pairs[pair], was.members[number], both[pair]
-            if not ((sides.members(slots, column) == member) & (~member | same)).all():
+        bits = _MaskBits()
+        for pair, (sides, same) in enumerate(zip(self.pairs, both, strict=True)):
+            looked = bits.of([was.members[cfd] for cfd in self.pair_cfds[pair]])
+            if not np.array_equal(sides.looked(slots), looked) or (looked.any(axis=1) & ~same).any():
                 raise StateError(
-                    f"the index of CFD {number} at site {self.spec.name!r} does not fit the rows of its sites",
+                    f"an index of the CFDs {', '.join(map(str, self.pair_cfds[pair]))} at site {self.spec.name!r} does "
+                    "not fit the rows of its sites",
                     hint="load the relation anew",
                 )
 
@@ -237,13 +244,17 @@ class IndexedRows:
         left, pair, column = self.places[number]
         after = np.zeros(batch.size, dtype=np.bool_)
         if dirty.any():
-            by_group = np.zeros(len(self.left_sides[left]) + 1, dtype=np.bool_)
-            by_group[staged.pairs[pair].touched] = dirty
-            # rows of no group have number -1, and the last place answers for them
-            after[batch.now] = by_group[staged.groups[left]]
+            after[batch.now] = _by_group(staged.groups[left], staged.pairs[pair].touched, dirty)
             after &= staged.given.members[number]
+        before = np.zeros(batch.size, dtype=np.bool_)
+        gone = batch.old >= 0
+        was_dirty = staged.pairs[pair].was_dirty[:, column]
+        if was_dirty.any() and gone.any():
+            slots = batch.old[gone]
+            was = _by_group(self.left_sides[left].groups(slots), staged.pairs[pair].touched, was_dirty)
+            before[gone] = was & self.pairs[pair].members(slots, column)
         up, down = (self._others(number, groups, batch.old) for groups in staged.pairs[pair].flipped(column))
-        return self._entries(batch, staged.before[number], after, up, down)
+        return self._entries(batch, before, after, up, down)
 
     def _entries(
         self, batch: SiteBatch, before: Mask, after: Mask, up: I32 = _NO_ROWS, down: I32 = _NO_ROWS
@@ -316,11 +327,12 @@ class IndexedRows:
             left.number(x, self._looked(i, given))
             for i, (left, x) in enumerate(zip(self.left_sides, given.x, strict=True))
         ]
+        bits = _MaskBits()
         for left, found in zip(self.left_sides, groups, strict=True):
             left.commit(slots, found)
         for pair, (sides, words) in enumerate(zip(self.pairs, given.values, strict=True)):
             own = self._left_of[pair]
-            members = _bits([given.members[cfd] for cfd in self.pair_cfds[pair]])
+            members = bits.of([given.members[cfd] for cfd in self.pair_cfds[pair]])
             sides.take_in(len(self.left_sides[own]), slots, groups[own], words, members)
         for number in self._marks:
             marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
@@ -328,7 +340,7 @@ class IndexedRows:
 
     def _looked(self, left: int, given: IndexInput) -> Mask:
         """Which rows some CFD with a left side looks at."""
-        return _any([given.members[cfd] for cfd, place in self.places.items() if place.left == left])
+        return _any([given.members[cfd] for cfd in self._cfds_of[left]])
 
     def grouped(self, pair: int) -> RightSides:
         """The right sides of a pair, with room for all groups of the left."""
@@ -436,11 +448,27 @@ def _any(masks: Iterable[Mask]) -> Mask:
     return distinct[0] if len(distinct) == 1 else np.logical_or.reduce(distinct)
 
 
-def _bits(masks: Sequence[Mask]) -> U8:
-    """By row a bit for each mask."""
-    found = np.zeros((masks[0].size, (len(masks) + 7) // 8), dtype=np.uint8)
-    for number, mask in enumerate(masks):
-        found[:, number // 8] |= mask.view(np.uint8) << np.uint8(number % 8)
+class _MaskBits:
+    """By row a bit for each of some masks; rules that differ in their right side alone have the same masks."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], U8] = {}
+
+    def of(self, masks: Sequence[Mask]) -> U8:
+        """The bits of masks, which live as long as this."""
+        key = tuple(map(id, masks))
+        if key not in self._known:
+            found = np.zeros((masks[0].size, (len(masks) + 7) // 8), dtype=np.uint8)
+            for number, mask in enumerate(masks):
+                found[:, number // 8] |= mask.view(np.uint8) << np.uint8(number % 8)
+            self._known[key] = found
+        return self._known[key]
+
+
+def _by_group(groups: I32, some: I32, truths: Mask) -> Mask:
+    """By row what is true of its group, out of some in ascending order; false where it is none of them."""
+    at = np.minimum(np.searchsorted(some, groups), some.size - 1)
+    found: Mask = truths[at] & (some[at] == groups)
     return found
 
 

@@ -15,7 +15,7 @@ from holdstrue.kernels import key_slots as kernels
 from holdstrue.typing import I32, U8
 
 FULL = 0.8
-"""Of the cells at most so many are in use: a search looks at three cells then if the key is there, at thirteen if not."""
+"""Of the cells at most so many are in use: a search looks at three cells if the key is there, at thirteen if not."""
 _SMALLEST = 64
 
 

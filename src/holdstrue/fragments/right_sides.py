@@ -191,6 +191,11 @@ class SidesStep:
         narrowed = self.was_dirty & lost & (self.after < 2)
         return new | ((self.before > 0) & ~self.was_dirty & gained & (self.after > 0)) | narrowed, new, narrowed
 
+    @cached_property
+    def telling(self) -> list[bool]:
+        """By CFD whether something must be told of a group."""
+        return [bool(some) for some in self._told[0].any(axis=0)]
+
     def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
         """By touched group what must be told: in all, of groups that are new here, of those that lost some."""
         told, new, narrowed = self._told
@@ -263,7 +268,7 @@ class RightSides:
     """
 
     def __init__(self, cfds: int) -> None:
-        self._cfds = cfds
+        self.cfds = cfds
         width = (cfds + 7) // 8
         # by group: its common right side, the list of others, rows of the common one, how many others, flags
         self._main = np.zeros(64, dtype=np.uint64)
@@ -411,6 +416,10 @@ class RightSides:
         found: Mask = self._members[slots, cfd // 8] & np.uint8(1 << cfd % 8) != 0
         return found
 
+    def looked(self, slots: I32) -> U8:
+        """By row version a bit for each CFD that looks at it."""
+        return self._members[slots]
+
     def values(self, slots: I32, groups: I32) -> U64:
         """The right sides of row versions, which are of these groups."""
         side = self._side[slots]
@@ -459,7 +468,7 @@ class RightSides:
         kinds = len(self._kinds)
         self._main = arrays.array("main", np.uint64, (groups,), grows=0)
         self._first = arrays.index("first", 0, kinds, groups, fill=0)
-        self._flag = arrays.array("flag", np.uint8, (groups, self._cfds), grows=0, fill=0)
+        self._flag = arrays.array("flag", np.uint8, (groups, self.cfds), grows=0, fill=0)
         arrays.within("flag", np.ascontiguousarray(self._flag[:groups]), 0, 1)
         self.kind_group = arrays.index("kind_group", 0, groups - 1, kinds)
         self._following = arrays.index("following", -1, kinds - 1, kinds, fill=-1)
@@ -468,7 +477,7 @@ class RightSides:
         lists = bounds.unlinked(links, 0, 1) < 0 and bounds.unheaded(heads, 0, links, 0) < 0
         arrays.require(lists, "a list of right sides leaves its group, or runs in a circle")
         self._members = arrays.array("members", np.uint8, (rows, width), grows=0, fill=0)
-        spare = (0xFF << (self._cfds - 8 * (width - 1))) & 0xFF
+        spare = (0xFF << (self.cfds - 8 * (width - 1))) & 0xFF
         arrays.require(not (self._members[:rows, -1] & spare).any(), "a row is looked at by a rule that there is not")
         slots = arrays.index("other_slots", 0, rows - 1, 0)
         other = arrays.index("other_kinds", 0, kinds - 1, slots.size)
@@ -491,11 +500,11 @@ class RightSides:
         )
         arrays.require(not (looked & (self._main[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
         side[(alive[:rows] == 0) | ~looked] = -1
-        self._others = _zeros((groups + 64, self._cfds), np.dtype(np.int32))
-        self.kind_count = np.zeros((kinds + 64, self._cfds), dtype=np.int32)
-        count = np.zeros((groups, self._cfds), dtype=np.int32)
+        self._others = _zeros((groups + 64, self.cfds), np.dtype(np.int32))
+        self.kind_count = np.zeros((kinds + 64, self.cfds), dtype=np.int32)
+        count = np.zeros((groups, self.cfds), dtype=np.int32)
         kernels.shift_sides(
             group, side, np.ascontiguousarray(self._members[:rows]), 1, count, self._others, self.kind_count
         )
-        self._count = arrays.array("count", np.int32, (groups, self._cfds), grows=0, fill=0)
+        self._count = arrays.array("count", np.int32, (groups, self.cfds), grows=0, fill=0)
         arrays.require(np.array_equal(count, self._count[:groups]), "its counts do not follow from its rows")

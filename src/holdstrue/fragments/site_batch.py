@@ -8,7 +8,6 @@ that can still matter to a CFD that needs them (the paper's "rows must match the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -74,9 +73,11 @@ class SiteBatch:
         self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
+        self._lacking: dict[str, bool] = {}
         self._both: dict[tuple[int, ...], tuple[Mask, tuple[Mask, ...]]] = {}
         self._got: dict[int, Ids] = {}
         self._sums: dict[tuple[int, ...], Ids] = {}
+        self._put: dict[tuple[tuple[str, ...], tuple[int, ...]], Ids] = {}
         self._done: set[int] = set()
 
     @property
@@ -130,9 +131,16 @@ class SiteBatch:
             elif not self.spec.nulls_equal:
                 names = [attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD)]
             masks = [self._holds(text, guard) for text, guard in asked]
-            masks += [self._knows(name) for name in names if self.column(name).null_count]
+            masks += [self._knows(name) for name in names if self._lacks(name)]
             self._match[cfd.number] = self._all(self._exists, *masks)
         return self._match[cfd.number]
+
+    def _lacks(self, name: str) -> bool:
+        """Whether an image has no value; of rows that are removed only the key is told."""
+        if name not in self._lacking:
+            own = self.column(name)
+            self._lacking[name] = bool(own.null_count) and bool((self._exists & ~self._knows(name)).any())
+        return self._lacking[name]
 
     def _knows(self, name: str) -> Mask:
         """Which images have a value."""
@@ -202,8 +210,13 @@ class SiteBatch:
         for cfd, mask in zip(shipment.cfds, came, strict=True):
             self._match[cfd] = self._all(self.match(self.spec.cfds[cfd]), mask)
 
-    def put_together(self, own: Iterable[str], received: Iterable[int]) -> Ids:
+    def put_together(self, own: tuple[str, ...], received: tuple[int, ...]) -> Ids:
         """The ids of a set, from the site's own columns and from shipments."""
+        if (own, received) not in self._put:
+            self._put[own, received] = self._put_together(own, received)
+        return self._put[own, received]
+
+    def _put_together(self, own: tuple[str, ...], received: tuple[int, ...]) -> Ids:
         parts = [self._attr_ids(attr) for attr in own if not attr.startswith(GUARD)]
         parts += [self._got[number] for number in received]
         if not parts:
@@ -216,7 +229,16 @@ class SiteBatch:
 
     def forget(self) -> None:
         """Let go of what was worked out on the way, once the indexes have what they need."""
-        for cache in (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums):
+        for cache in (
+            self._columns,
+            self._ids,
+            self._guards,
+            self._match,
+            self._both,
+            self._got,
+            self._sums,
+            self._put,
+        ):
             cache.clear()
 
     def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:

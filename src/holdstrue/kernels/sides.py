@@ -3,7 +3,8 @@
 Nearly always all rows of a group have one right side. It is kept with the group as its *common* side; others are
 *kinds* of their own, in a list that starts at their group. `main[group]` is 0 before the group has a common side (a
 word that is 0 counts as 1), `first[group]` 0 while there is no other, else 1 + the last of the others. A row's side is
-0 for the common one, 1 + kind for another, -1 where no CFD looks at it. `members[row]` has a bit for each CFD that looks at the row.
+0 for the common one, 1 + kind for another, -1 where no CFD looks at it. `members[row]` has a bit for each CFD that
+looks at the row.
 
 Five rows with (X, B) = (x, 7), (x, 8), (x, 7), (y, 7), (z, 9); the second of two CFDs looks at the last three only.
 
