@@ -7,11 +7,12 @@ and the indexes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdstrue.errors import StateError
 from holdstrue.fragments.ids import Ids
@@ -27,6 +28,9 @@ from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, U8, U64, Mask
 
 _NO_ROWS = np.empty(0, dtype=np.int32)
+_FEW = 16
+"""Where groups are more than so many times the rows these are looked up one by one, else in a table. Chosen, not
+tuned."""
 _SCANNED = 1 << 17
 """Rows that are looked at together where all are. Chosen, not tuned."""
 
@@ -68,6 +72,13 @@ class IndexStep:
     pairs: tuple[SidesStep, ...]
     before: Mapping[int, Mask]
     """By constant CFD: which entries' old images violated it."""
+    _known: dict[tuple[str, int], NDArray[np.intp]] = field(default_factory=dict)
+
+    def places(self, which: str, left: int, groups: I32, touched: I32) -> NDArray[np.intp]:
+        """Where the groups of rows (`which` names them) are among the touched ones of a left side, worked out once."""
+        if (which, left) not in self._known:
+            self._known[which, left] = _places(groups, touched)
+        return self._known[which, left]
 
     def abort(self) -> None:
         """Take everything back."""
@@ -244,14 +255,16 @@ class IndexedRows:
         left, pair, column = self.places[number]
         after = np.zeros(batch.size, dtype=np.bool_)
         if dirty.any():
-            after[batch.now] = _by_group(staged.groups[left], staged.pairs[pair].touched, dirty)
+            after[batch.now] = dirty[staged.places("now", left, staged.groups[left], staged.pairs[pair].touched)]
             after &= staged.given.members[number]
         before = np.zeros(batch.size, dtype=np.bool_)
         gone = batch.old >= 0
         was_dirty = staged.pairs[pair].was_dirty[:, column]
         if was_dirty.any() and gone.any():
             slots = batch.old[gone]
-            was = _by_group(self.left_sides[left].groups(slots), staged.pairs[pair].touched, was_dirty)
+            # groups that a row left are among the touched ones, if it had any
+            groups = self.left_sides[left].groups(slots)
+            was = was_dirty[staged.places("was", left, groups, staged.pairs[pair].touched)] & (groups >= 0)
             before[gone] = was & self.pairs[pair].members(slots, column)
         up, down = (self._others(number, groups, batch.old) for groups in staged.pairs[pair].flipped(column))
         return self._entries(batch, before, after, up, down)
@@ -465,11 +478,13 @@ class _MaskBits:
         return self._known[key]
 
 
-def _by_group(groups: I32, some: I32, truths: Mask) -> Mask:
-    """By row what is true of its group, out of some in ascending order; false where it is none of them."""
-    at = np.minimum(np.searchsorted(some, groups), some.size - 1)
-    found: Mask = truths[at] & (some[at] == groups)
-    return found
+def _places(groups: I32, some: I32) -> NDArray[np.intp]:
+    """Where groups are in an ascending list that has them; anywhere for -1."""
+    if groups.size * _FEW < some[-1]:
+        return np.minimum(np.searchsorted(some, groups), some.size - 1)
+    place = np.zeros(int(some[-1]) + 1, dtype=np.intp)
+    place[some] = np.arange(some.size)
+    return place[groups]
 
 
 def _touched(old: I32, new: I32, known: int, total: int) -> I32:

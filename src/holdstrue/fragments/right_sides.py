@@ -194,7 +194,7 @@ class SidesStep:
     @cached_property
     def telling(self) -> list[bool]:
         """By CFD whether something must be told of a group."""
-        return [bool(some) for some in self._told[0].any(axis=0)]
+        return [bool(self._told[0][:, cfd].any()) for cfd in range(self.sides.cfds)]
 
     def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
         """By touched group what must be told: in all, of groups that are new here, of those that lost some."""

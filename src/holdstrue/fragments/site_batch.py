@@ -229,16 +229,8 @@ class SiteBatch:
 
     def forget(self) -> None:
         """Let go of what was worked out on the way, once the indexes have what they need."""
-        for cache in (
-            self._columns,
-            self._ids,
-            self._guards,
-            self._match,
-            self._both,
-            self._got,
-            self._sums,
-            self._put,
-        ):
+        known = (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums, self._put)
+        for cache in known:
             cache.clear()
 
     def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:
