@@ -32,13 +32,15 @@ from holdstrue.fragments.owned_groups import CLEAN, DIRTY, EMPTY, OwnedGroups, O
 from holdstrue.fragments.right_sides import RightSides
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
-from holdstrue.kernels.sides import MANY, ONE
+from holdstrue.kernels.sides import ONE
 from holdstrue.typing import I32, U8, U64, Mask
 
 SILENT, TELLS_ONE, TELLS_MANY, LOST_ALL, LEFT_ONE = range(5)
 """What a site tells of a group: nothing; it holds one right side, or several; of a violating one it lost some and has
 none left, or one."""
 
+_SAYS = np.array([SILENT, TELLS_ONE, TELLS_MANY], dtype=np.uint8)
+"""By NONE, ONE or MANY right sides what a site says that holds them."""
 
 _NO_GROUPS, _NO_CODES, _NO_WORDS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint64)
 
@@ -150,13 +152,15 @@ class Exchange:
             told, new, narrowed = step.tells(cfd)
             groups = step.touched[told]
             state, value = step.sides.sole(groups, cfd)
-            code = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT)).astype(np.uint8)
-            less = narrowed[told]
-            code[less] = np.where(state[less] == ONE, LEFT_ONE, LOST_ALL)
-            # what a group was flagged with in an earlier life is no more; what lost some violates until told otherwise
-            fresh = new[told]
-            step.flag(cfd, groups[fresh][step.sides.flags(groups[fresh], cfd) != 0], 0)
-            step.flag(cfd, groups[less & (state == ONE)], 1)
+            code, flags = _SAYS[state], step.sides.flags(groups, cfd)
+            if flags.any():
+                # what a group was flagged with in an earlier life is no more
+                step.flag(cfd, groups[new[told] & (flags != 0)], 0)
+            if narrowed.any():
+                less = narrowed[told]
+                code[less] = np.where(state[less] == ONE, LEFT_ONE, LOST_ALL)
+                # what lost some violates until told otherwise
+                step.flag(cfd, groups[less & (state == ONE)], 1)
             found.append((groups, code, value))
         return self._lines(found)
 
@@ -202,8 +206,7 @@ class Exchange:
         code, value = np.zeros(cells.shape, dtype=np.uint8), np.zeros(cells.shape, dtype=np.uint64)
         for column, (step, place) in enumerate(zip(self._steps, self._places, strict=True)):
             state, words = step.sides.sole(groups, place.column)
-            said = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT))
-            code[:, column] = np.where(cells[:, column], said, SILENT)
+            code[:, column] = np.where(cells[:, column], _SAYS[state], SILENT)
             value[:, column] = np.where(cells[:, column], words, np.uint64(0))
         some = np.flatnonzero(code.any(axis=1)).astype(np.int32)
         return Told(x, code, value, np.full(x.size, self._here, dtype=np.int32)).take(some)

@@ -73,7 +73,7 @@ class SiteBatch:
         self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}
         self._match: dict[int, Mask] = {}
-        self._lacking: dict[str, bool] = {}
+        self._matches: dict[tuple[tuple[str, ...], frozenset[str]], Mask] = {}
         self._both: dict[tuple[int, ...], tuple[Mask, tuple[Mask, ...]]] = {}
         self._got: dict[int, Ids] = {}
         self._sums: dict[tuple[int, ...], Ids] = {}
@@ -123,24 +123,23 @@ class SiteBatch:
         CFDs that ask the same of rows share one array.
         """
         if cfd.number not in self._match:
-            own = self.spec.held
-            asked = [(text, guard) for attr, text, guard in cfd.tests if attr in own]
-            names: list[str] = []
-            if cfd.unwanted is not None:
-                asked += [cfd.unwanted] if cfd.b in own else []
-            elif not self.spec.nulls_equal:
-                names = [attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD)]
-            masks = [self._holds(text, guard) for text, guard in asked]
-            masks += [self._knows(name) for name in names if self._lacks(name)]
-            self._match[cfd.number] = self._all(self._exists, *masks)
+            asked = self.spec.asked[cfd.number]
+            missing = asked.known & self._lacking
+            if (asked.texts, missing) not in self._matches:
+                masks = [self._holds(text, guard) for text, guard in asked.tests]
+                masks += [self._knows(name) for name in missing]
+                self._matches[asked.texts, missing] = self._all(self._exists, *masks)
+            self._match[cfd.number] = self._matches[asked.texts, missing]
         return self._match[cfd.number]
 
+    @cached_property
+    def _lacking(self) -> frozenset[str]:
+        """The columns that an image has no value of; of rows that are removed only the key is told."""
+        names = frozenset[str]().union(*(asked.known for asked in self.spec.asked.values()))
+        return frozenset(name for name in names if self._lacks(name))
+
     def _lacks(self, name: str) -> bool:
-        """Whether an image has no value; of rows that are removed only the key is told."""
-        if name not in self._lacking:
-            own = self.column(name)
-            self._lacking[name] = bool(own.null_count) and bool((self._exists & ~self._knows(name)).any())
-        return self._lacking[name]
+        return bool(self.column(name).null_count) and bool((self._exists & ~self._knows(name)).any())
 
     def _knows(self, name: str) -> Mask:
         """Which images have a value."""
@@ -230,7 +229,7 @@ class SiteBatch:
     def forget(self) -> None:
         """Let go of what was worked out on the way, once the indexes have what they need."""
         known = (self._columns, self._ids, self._guards, self._match, self._both, self._got, self._sums, self._put)
-        for cache in known:
+        for cache in (*known, self._matches):
             cache.clear()
 
     def arrived(self, cfd: NormalCFD) -> tuple[Ids, Ids, Mask]:

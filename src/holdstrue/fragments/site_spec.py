@@ -13,12 +13,27 @@ import pyarrow as pa
 from holdstrue.data.coding import Domain
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.fragments.bundles import Bundle, bundles_of
-from holdstrue.fragments.normal_cfds import NormalCFD, answerable
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
 SHAPE = 4
 """Of the state of a site: 3 since CFDs share indexes and groups have owners, 4 since keys are known by 96 bits."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a CFD asks of rows at a site."""
+
+    tests: tuple[tuple[str, Condition], ...]
+    """Conditions with their texts."""
+    known: frozenset[str]
+    """Columns that must have a value."""
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts alone, which tell conditions apart."""
+        return tuple(text for text, _ in self.tests)
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,20 @@ class SiteSpec:
     def held(self) -> set[str]:
         """The site's columns, and the parts of filters that it can answer."""
         return answerable(self.schema.names, self.cfds)
+
+    @cached_property
+    def asked(self) -> dict[int, Asked]:
+        """By CFD what it asks of rows, as far as the site can answer."""
+        return {cfd.number: self._asked(cfd) for cfd in self.cfds}
+
+    def _asked(self, cfd: NormalCFD) -> Asked:
+        own, names = self.held, frozenset[str]()
+        tests = tuple((text, guard) for attr, text, guard in cfd.tests if attr in own)
+        if cfd.unwanted is not None:
+            tests += (cfd.unwanted,) if cfd.b in own else ()
+        elif not self.nulls_equal:
+            names = frozenset(attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD))
+        return Asked(tests, names)
 
     def kept(self, rows: pa.Table) -> pa.Table:
         """The columns that are kept, in their types."""
