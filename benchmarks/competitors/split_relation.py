@@ -132,17 +132,16 @@ def planned(options: dict[str, Any]) -> dict[str, Any]:
 
 def random_workloads(options: dict[str, Any]) -> dict[str, Any]:
     """Plans of random CFDs over ten sites and thirty attributes: expected bytes beside one home and optVer."""
-    sizes = (5, 10, 20, 40)
-    found: dict[int, list[tuple[float, float, float, float]]] = {size: [] for size in sizes}
+    size = options["size"]
+    found: list[tuple[float, float, float, float]] = []
     for seed in range(options["count"]):
-        size = sizes[seed % len(sizes)]
-        problem = random_problem(random.Random(seed), size)
+        problem = random_problem(random.Random(1000 * size + seed), size)
         # optVer takes ten seconds for forty CFDs: it is run beside up to twenty
         other = PlanCost(opt_ver(problem)).bytes if size <= MOST_STARTS else float("nan")
         chosen = _fewest_bytes(problem, PlanOptions("integer", seconds=options["seconds"]))
         costs = PlanCost(one_home(problem)).bytes, other, PlanCost(chosen.plan).bytes, chosen.bound or 0.0
-        found[size].append(costs)
-    return {"workloads": {str(size): some for size, some in found.items()}}
+        found.append(costs)
+    return {"costs": found}
 
 
 def random_problem(draw: random.Random, count: int) -> PlanningProblem:

@@ -19,7 +19,7 @@ from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.plan.filter import holds
-from holdstrue.typing import I32, Mask
+from holdstrue.typing import I32, U8, Mask
 
 NOWHERE, SEVERAL = -1, -2
 """In place of a fragment's number."""
@@ -44,6 +44,21 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
         raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
     now = final[:, 1] >= 0
     return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now)
+
+
+def stays(ops: U8, ids: Ids) -> Mask:
+    """Which changes are the last of their keys and leave a row. Complexity: O(n log n).
+
+    >>> ids = Ids(np.zeros(3, np.uint64), np.array([7, 8, 7], np.uint64))
+    >>> stays(np.array([INSERT, INSERT, DELETE], np.uint8), ids).tolist()
+    [False, True, False]
+    """
+    number = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
+    _, first = np.unique(number[::-1], return_index=True)
+    last = np.zeros(ids.size, dtype=np.bool_)
+    last[ids.size - 1 - first] = True
+    found: Mask = last & (ops != DELETE)
+    return found
 
 
 @dataclass(frozen=True)

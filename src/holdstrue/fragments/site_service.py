@@ -35,7 +35,7 @@ from holdstrue.fragments.frames import (
     unframed,
 )
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
-from holdstrue.fragments.netting import netted
+from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
 from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -304,12 +304,16 @@ class SiteService:
                 self._offers.drop(done)
         rows = fitted(offered, schema, key)
         net = netted(replace(offered, rows=rows), key, work.key_ids(rows), partial(work.ask, "presence", batch))
+        self._refuse_foreign(work, net.rows.filter(pa.array(net.now)))
+        return str(work.ask("begin", batch, net.rows, net.now))
+
+    @staticmethod
+    def _refuse_foreign(work: SiteWork, rows: pa.Table) -> None:
         try:
-            work.refuse_foreign(net.rows.filter(pa.array(net.now)))
+            work.refuse_foreign(rows)
         except HoldstrueError as error:
             hint = "a row that moves is deleted at one site and inserted at the other"
             raise type(error)(error.message, hint=hint) from error
-        return str(work.ask("begin", batch, net.rows, net.now))
 
     def _send(self, verb: str, *args: Any) -> list[list[Any]]:
         """Let the work send, straight to the sites that it is for; how much went where."""
@@ -348,7 +352,8 @@ class SiteService:
             changes = Changes(table.drop_columns([":op"]), ops)
             if self._work is not None:
                 # whoever offers what does not fit is told so, and not who applies the batch
-                fitted(changes, self._work.spec.schema, self._work.spec.key)
+                rows = fitted(changes, self._work.spec.schema, self._work.spec.key)
+                self._refuse_foreign(self._work, rows.filter(pa.array(stays(changes.ops, self._work.key_ids(rows)))))
             self._offers.put(batch, changes)
         return packed_answer({"repeated": False})
 
