@@ -216,7 +216,7 @@ class IndexedRows:
         if batch.images == batch.size or not gone.any():
             return
         slots = batch.old[gone]
-        was = given.take(np.flatnonzero(gone).astype(np.int32) + np.int32(batch.size))
+        was = given.take(slice(batch.size, batch.images))
         groups = [left.groups(slots) for left in self.left_sides]
         same_x = [left.find(x) == own for left, x, own in zip(self.left_sides, was.x, groups, strict=True)]
         both = [

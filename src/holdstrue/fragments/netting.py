@@ -31,6 +31,8 @@ class NetRows:
 
     rows: pa.Table
     now: Mask
+    key: I32
+    """By row the number of its key, in the order in which keys came first."""
 
 
 def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetRows:
@@ -43,7 +45,7 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
     except ChangeError as error:
         raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
     now = final[:, 1] >= 0
-    return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now)
+    return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now, number[final[:, 2]])
 
 
 def stays(ops: U8, ids: Ids) -> Mask:
@@ -112,7 +114,7 @@ def net_of_part(
     # what is neither here nor comes here belongs to other fragments
     comes = now & (fragment[rows] == own)
     some = comes | here[number[rows]]
-    kept = NetRows(changes.rows.take(pa.array(rows[some])), comes[some])
+    kept = NetRows(changes.rows.take(pa.array(rows[some])), comes[some], number[rows[some]])
     return PartNet(kept, int(needed.sum()), int((needed & here).sum()))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -298,15 +298,22 @@ class Relation(Closing):
                     )
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
-        """Every site gets its columns of the rows that concern its fragment."""
-        presence = partial(self._any, "presence", batch, sites=[f.sites[0].name for f in self.layout.fragments])
+        """Every site gets its columns of the rows that concern its fragment: those that it has or that come to it."""
+        first = [fragment.sites[0].name for fragment in self.layout.fragments]
+        there: dict[str, Mask] = {}
+
+        def presence(keys: pa.Table) -> Mask:
+            there.update(self._host.all("presence", batch, keys, sites=first))
+            return np.logical_or.reduce([*there.values()])
+
         rows = fitted(changes, self.schema, self.layout.key)
         net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
-        handed = {
-            site.name: (batch, net.rows.select(self._design.specs[site.name].schema.names), now)
-            for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
-            for site in fragment.sites
-        }
+        handed = {}
+        for name, fragment, now in zip(first, self.layout.fragments, routed(net, self.layout), strict=True):
+            own = now | there[name][net.key]
+            part, stays = (net.rows, now) if own.all() else (net.rows.filter(pa.array(own)), now[own])
+            for site in fragment.sites:
+                handed[site.name] = batch, part.select(self._design.specs[site.name].schema.names), stays
         return self._host.each("begin", handed)
 
     def _key_ids(self, rows: pa.Table) -> Ids:

@@ -21,6 +21,7 @@ from holdstrue.fragments.normal_cfds import GUARD, NormalCFD
 from holdstrue.fragments.packed_values import laid_out
 from holdstrue.fragments.shipping_plan import Shipment
 from holdstrue.fragments.site_spec import SiteSpec
+from holdstrue.index.arrays import all_true
 from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Condition
@@ -65,10 +66,10 @@ class SiteBatch:
         self._exists = now
         self._images = rows
         if old_rows is not None:
-            # old images follow the new ones: entry i as it was has number size + i
+            # old images follow the new ones: the k-th entry that has one is number size + k as it was
             images = [rows.select(spec.schema.names), old_rows.select(spec.schema.names)]
             self._images = pa.concat_tables(images, promote_options="permissive")
-            self._exists = np.concatenate((now, old >= 0))
+            self._exists = np.concatenate((now, all_true(old_rows.num_rows)))
         self._columns: dict[str, pa.Array] = {}
         self._ids: dict[str, Ids] = {}
         self._guards: dict[str, Mask] = {}

@@ -258,7 +258,8 @@ class SiteWork:
         return self._start(running.name, running.ids.take(order), rows, running.now[order], running.old[order])
 
     def _start(self, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32) -> str:
-        images = None if self.spec.recall or not (old >= 0).any() else self._old_images(rows, old)
+        gone = old[old >= 0]
+        images = None if self.spec.recall or not gone.size else self._indexed.rows.take(gone)
         self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
         return self._batch.fingerprint
 
@@ -312,14 +313,6 @@ class SiteWork:
                     + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
                     hint="of all filters (where), only the site's own must hold for the rows of its source",
                 )
-
-    def _old_images(self, rows: pa.Table, old: I32) -> pa.Table:
-        """By entry its old image; the new one stands in where there is none."""
-        gone = old >= 0
-        stored = self._indexed.rows.take(old[gone])
-        place = np.where(gone, np.cumsum(gone) - 1, stored.num_rows + np.arange(old.size))
-        both = pa.concat_tables([stored, rows.select(stored.column_names).cast(stored.schema)])
-        return both.take(pa.array(place))
 
     def _running(self) -> SiteBatch:
         if self._batch is None:
