@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.byte_costs import PlanCost
 from holdstrue.fragments.hev_plan import PlanningProblem
 from holdstrue.fragments.opt_ver import opt_ver
 from holdstrue.fragments.planning import MOST_STARTS, How, PlanOptions, _fewest_bytes, one_home
-from measure import peak_rss_mb, timed
+from measure import peak_rss_mb, rss_mb, timed
 from workloads.joined import cfds, horizontal_filters, joined, vertical_columns
 
 INSERTS = 0.8
@@ -99,6 +100,43 @@ def measured(options: dict[str, Any]) -> dict[str, Any]:
         "planned_ids": relation.plan().ids,
         "answer": answer,
         "peak_rss_mb": peak_rss_mb(),
+    }
+
+
+WRITTEN = 500_000
+"""Rows that are made and written together."""
+
+
+def written(options: dict[str, Any]) -> dict[str, Any]:
+    """A Parquet file for every site, made in parts, so that who loads them has the memory of the load alone."""
+    rows, names = options["rows"], [f"S{i}" for i in range(options["sites"])]
+    writers: dict[str, pq.ParquetWriter] = {}
+    for start in range(0, rows, WRITTEN):
+        part = joined(min(WRITTEN, rows - start), start=start, scale=rows)
+        for site in sites_of(options["shape"], len(names), part):
+            if site.name not in writers:
+                writers[site.name] = pq.ParquetWriter(f"{options['folder']}/{site.name}.parquet", site.source.schema)
+            writers[site.name].write_table(site.source)
+    for writer in writers.values():
+        writer.close()
+    return {"rows": rows}
+
+
+def loaded(options: dict[str, Any]) -> dict[str, Any]:
+    """A first load of all sites from their files: time, the most memory, and what indexes and values take after it."""
+    sites = [
+        replace(site, source=f"{options['folder']}/{site.name}.parquet")
+        for site in sites_of(options["shape"], options["sites"], joined(10))
+    ]
+    _warm(options)
+    relation = Relation(sites, cfds(options["cfds"]), key="id", plan="integer")
+    delta, span = timed(relation.load)
+    figures = {"cpu_ms": span.cpu_ms, "elapsed_ms": delta.elapsed * 1e3, "peak_rss_mb": peak_rss_mb()}
+    return figures | {
+        "rss_mb": rss_mb(),
+        "index_bytes": sum(size["bytes"] for size in relation.sizes().values()),
+        "bytes": delta.traffic.bytes,
+        "answer": {rule: table.num_rows for rule, table in sorted(delta.added.items())},
     }
 
 

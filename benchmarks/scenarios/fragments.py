@@ -7,6 +7,7 @@ slowest site. |D| grows over `--sizes`; other experiments use the second size (l
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from jobs import Answer, Job
@@ -45,6 +46,7 @@ def run(setting: Setting) -> Outcome:
             bench.compare(table, cfds, shape, middle, middle // SHARE, cfds=cfds)
         bench.scaleup(shape, f"Exp-{first + 3}", middle)
         bench.against_insertions(shape, setting.sizes[0])
+    bench.loads(setting.sizes[-1])
     bench.central(setting.sizes[0])
     return outcome
 
@@ -149,6 +151,27 @@ class _Bench:
                 continue
             times = (inc.figures["elapsed_ms"], whole.figures["elapsed_ms"])
             table.rows.append((part, *times, times[1] / times[0]))
+        self._outcome.tables.append(table)
+
+    def loads(self, rows: int) -> None:
+        """A first load from a Parquet file a site, all sites in one process; both kinds of fragments find the same."""
+        head = ("fragments", "CPU s", "peak MB", "MB after", "index bytes a row", "rows that violate", "equal")
+        table = Table(f"first load of {rows:,} rows, {CFDS} CFDs, {SITES} sites", head)
+        answers: list[Any] = []
+        for shape in ("vertical", "horizontal"):
+            with tempfile.TemporaryDirectory(prefix="holdstrue-load-") as folder:
+                options = {"shape": shape, "rows": rows, "cfds": CFDS, "sites": SITES, "folder": folder}
+                made, found = self._measure("write", options), self._measure("load", options)
+            failed = made.failure or found.failure
+            if failed:
+                table.rows.append((shape, failed, *(("-",) * 5)))
+                continue
+            f = found.figures
+            answers.append(f["answer"])
+            equal = answers[0] == answers[-1]
+            cells = (f["cpu_ms"] / 1e3, f["peak_rss_mb"], f["rss_mb"], f["index_bytes"] / rows)
+            table.rows.append((shape, *cells, sum(f["answer"].values()), str(equal)))
+            self._outcome.records.append({"load": shape, "rows": rows, "agrees": equal, **f})
         self._outcome.tables.append(table)
 
     def central(self, rows: int) -> None:
