@@ -8,6 +8,8 @@ people at the site alone; keys of rows go to the sites that hold the same rows, 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +24,7 @@ from holdstrue.data.changes import Changes
 from holdstrue.data.seed import Seed
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.apart_relation import ApartRelation, SiteFacts
+from holdstrue.fragments.apart_relation import ApartRelation, KnownDesign, SiteFacts
 from holdstrue.fragments.declaration import Declaration
 from holdstrue.fragments.design import RelationDesign, designed
 from holdstrue.fragments.fragment_layout import Site
@@ -106,6 +108,8 @@ class SiteService:
         self._told: dict[str, Any] | None = None
         self._design: RelationDesign | None = None
         self._work: SiteWork | None = None
+        self._known: KnownDesign | None = None
+        """What all sites had open when this one last brought something to them."""
         self._people: Mapping[str, Callable[[Mapping[str, Any], bytes], bytes]] = {
             "offer": self._offer, "load": self._load, "apply": self._apply, "violations of all": self._violations,
             "status": self._status,
@@ -221,6 +225,8 @@ class SiteService:
             case "leave":
                 self._give_up()
                 return None
+            case "opened":
+                return self._opened_print()
             case "hello":
                 return self._hello()
             case "open":
@@ -250,6 +256,12 @@ class SiteService:
         return self._work
 
     # --- what sites agree on ------------------------------------------------------------------------
+
+    def _opened_print(self) -> str:
+        """What tells the design that is open here from others; nothing where none is."""
+        if self._work is None or self._told is None:
+            return ""
+        return hashlib.blake2b(json.dumps(self._told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _hello(self) -> SiteFacts:
         """What this site brings to the design: its columns, and seed and plan where its state has them."""
@@ -381,7 +393,9 @@ class SiteService:
             host = RemoteHost(self.name, names, self._carry, self._patience)
             self._bringing = host.session
             try:
-                relation = ApartRelation.opened(self._declared, self.name, host)
+                relation = ApartRelation.opened(self._declared, self.name, host, self._known)
+                with self._lock:
+                    self._known = KnownDesign(relation.design, self._opened_print())
                 delta = action(relation)
                 return framed(delta.head(), pack(delta.keys(self._declared.key)).to_pybytes())
             finally:
