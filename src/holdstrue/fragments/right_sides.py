@@ -12,54 +12,19 @@ version whose right side is not the common one of its group, and 35 to 45 for ea
 
 from __future__ import annotations
 
-import math
-import mmap
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.sparse_arrays import grown, zeros
 from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.kernels import bounds
 from holdstrue.kernels import sides as kernels
 from holdstrue.typing import I32, U8, U64, Mask
-
-SPARSE = 64
-"""Arrays with fewer than one entry in so many that is not 0 are copied entry by entry, so that their zeros stay
-without memory."""
-MAPPED_FROM = 1 << 16
-"""Bytes from which on zeros are mapped: an allocator that has been used hands out memory that it clears, and then all
-of it is there. Of ten sites with 2M rows that was 280 MB by columns and 500 by rows."""
-
-
-Whole = TypeVar("Whole", np.int32, np.uint8)
-
-
-def _grown(array: NDArray[Whole], needed: int) -> NDArray[Whole]:
-    """An array of zeros and few other entries, with room for so many."""
-    if needed <= array.shape[0]:
-        return array
-    some = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
-    if some.size * SPARSE > array.shape[0]:
-        return room(array, needed, fill=0)
-    larger = _zeros((needed + needed // 4 + 64, *array.shape[1:]), array.dtype)
-    larger[some] = array[some]
-    return larger
-
-
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Whole]) -> NDArray[Whole]:
-    """Zeros that take no memory before they are written to."""
-    size = math.prod(shape) * dtype.itemsize
-    if size < MAPPED_FROM or not hasattr(mmap, "MAP_PRIVATE"):
-        return np.zeros(shape, dtype=dtype)
-    # shared maps, which are the default, would take memory where they are only read
-    private = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(private, dtype=dtype).reshape(shape)
 
 
 class LeftSide:
@@ -312,7 +277,7 @@ class RightSides:
     def reserve(self, rows: int) -> None:
         """Make room for so many rows."""
         self._members = room(self._members, rows, fill=0)
-        self._side = _grown(self._side, rows)
+        self._side = grown(self._side, rows)
 
     def take_in(self, groups: int, slots: I32, new_groups: I32, value: U64, members: U8) -> None:
         """Count rows of a first load in, which are not taken back. Complexity: O(rows)."""
@@ -340,10 +305,10 @@ class RightSides:
     def make_groups(self, groups: int) -> None:
         """Make room for so many groups."""
         self._main = room(self._main, groups, fill=0)
-        self._first = _grown(self._first, groups)
+        self._first = grown(self._first, groups)
         self._count = room(self._count, groups, fill=0)
-        self._others = _grown(self._others, groups)
-        self._flag = _grown(self._flag, groups)
+        self._others = grown(self._others, groups)
+        self._flag = grown(self._flag, groups)
 
     def commit(self, step: SidesStep, slots: I32) -> None:
         """Keep what is known of the rows that came; `slots` are where they were put."""
@@ -482,7 +447,7 @@ class RightSides:
         slots = arrays.index("other_slots", 0, rows - 1, 0)
         other = arrays.index("other_kinds", 0, kinds - 1, slots.size)
         arrays.require(slots.size == other.size and bounds.unsorted(slots, True) < 0, "it lists rows twice")
-        self._side = _zeros((rows + 64,), np.dtype(np.int32))
+        self._side = zeros((rows + 64,), np.dtype(np.int32))
         self._side[slots] = other + 1
         self._recount(arrays, left, rows, alive)
 
@@ -500,7 +465,7 @@ class RightSides:
         )
         arrays.require(not (looked & (self._main[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
         side[(alive[:rows] == 0) | ~looked] = -1
-        self._others = _zeros((groups + 64, self.cfds), np.dtype(np.int32))
+        self._others = zeros((groups + 64, self.cfds), np.dtype(np.int32))
         self.kind_count = np.zeros((kinds + 64, self.cfds), dtype=np.int32)
         count = np.zeros((groups, self.cfds), dtype=np.int32)
         kernels.shift_sides(

@@ -9,7 +9,7 @@ recorded, so that a batch that other sites missed can be applied once more (two-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import plain
 from holdstrue.data.distinct import unpacked
 from holdstrue.errors import DataError, HoldstrueError, StateError
+from holdstrue.fragments.batch_keeper import BatchKeeper
 from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
@@ -33,35 +34,6 @@ from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.typing import I32, Mask
-
-
-class BatchKeeper(Protocol):
-    """Where a site keeps its batches: a state directory of its own, or what a task sees of one."""
-
-    @property
-    def count(self) -> int:
-        """How many batches were committed."""
-
-    def restore(self, indexed: IndexedRows) -> BatchRecord | None:
-        """Bring what is held to what is kept; returns the last batch."""
-
-    def seen(self, batch: str) -> bool:
-        """Whether a batch was committed."""
-
-    def prepare(self, record: BatchRecord) -> Any:
-        """Write a batch, which does not count yet."""
-
-    def prepare_load(self, record: BatchRecord, indexed: IndexedRows) -> Any:
-        """Write a first load, with what it made."""
-
-    def commit(self, prepared: Any) -> None:
-        """Make it count."""
-
-    def tidy(self, indexed: IndexedRows) -> None:
-        """Write a checkpoint where that is due."""
-
-    def close(self) -> None:
-        """Let go of the place."""
 
 
 class SiteWork:
