@@ -1,6 +1,11 @@
 """Sites as processes of their own over loopback: what a batch takes, and what crosses the sockets between them.
 
     python -m benchmarks.sites_apart --rows 100000 --changes 1000 --sites 2,6,10
+    python -m benchmarks.sites_apart --each --rows 20000 --changes 20000 --sites 2,4,6,8,10   # Exp-4 and 9
+
+With `--each` rows and changes are those of a site, so that they grow with the sites. Scale-up is the CPU time of the
+busiest process at the first number of sites by that at another: ten processes on two cores say nothing by the clock.
+The first site brings the batch, and its process is among those.
 
 Every byte between sites goes through a proxy here that counts it, Flight's own frames and the caller's words included.
 Violations are compared with those of one process before a figure counts.
@@ -10,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import selectors
 import socket
 import subprocess
@@ -29,6 +35,11 @@ from competitors.split_relation import _holds, changes, sites_of
 from workloads.joined import cfds, joined
 
 BATCHES = 3
+HEAD = (
+    "load s", "batch ms", "CPU ms, busiest site", "CPU ms, all sites", "bytes on sockets a change",
+    "of these shipped, counted by the channel", "scale-up",
+)  # fmt: skip
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Proxy:
@@ -74,12 +85,21 @@ def main() -> None:
     parser.add_argument("--cfds", type=int, default=50)
     parser.add_argument("--sites", default="2,6,10")
     parser.add_argument("--shapes", default="vertical,horizontal")
+    parser.add_argument("--each", action="store_true", help="rows and changes are those of each site")
     asked = parser.parse_args()
-    print("shape | sites | load s | batch ms | bytes on sockets a change | of these shipped, counted by the channel")
+    print("| shape | sites | rows | changes | " + " | ".join(HEAD) + " |")
+    print("|---" * (4 + len(HEAD)) + "|")
     for shape in asked.shapes.split(","):
+        first = 0.0
         for count in map(int, asked.sites.split(",")):
+            own = argparse.Namespace(**vars(asked))
+            if asked.each:
+                own.rows, own.changes = asked.rows * count, asked.changes * count
             with tempfile.TemporaryDirectory(prefix="holdstrue-apart-") as folder:
-                print(" | ".join([shape, str(count), *measure(asked, shape, count, Path(folder))]), flush=True)
+                cells, busiest = measure(own, shape, count, Path(folder))
+            first = first or busiest
+            told = [shape, str(count), f"{own.rows:,}", f"{own.changes:,}", *cells, f"{first / busiest:.2f}"]
+            print("| " + " | ".join(told) + " |", flush=True)
 
 
 def free_port() -> int:
@@ -89,8 +109,14 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def measure(asked: Any, shape: str, count: int, folder: Path) -> list[str]:
-    """One line: sites are started, loaded, given batches, compared and ended."""
+def cpu_of(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of processor time that a process has taken, ended threads included."""
+    told = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / TICKS
+
+
+def measure(asked: Any, shape: str, count: int, folder: Path) -> tuple[list[str], float]:
+    """One line, and the CPU time of the busiest site: sites are started, loaded, given batches, compared and ended."""
     from holdstrue.fragments import Relation
     from holdstrue.fragments.declaration import load_declaration
 
@@ -123,26 +149,35 @@ def measure(asked: Any, shape: str, count: int, folder: Path) -> list[str]:
         plain = Relation(sites, cfds(asked.cfds), "id")
         plain.load()
         times, crossed, shipped = [], 0, 0
+        spent = [[0.0] * len(processes)]
         for number in range(BATCHES):
             batch = changed(asked, number)
             plain.apply(batch)
             for site in sites:
                 caller.offer(site.name, own_part(site, batch), f"b{number}")
             before, start = sum(proxy.bytes for proxy in proxies), time.perf_counter()
+            began = [cpu_of(process) for process in processes]
             head = caller.call(sites[0].name, {"verb": "apply", "batch": f"b{number}"})
             times.append(time.perf_counter() - start)
+            spent.append([cpu_of(process) - at for process, at in zip(processes, began, strict=True)])
             crossed = sum(proxy.bytes for proxy in proxies) - before
             shipped = sum(one[-1] for one in head["shipped"])
         counts = caller.counts(sites)
         wanted = {rule: rows for rule, rows in plain.counts().items() if rows}
         if counts != wanted:
             raise SystemExit(f"the answers differ: {counts} and {wanted}")
-        return [
+        # the first batch has arrays grow; ticks of ten milliseconds are summed over the others
+        sums = [sum(some) for some in zip(*spent[2:], strict=True)]
+        busiest = max(sums) / (BATCHES - 1)
+        cells = [
             f"{loading:.1f}",
             f"{min(times) * 1e3:.0f}",
+            f"{busiest * 1e3:.0f}",
+            f"{sum(sums) / (BATCHES - 1) * 1e3:.0f}",
             f"{crossed / asked.changes:.0f}",
             f"{shipped / asked.changes:.0f}",
         ]
+        return cells, busiest
     finally:
         for process in processes:
             process.terminate()

@@ -156,6 +156,8 @@ def split(job: Job) -> dict[str, Any]:
         "plan": split_relation.planned,
         "central": split_relation.central,
         "random plans": split_relation.random_workloads,
+        "write": split_relation.written,
+        "load": split_relation.loaded,
     }
     return works.get(job.options["way"], split_relation.measured)(job.options)
 

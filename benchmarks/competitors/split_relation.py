@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holdstrue.fragments import Relation, Site
 from holdstrue.fragments.byte_costs import PlanCost
 from holdstrue.fragments.hev_plan import PlanningProblem
 from holdstrue.fragments.opt_ver import opt_ver
 from holdstrue.fragments.planning import MOST_STARTS, How, PlanOptions, _fewest_bytes, one_home
-from measure import peak_rss_mb, timed
+from measure import peak_rss_mb, rss_mb, timed
 from workloads.joined import cfds, horizontal_filters, joined, vertical_columns
 
 INSERTS = 0.8
@@ -102,6 +103,43 @@ def measured(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+WRITTEN = 500_000
+"""Rows that are made and written together."""
+
+
+def written(options: dict[str, Any]) -> dict[str, Any]:
+    """A Parquet file for every site, made in parts, so that who loads them has the memory of the load alone."""
+    rows, names = options["rows"], [f"S{i}" for i in range(options["sites"])]
+    writers: dict[str, pq.ParquetWriter] = {}
+    for start in range(0, rows, WRITTEN):
+        part = joined(min(WRITTEN, rows - start), start=start, scale=rows)
+        for site in sites_of(options["shape"], len(names), part):
+            if site.name not in writers:
+                writers[site.name] = pq.ParquetWriter(f"{options['folder']}/{site.name}.parquet", site.source.schema)
+            writers[site.name].write_table(site.source)
+    for writer in writers.values():
+        writer.close()
+    return {"rows": rows}
+
+
+def loaded(options: dict[str, Any]) -> dict[str, Any]:
+    """A first load of all sites from their files: time, the most memory, and what indexes and values take after it."""
+    sites = [
+        replace(site, source=f"{options['folder']}/{site.name}.parquet")
+        for site in sites_of(options["shape"], options["sites"], joined(10))
+    ]
+    _warm(options)
+    relation = Relation(sites, cfds(options["cfds"]), key="id", plan="integer")
+    delta, span = timed(relation.load)
+    figures = {"cpu_ms": span.cpu_ms, "elapsed_ms": delta.elapsed * 1e3, "peak_rss_mb": peak_rss_mb()}
+    return figures | {
+        "rss_mb": rss_mb(),
+        "index_bytes": sum(size["bytes"] for size in relation.sizes().values()),
+        "bytes": delta.traffic.bytes,
+        "answer": {rule: table.num_rows for rule, table in sorted(delta.added.items())},
+    }
+
+
 def _warm(options: dict[str, Any]) -> None:
     """Let everything be compiled before the clock starts."""
     relation = Relation(sites_of(options["shape"], 2, joined(200)), cfds(25), key="id", plan="chains")
@@ -132,17 +170,16 @@ def planned(options: dict[str, Any]) -> dict[str, Any]:
 
 def random_workloads(options: dict[str, Any]) -> dict[str, Any]:
     """Plans of random CFDs over ten sites and thirty attributes: expected bytes beside one home and optVer."""
-    sizes = (5, 10, 20, 40)
-    found: dict[int, list[tuple[float, float, float, float]]] = {size: [] for size in sizes}
+    size = options["size"]
+    found: list[tuple[float, float, float, float]] = []
     for seed in range(options["count"]):
-        size = sizes[seed % len(sizes)]
-        problem = random_problem(random.Random(seed), size)
+        problem = random_problem(random.Random(1000 * size + seed), size)
         # optVer takes ten seconds for forty CFDs: it is run beside up to twenty
         other = PlanCost(opt_ver(problem)).bytes if size <= MOST_STARTS else float("nan")
         chosen = _fewest_bytes(problem, PlanOptions("integer", seconds=options["seconds"]))
         costs = PlanCost(one_home(problem)).bytes, other, PlanCost(chosen.plan).bytes, chosen.bound or 0.0
-        found[size].append(costs)
-    return {"workloads": {str(size): some for size, some in found.items()}}
+        found.append(costs)
+    return {"costs": found}
 
 
 def random_problem(draw: random.Random, count: int) -> PlanningProblem:

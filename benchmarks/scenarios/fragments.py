@@ -7,12 +7,15 @@ slowest site. |D| grows over `--sizes`; other experiments use the second size (l
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from jobs import Answer, Job
 from scenarios.setting import Outcome, Setting, Table, attempt, ratio
 
 SITES, CFDS = 10, 50
+SECONDS = 0.7
+"""That the solver has for a program of a random workload."""
 SHARE = 100
 """Changes are a hundredth of |D| unless they are what varies."""
 
@@ -43,6 +46,7 @@ def run(setting: Setting) -> Outcome:
             bench.compare(table, cfds, shape, middle, middle // SHARE, cfds=cfds)
         bench.scaleup(shape, f"Exp-{first + 3}", middle)
         bench.against_insertions(shape, setting.sizes[0])
+    bench.loads(setting.sizes[-1])
     bench.central(setting.sizes[0])
     return outcome
 
@@ -102,18 +106,20 @@ class _Bench:
 
     def _random_plans(self, count: int) -> None:
         """The integer program beside one home for all CFDs and optVer, on random rules."""
-        job = Job("fragments", "plan", ("random",), "", options={"way": "random plans", "count": count, "seconds": 2.0})
-        answer = attempt(job, self._setting.timeout)
         head = ("CFDs", "workloads", "one home", "optVer", "integer", "at least", "optimal", "worse than either")
         table = Table(f"{count} random workloads over 10 sites and 30 columns, mean expected bytes a changed row", head)
-        if answer.failure:
-            table.rows.append((answer.failure, *(("-",) * 7)))
-        for size, some in answer.figures.get("workloads", {}).items():
+        for size in (5, 10, 20, 40):
+            options = {"way": "random plans", "count": count // 4, "size": size, "seconds": SECONDS}
+            answer = attempt(Job("fragments", "plan", ("random",), "", options=options), self._setting.timeout)
+            if answer.failure:
+                table.rows.append((size, answer.failure, *(("-",) * 6)))
+                continue
+            some = answer.figures["costs"]
             means = [sum(costs[i] for costs in some) / len(some) for i in range(4)]
             ended = sum(costs[3] >= costs[2] - 1e-3 for costs in some)
             worse = sum(costs[2] > costs[0] + 1e-6 or costs[2] > costs[1] + 1e-6 for costs in some)
-            table.rows.append((int(size), len(some), *means, ended, worse))
-        self._outcome.records.append({"random": answer.figures})
+            table.rows.append((size, len(some), *means, ended, worse))
+            self._outcome.records.append({"random": size, "costs": some})
         self._outcome.tables.append(table)
 
     def scaleup(self, shape: str, name: str, most: int) -> None:
@@ -145,6 +151,27 @@ class _Bench:
                 continue
             times = (inc.figures["elapsed_ms"], whole.figures["elapsed_ms"])
             table.rows.append((part, *times, times[1] / times[0]))
+        self._outcome.tables.append(table)
+
+    def loads(self, rows: int) -> None:
+        """A first load from a Parquet file a site, all sites in one process; both kinds of fragments find the same."""
+        head = ("fragments", "CPU s", "peak MB", "MB after", "index bytes a row", "rows that violate", "equal")
+        table = Table(f"first load of {rows:,} rows, {CFDS} CFDs, {SITES} sites", head)
+        answers: list[Any] = []
+        for shape in ("vertical", "horizontal"):
+            with tempfile.TemporaryDirectory(prefix="holdstrue-load-") as folder:
+                options = {"shape": shape, "rows": rows, "cfds": CFDS, "sites": SITES, "folder": folder}
+                made, found = self._measure("write", options), self._measure("load", options)
+            failed = made.failure or found.failure
+            if failed:
+                table.rows.append((shape, failed, *(("-",) * 5)))
+                continue
+            f = found.figures
+            answers.append(f["answer"])
+            equal = answers[0] == answers[-1]
+            cells = (f["cpu_ms"] / 1e3, f["peak_rss_mb"], f["rss_mb"], f["index_bytes"] / rows)
+            table.rows.append((shape, *cells, sum(f["answer"].values()), str(equal)))
+            self._outcome.records.append({"load": shape, "rows": rows, "agrees": equal, **f})
         self._outcome.tables.append(table)
 
     def central(self, rows: int) -> None:

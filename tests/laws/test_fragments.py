@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -11,7 +14,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, load_rules
-from holdstrue.fragments import Relation, Site
+from holdstrue.fragments import Relation, Site, first_load
+from holdstrue.index import rows as index_rows
 from holdstrue.plan.filter import holds
 from holdstrue.rules import Rule, RuleSet
 from laws import worlds
@@ -98,6 +102,18 @@ def differences(one: dict[str, set[int]], other: dict[str, set[int]]) -> dict[st
     return {rule: some - other.get(rule, set()) for rule, some in one.items() if some - other.get(rule, set())}
 
 
+@contextmanager
+def small_portions(data: st.DataObject) -> Iterator[None]:
+    """A first load in portions of few rows and slices of few groups, its values packed, or as it is."""
+    with ExitStack() as patches:
+        if data.draw(st.booleans()):
+            patches.enter_context(patch.object(first_load, "PORTION", data.draw(st.integers(1, 3))))
+            patches.enter_context(patch.object(first_load, "SLICE", data.draw(st.integers(1, 4))))
+        if data.draw(st.booleans()):
+            patches.enter_context(patch.object(index_rows, "LARGE_PART", 1))
+        yield
+
+
 @pytest.mark.parametrize("shape", ["vertical", "horizontal", "mixed"])
 @SETTINGS
 @given(data=st.data())
@@ -108,7 +124,8 @@ def test_violations_are_the_oracles(shape: str, data: st.DataObject) -> None:
     recall = data.draw(st.booleans())
     rows = {i: data.draw(worlds.row(i)) for i in range(data.draw(st.integers(0, 6)))}
     relation = Relation(loaded_from(sites, rows), rules, key="id", plan=how, recall=recall)
-    before = keys(relation.load().added)
+    with small_portions(data):
+        before = keys(relation.load().added)
     assert before == truth(rules, rows) == keys(relation.violations())
     for _ in range(data.draw(st.integers(1, 4))):
         batch = data.draw(worlds.changes(set(rows)))

@@ -79,6 +79,14 @@ class ApartDelta(RelationDelta):
         return {**super().to_dict(), "elsewhere": {site: dict(rules) for site, rules in self.elsewhere.items()}}
 
 
+@dataclass(frozen=True)
+class KnownDesign:
+    """What all sites agreed on, and what tells it from others."""
+
+    design: RelationDesign
+    print: str
+
+
 class ApartRelation(Relation):
     """A relation over processes, for one thing to be done with it."""
 
@@ -92,10 +100,22 @@ class ApartRelation(Relation):
         self._far = tuple(site.name for site in design.layout.sites if site.name not in self._near)
 
     @staticmethod
-    def opened(declared: Declaration, here: str, host: RemoteHost) -> ApartRelation:
-        """Enter all sites, in an order that all keep to, and have them agree on the design."""
+    def opened(declared: Declaration, here: str, host: RemoteHost, known: KnownDesign | None) -> ApartRelation:
+        """Enter all sites, in an order that all keep to, and have them agree on the design.
+
+        `known` is the one of the last time: where all sites have it open still, nothing of it is told again.
+        """
         for site in sorted(host.sites):
             host.enter(site)
+        if known is not None and known.print and {*host.all("opened").values()} == {known.print}:
+            relation = ApartRelation(known.design, here, host)
+        else:
+            relation = ApartRelation(ApartRelation._agreed(declared, host), here, host)
+        relation._finish_half()
+        return relation
+
+    @staticmethod
+    def _agreed(declared: Declaration, host: RemoteHost) -> RelationDesign:
         facts: dict[str, SiteFacts] = host.all("hello")
         seeds = {name: Seed.of(fact["seed"]) for name, fact in facts.items() if fact["seed"] is not None}
         if len(set(seeds.values())) > 1:
@@ -116,9 +136,12 @@ class ApartRelation(Relation):
             "plan": design.plan.to_fact(),
         }
         host.all("open", told)
-        relation = ApartRelation(design, here, host)
-        relation._finish_half()
-        return relation
+        return design
+
+    @property
+    def design(self) -> RelationDesign:
+        """What all sites agreed on."""
+        return self._design
 
     def _finish_half(self) -> None:
         """Bring a batch to its end that only some sites have."""
@@ -146,7 +169,7 @@ class ApartRelation(Relation):
         return ApartDelta(**told, elsewhere=self._elsewhere)
 
     def _begin(self, batch: str, changes: Any) -> None:
-        self._compare_entries(self._host.all("begin" if batch == LOAD else "take_up", batch))
+        self._compare_entries(self._host.all("begin_load" if batch == LOAD else "take_up", batch))
 
     def _findings(self) -> dict[str, Any]:
         counts = self._host.all("finish_counts", sites=self._far)

@@ -62,7 +62,9 @@ _SENT = {
 ROUNDS = ("announce", "reply", "verdict", "conclude")
 """The rounds in which fragments agree; messages of a whole round are about its place here."""
 
-REPEATED = frozenset({*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare"})
+REPEATED = frozenset(
+    {*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare", "portions", "slices"}
+)
 """Verbs that a site which has committed the batch answers from its record."""
 
 
@@ -103,6 +105,17 @@ class BatchRecord:
         )
 
     @staticmethod
+    def of_load(
+        batch: str, fingerprint: str, spec: SiteSpec, outbox: Sequence[SiteMessage], found: Mapping[int, ChangedKeys]
+    ) -> BatchRecord:
+        """The record of a first load, whose rows and indexes are written down beside it."""
+        mask = np.zeros(0, dtype=np.bool_)
+        given = IndexInput((), (), {cfd.number: mask for cfd in spec.own_cfds})
+        rows = spec.schema.empty_table()
+        named = BatchRecord.named(batch)
+        return replace(named, fingerprint=fingerprint, rows=rows, given=given, outbox=tuple(outbox), found=found)
+
+    @staticmethod
     def named(batch: str) -> BatchRecord:
         """A batch of which nothing but its name is known."""
         none, nothing = Ids.zeros(0), np.zeros(0, dtype=np.bool_)
@@ -112,18 +125,30 @@ class BatchRecord:
     def repeat(self, spec: SiteSpec, verb: str, *args: Any) -> Any:
         """What the site answered when it did this for the batch: messages of a round or of a CFD, or what was found."""
         if verb in _SENT:
-            levels = {shipment.number: shipment.level for shipment in spec.shipments}
-            place = args[0] if args else None
-            if verb in ROUNDS and place is None:
+            if verb == "ship":
+                return self._shipped(spec, *args)
+            if not args or args[0] is None:
                 at = ROUNDS.index(verb)
                 return [message for message in self.outbox if message.kind == ROUND and message.about == at]
-            sent = [message for message in self.outbox if message.kind in _SENT[verb]]
-            return [m for m in sent if place in (None, levels[m.about] if verb == "ship" else m.about)]
+            about = args[0] + (args[1] * spec.bundle_count if len(args) > 1 else 0)
+            return [message for message in self.outbox if message.kind in _SENT[verb] and message.about == about]
         if verb == "align":
             return self.fingerprint
+        if verb in ("portions", "slices"):
+            return 0 if verb == "portions" else []  # sites that lack the load say how many there are
         if verb == "sent":
             return dict(Counter(message.target for message in self.outbox))
         return {number: keys for number, keys in self.found.items() if keys.size} if verb == "finish" else None
+
+    def _shipped(self, spec: SiteSpec, level: int, portion: int = 0) -> list[SiteMessage]:
+        own = {shipment.number for shipment in spec.shipments if shipment.level == level}
+        return [
+            message
+            for message in self.outbox
+            if message.kind in _SENT["ship"]
+            and message.about // spec.shipment_count == portion
+            and message.about % spec.shipment_count in own
+        ]
 
     def presence(self, ids: Ids) -> Mask:
         """Which rows, by their ids, were here before the batch."""
@@ -149,7 +174,7 @@ class BatchRecord:
         """Apply the batch to what was held before it; a ValueError says why it cannot be. Complexity: O(entries)."""
         known = Numbering()
         known.assign(self.ids.hi, self.ids.lo, all_true(self.ids.size))
-        old = indexed.rows.find(self.ids.hi, self.ids.lo)
+        old = indexed.find(self.ids)
         if len(known) < self.ids.size or not np.array_equal(old >= 0, self.was):
             raise ValueError("it replaces rows that are not there")
         if (len(self.given.x), len(self.given.values)) != (len(indexed.left_sides), len(indexed.pairs)):

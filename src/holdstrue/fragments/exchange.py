@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -28,16 +29,18 @@ from holdstrue.fragments.channel import Mailbox, MessageColumns, SiteMessage
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.indexed_rows import IndexedRows, IndexStep, Place
 from holdstrue.fragments.owned_groups import CLEAN, DIRTY, EMPTY, OwnedGroups, OwnedStep
-from holdstrue.fragments.right_sides import SidesStep
+from holdstrue.fragments.right_sides import RightSides
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true
-from holdstrue.kernels.sides import MANY, ONE
+from holdstrue.kernels.sides import ONE
 from holdstrue.typing import I32, U8, U64, Mask
 
 SILENT, TELLS_ONE, TELLS_MANY, LOST_ALL, LEFT_ONE = range(5)
 """What a site tells of a group: nothing; it holds one right side, or several; of a violating one it lost some and has
 none left, or one."""
 
+_SAYS = np.array([SILENT, TELLS_ONE, TELLS_MANY], dtype=np.uint8)
+"""By NONE, ONE or MANY right sides what a site says that holds them."""
 
 _NO_GROUPS, _NO_CODES, _NO_WORDS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint64)
 
@@ -89,16 +92,49 @@ def _signs(x: Ids, cells: Mask) -> MessageColumns:
     return {"hi": x.hi, "lo": x.lo, "masks": [*cells.T]}
 
 
+class ChangedSides(Protocol):
+    """What a batch did to the right sides of some groups."""
+
+    @property
+    def sides(self) -> RightSides:
+        """All of them."""
+
+    @property
+    def touched(self) -> I32:
+        """The groups, ascending."""
+
+    @property
+    def telling(self) -> Sequence[bool]:
+        """By CFD of the pair whether something must be told of a group."""
+
+    def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
+        """By group whether it must be told of: at all, because it is new here, because it lost a right side."""
+
+    def flag(self, cfd: int, groups: I32, value: int) -> None:
+        """Set flags of groups; unknown ones are negative."""
+
+
 class Exchange:
-    """One bundle's exchange with other fragments in one batch, at a site that holds rows and owns groups of it."""
+    """One bundle's exchange with other fragments in one batch, at a site that holds rows and owns groups of it.
+
+    Parameters
+    ----------
+    here
+        The place of the site in the bundle.
+    steps
+        By CFD of the bundle what the batch did.
+    about
+        What its messages are said to be about.
+    """
 
     def __init__(
-        self, bundle: Bundle, here: int, indexed: IndexedRows, step: IndexStep, owned: OwnedGroups, mail: Mailbox
-    ) -> None:
-        self.bundle, self._here, self._mail, self._owned = bundle, here, mail, owned
+        self, bundle: Bundle, here: int, indexed: IndexedRows, steps: Sequence[ChangedSides], owned: OwnedGroups,
+        mail: Mailbox, about: int,
+    ) -> None:  # fmt: skip
+        self.bundle, self._here, self._mail, self._owned, self._about = bundle, here, mail, owned, about
         self._places = [indexed.places[cfd] for cfd in bundle.cfds]
         self._left = indexed.left_sides[self._places[0].left]
-        self._steps = [step.pairs[place.pair] for place in self._places]
+        self._steps = steps
         self._own = self._changes()
         self._step: OwnedStep | None = None
         self._standing_here: Told | None = None
@@ -108,22 +144,23 @@ class Exchange:
     def _changes(self) -> Told:
         """What must be told, after which flags of all other touched groups are as they will be."""
         found: list[tuple[I32, U8, U64]] = []
-        wholes = {id(step): _tells(step) for step in {id(step): step for step in self._steps}.values()}
         for step, place in zip(self._steps, self._places, strict=True):
             cfd = place.column
-            told, new, narrowed = (mask[:, cfd] for mask in wholes[id(step)])
-            if not told.any():
+            if not step.telling[cfd]:
                 found.append((_NO_GROUPS, _NO_CODES, _NO_WORDS))
                 continue
+            told, new, narrowed = step.tells(cfd)
             groups = step.touched[told]
             state, value = step.sides.sole(groups, cfd)
-            code = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT)).astype(np.uint8)
-            less = narrowed[told]
-            code[less] = np.where(state[less] == ONE, LEFT_ONE, LOST_ALL)
-            # what a group was flagged with in an earlier life is no more; what lost some violates until told otherwise
-            fresh = new[told]
-            step.flag(cfd, groups[fresh][step.sides.flags(groups[fresh], cfd) != 0], 0)
-            step.flag(cfd, groups[less & (state == ONE)], 1)
+            code, flags = _SAYS[state], step.sides.flags(groups, cfd)
+            if flags.any():
+                # what a group was flagged with in an earlier life is no more
+                step.flag(cfd, groups[new[told] & (flags != 0)], 0)
+            if narrowed.any():
+                less = narrowed[told]
+                code[less] = np.where(state[less] == ONE, LEFT_ONE, LOST_ALL)
+                # what lost some violates until told otherwise
+                step.flag(cfd, groups[less & (state == ONE)], 1)
             found.append((groups, code, value))
         return self._lines(found)
 
@@ -147,12 +184,12 @@ class Exchange:
         self._own = self._own.take(owners == self._here)
 
     def _send(self, site: str, kind: str, arrays: MessageColumns) -> SiteMessage:
-        return self._mail.send(site, kind, arrays, self.bundle.number)
+        return self._mail.send(site, kind, arrays, self._about)
 
     def _came(self, *kinds: str) -> Iterator[tuple[int, str, MessageColumns]]:
         """What came for the bundle, with the place of who sent it."""
         for kind in kinds:
-            for got in self._mail.take(kind, self.bundle.number):
+            for got in self._mail.take(kind, self._about):
                 yield self.bundle.sites.index(got.source), kind, got.arrays()
 
     def verdict(self) -> Iterator[SiteMessage]:
@@ -169,8 +206,7 @@ class Exchange:
         code, value = np.zeros(cells.shape, dtype=np.uint8), np.zeros(cells.shape, dtype=np.uint64)
         for column, (step, place) in enumerate(zip(self._steps, self._places, strict=True)):
             state, words = step.sides.sole(groups, place.column)
-            said = np.where(state == ONE, TELLS_ONE, np.where(state == MANY, TELLS_MANY, SILENT))
-            code[:, column] = np.where(cells[:, column], said, SILENT)
+            code[:, column] = np.where(cells[:, column], _SAYS[state], SILENT)
             value[:, column] = np.where(cells[:, column], words, np.uint64(0))
         some = np.flatnonzero(code.any(axis=1)).astype(np.int32)
         return Told(x, code, value, np.full(x.size, self._here, dtype=np.int32)).take(some)
@@ -282,14 +318,6 @@ class Exchange:
         """Forget what was told of owned groups."""
         if self._step is not None:
             self._step.abort()
-
-
-def _tells(step: SidesStep) -> tuple[Mask, Mask, Mask]:
-    """By touched group and CFD what must be told: in all, of groups that are new here, of those that lost some."""
-    gained, lost = step.moved
-    new = (step.before == 0) & (step.after > 0)
-    narrowed = step.was_dirty & lost & (step.after < 2)
-    return new | ((step.before > 0) & ~step.was_dirty & gained & (step.after > 0)) | narrowed, new, narrowed
 
 
 def _distinct(parts: Sequence[I32], total: int) -> I32:

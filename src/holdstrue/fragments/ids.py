@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdstrue.data.buffers import spread
 from holdstrue.data.coding import Domain, domain_of, encode, key_digest
 from holdstrue.data.seed import Seed
 from holdstrue.errors import DataError
@@ -85,7 +86,10 @@ def common_domain(name: str, types: Iterable[pa.DataType], seed: Seed) -> Domain
 
 
 def column_ids(column: pa.ChunkedArray | pa.Array, domain: Domain, name: str, *, nulls_equal: bool) -> Ids:
-    """The ids of a column's values. Complexity: O(values)."""
+    """The ids of a column's values, by its distinct ones where it is coded so. Complexity: O(values)."""
+    if isinstance(column, pa.DictionaryArray):
+        distinct = column_ids(column.dictionary, domain, name, nulls_equal=nulls_equal)
+        return Ids(spread(distinct.hi, column), spread(distinct.lo, column))
     values = encode(column, domain, name=name)
     hi, lo = np.empty(len(column), dtype=np.uint64), np.empty(len(column), dtype=np.uint64)
     hi[:], lo[:] = _start(name)

@@ -1,19 +1,22 @@
 """What a site holds: its rows, the indexes that live there, and how a batch changes both, in memory.
 
-Memory: the kept columns as Arrow and 36 to 46 bytes a row, 1 byte a row and constant CFD, and the indexes.
+Memory: the kept columns as Arrow (those of a first load packed), 19 to 26 bytes a row, 1 byte a row and constant CFD,
+and the indexes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdstrue.errors import StateError
 from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.key_slots import KeySlots
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.owned_groups import OwnedGroups
 from holdstrue.fragments.right_sides import LeftSide, RightSides, SidesStep
@@ -25,6 +28,11 @@ from holdstrue.index.rows import Rows
 from holdstrue.typing import I32, U8, U64, Mask
 
 _NO_ROWS = np.empty(0, dtype=np.int32)
+_FEW = 16
+"""Where groups are more than so many times the rows these are looked up one by one, else in a table. Chosen, not
+tuned."""
+_SCANNED = 1 << 17
+"""Rows that are looked at together where all are. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,14 @@ class IndexStep:
     """By left side the groups of rows that come."""
     pairs: tuple[SidesStep, ...]
     before: Mapping[int, Mask]
-    """By CFD: which entries' old images violated it."""
+    """By constant CFD: which entries' old images violated it."""
+    _known: dict[tuple[str, int], NDArray[np.intp]] = field(default_factory=dict)
+
+    def places(self, which: str, left: int, groups: I32, touched: I32) -> NDArray[np.intp]:
+        """Where the groups of rows (`which` names them) are among the touched ones of a left side, worked out once."""
+        if (which, left) not in self._known:
+            self._known[which, left] = _places(groups, touched)
+        return self._known[which, left]
 
     def abort(self) -> None:
         """Take everything back."""
@@ -110,7 +125,8 @@ class IndexedRows:
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
-        self.rows = Rows(spec.schema, keyed=True)
+        self.rows = Rows(spec.schema, keyed=False)
+        self._keys = KeySlots()
         self.places: dict[int, Place] = {}
         plan, lefts = spec.plan.fragments[spec.fragment], dict[tuple[str, ...], int]()
         pairs: dict[tuple[int, str], list[int]] = {}
@@ -123,10 +139,18 @@ class IndexedRows:
         self.left_sides = tuple(LeftSide() for _ in lefts)
         self.pair_cfds = tuple(tuple(numbers) for numbers in pairs.values())
         self._left_of = tuple(left for left, _ in pairs)
+        self._cfds_of = tuple(
+            tuple(cfd for cfd, place in self.places.items() if place.left == left) for left in range(len(lefts))
+        )
+        """By left side the CFDs that have it."""
         self.pairs = tuple(RightSides(len(numbers)) for numbers in self.pair_cfds)
         self.owned = {bundle.number: OwnedGroups(bundle) for bundle in spec.bundles}
         """By bundle the groups that this site owns."""
         self._marks = {cfd.number: np.zeros(64, dtype=np.uint8) for cfd in spec.own_cfds if cfd.is_constant}
+
+    def find(self, ids: Ids) -> I32:
+        """Slots of the living rows with these keys, -1 where there is none. Complexity: O(keys) expected."""
+        return self._keys.find(ids)
 
     # --- a batch --------------------------------------------------------------------------------------
 
@@ -155,19 +179,19 @@ class IndexedRows:
         gone = old >= 0
         slots = old[gone]
         coming = given if now.all() else given.take(now)
-        before = {number: self._were(number, slots, gone) for number in given.members}
+        before = {number: self._were(number, slots, gone) for number in self._marks}
         groups, touched = [], []
+        bits = _MaskBits()
         for number, left in enumerate(self.left_sides):
             known = len(left)
-            cfds = [cfd for cfd, place in self.places.items() if place.left == number]
-            found = left.number(coming.x[number], _any([coming.members[cfd] for cfd in cfds]))
+            found = left.number(coming.x[number], self._looked(number, coming))
             groups.append(found)
             touched.append(_touched(left.groups(slots), found, known, len(left)))
         steps = []
         for pair, sides in enumerate(self.pairs):
             own = self._left_of[pair]
             size, were = len(self.left_sides[own]), self.left_sides[own].groups(slots)
-            members = _bits([coming.members[cfd] for cfd in self.pair_cfds[pair]])
+            members = bits.of([coming.members[cfd] for cfd in self.pair_cfds[pair]])
             steps.append(sides.stage(size, slots, were, groups[own], coming.values[pair], members, touched[own]))
         return IndexStep(given, tuple(groups), tuple(steps), before)
 
@@ -175,7 +199,7 @@ class IndexedRows:
         if not slots.size:
             return gone  # which is false everywhere
         before = np.zeros(gone.size, dtype=np.bool_)
-        before[gone] = self._violating(number, slots)
+        before[gone] = self._marks[number][slots] != 0
         return before
 
     def _violating(self, number: int, slots: I32) -> Mask:
@@ -192,18 +216,20 @@ class IndexedRows:
         if batch.images == batch.size or not gone.any():
             return
         slots = batch.old[gone]
-        was = given.take(np.flatnonzero(gone).astype(np.int32) + np.int32(batch.size))
+        was = given.take(slice(batch.size, batch.images))
         groups = [left.groups(slots) for left in self.left_sides]
         same_x = [left.find(x) == own for left, x, own in zip(self.left_sides, was.x, groups, strict=True)]
         both = [
-            same_x[left] & (sides.values(slots, groups[left]) == words)
+            same_x[left] & (sides.values(slots, groups[left]) == np.maximum(words, np.uint64(1)))
             for left, sides, words in zip(self._left_of, self.pairs, was.values, strict=True)
         ]
-        for number, (_, pair, column) in self.places.items():
-            sides, member, same = self.pairs[pair], was.members[number], both[pair]
-            if not ((sides.members(slots, column) == member) & (~member | same)).all():
+        bits = _MaskBits()
+        for pair, (sides, same) in enumerate(zip(self.pairs, both, strict=True)):
+            looked = bits.of([was.members[cfd] for cfd in self.pair_cfds[pair]])
+            if not np.array_equal(sides.looked(slots), looked) or (looked.any(axis=1) & ~same).any():
                 raise StateError(
-                    f"the index of CFD {number} at site {self.spec.name!r} does not fit the rows of its sites",
+                    f"an index of the CFDs {', '.join(map(str, self.pair_cfds[pair]))} at site {self.spec.name!r} does "
+                    "not fit the rows of its sites",
                     hint="load the relation anew",
                 )
 
@@ -229,21 +255,27 @@ class IndexedRows:
         left, pair, column = self.places[number]
         after = np.zeros(batch.size, dtype=np.bool_)
         if dirty.any():
-            by_group = np.zeros(len(self.left_sides[left]) + 1, dtype=np.bool_)
-            by_group[staged.pairs[pair].touched] = dirty
-            # rows of no group have number -1, and the last place answers for them
-            after[batch.now] = by_group[staged.groups[left]]
+            after[batch.now] = dirty[staged.places("now", left, staged.groups[left], staged.pairs[pair].touched)]
             after &= staged.given.members[number]
+        before = np.zeros(batch.size, dtype=np.bool_)
+        gone = batch.old >= 0
+        was_dirty = staged.pairs[pair].was_dirty[:, column]
+        if was_dirty.any() and gone.any():
+            slots = batch.old[gone]
+            # groups that a row left are among the touched ones, if it had any
+            groups = self.left_sides[left].groups(slots)
+            was = was_dirty[staged.places("was", left, groups, staged.pairs[pair].touched)] & (groups >= 0)
+            before[gone] = was & self.pairs[pair].members(slots, column)
         up, down = (self._others(number, groups, batch.old) for groups in staged.pairs[pair].flipped(column))
-        return self._entries(batch, staged.before[number], after, up, down)
+        return self._entries(batch, before, after, up, down)
 
     def _entries(
         self, batch: SiteBatch, before: Mask, after: Mask, up: I32 = _NO_ROWS, down: I32 = _NO_ROWS
     ) -> ChangedKeys:
         """Keys of entries that changed, and of rows that are held and did."""
-        return ChangedKeys(self._keys(up, batch, after & ~before), self._keys(down, batch, before & ~after))
+        return ChangedKeys(self._keys_of(up, batch, after & ~before), self._keys_of(down, batch, before & ~after))
 
-    def _keys(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
+    def _keys_of(self, slots: I32, batch: SiteBatch, entries: Mask) -> pa.Table:
         """Keys of rows that are held and of entries of the batch."""
         key = list(self.spec.key)
         own = batch.rows.select(key)
@@ -271,20 +303,63 @@ class IndexedRows:
         gone = old >= 0
         come = ids
         if gone.any():
-            keys = ids.take(gone)
-            self.rows.remove(old[gone], (keys.hi, keys.lo))
+            self.rows.remove(old[gone], None)
+            self._keys.remove(ids.take(gone))
+            for marks in self._marks.values():
+                marks[old[gone]] = 0
         kept = self.spec.kept(rows)
         if not now.all():
             kept, come = kept.filter(pa.array(now)), ids.take(now)
-        slots = self.rows.append(kept, (come.hi, come.lo), ())
+        self.place(come, self.rows.append(kept, None, ()), now, step)
+
+    def place(self, ids: Ids, slots: I32, now: Mask, step: IndexStep) -> None:
+        """Let keys and indexes know where the rows that came lie. Complexity: O(rows)."""
+        self._keys.add(ids, int(slots[0]) if slots.size else 0)
         for left, groups in zip(self.left_sides, step.groups, strict=True):
             left.commit(slots, groups)
         for sides, part in zip(self.pairs, step.pairs, strict=True):
             sides.commit(part, slots)
         for number in self._marks:
             marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
-            marks[old[gone]] = 0
             marks[slots] = step.given.members[number][now]
+
+    def hold(self, rows: pa.Table) -> None:
+        """Take in the values of a first load, whose rows are given their places portion by portion."""
+        self.rows.append(rows, None, ())
+        self._keys.reserve(rows.num_rows)
+        for left in self.left_sides:
+            left.reserve(rows.num_rows)
+        for sides in self.pairs:
+            sides.reserve(rows.num_rows)
+
+    def take_in(self, ids: Ids, first: int, given: IndexInput) -> None:
+        """Count rows of a first load in, which are not taken back, at slots `first, first + 1, ...`."""
+        slots = np.arange(first, first + ids.size, dtype=np.int32)
+        self._keys.add(ids, first)
+        groups = [
+            left.number(x, self._looked(i, given))
+            for i, (left, x) in enumerate(zip(self.left_sides, given.x, strict=True))
+        ]
+        bits = _MaskBits()
+        for left, found in zip(self.left_sides, groups, strict=True):
+            left.commit(slots, found)
+        for pair, (sides, words) in enumerate(zip(self.pairs, given.values, strict=True)):
+            own = self._left_of[pair]
+            members = bits.of([given.members[cfd] for cfd in self.pair_cfds[pair]])
+            sides.take_in(len(self.left_sides[own]), slots, groups[own], words, members)
+        for number in self._marks:
+            marks = self._marks[number] = room(self._marks[number], self.rows.size, fill=0)
+            marks[slots] = given.members[number]
+
+    def _looked(self, left: int, given: IndexInput) -> Mask:
+        """Which rows some CFD with a left side looks at."""
+        return _any([given.members[cfd] for cfd in self._cfds_of[left]])
+
+    def grouped(self, pair: int) -> RightSides:
+        """The right sides of a pair, with room for all groups of the left."""
+        sides = self.pairs[pair]
+        sides.make_groups(len(self.left_sides[self._left_of[pair]]))
+        return sides
 
     # --- what violates --------------------------------------------------------------------------------
 
@@ -295,18 +370,34 @@ class IndexedRows:
             return np.flatnonzero(marks).astype(np.int32)
         left, pair, column = self.places[cfd.number]
         everything = np.arange(len(self.left_sides[left]), dtype=np.int32)
-        dirty = everything[self.pairs[pair].dirty(everything, column)]
-        return self._rows_of(cfd.number, dirty) if dirty.size else dirty
+        dirty = self.pairs[pair].dirty(everything, column)
+        if not dirty.any():
+            return np.empty(0, dtype=np.int32)
+        if not self.left_sides[left].listed:
+            # lists of all rows by group take 8 bytes a row, and are made when a batch needs those of few groups
+            return self._violating_of(left, pair, column, dirty)
+        return self._rows_of(cfd.number, everything[dirty])
+
+    def _violating_of(self, left: int, pair: int, column: int, dirty: Mask) -> I32:
+        found = []
+        for start in range(0, self.rows.size, _SCANNED):
+            slots = np.arange(start, min(start + _SCANNED, self.rows.size), dtype=np.int32)
+            groups = self.left_sides[left].groups(slots)
+            some = (groups >= 0) & (self.rows.alive[slots] != 0)
+            some[some] = dirty[groups[some]]
+            slots = slots[some]
+            found.append(slots[self.pairs[pair].members(slots, column)])
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
 
     def violates(self, cfd: NormalCFD, ids: Ids) -> Mask:
         """Which rows, by their ids, violate a CFD."""
-        slots = self.rows.find(ids.hi, ids.lo)
+        slots = self.find(ids)
         return (slots >= 0) & self._violating(cfd.number, np.maximum(slots, 0))
 
     def classes(self, number: int, ids: Ids) -> list[tuple[bytes, bytes, bytes] | None]:
         """Of rows, by their ids, the id of their group and the word of their right side under a CFD."""
         left, pair, column = self.places[number]
-        found = self.rows.find(ids.hi, ids.lo)
+        found = self.find(ids)
         slots = np.maximum(found, 0)
         groups = self.left_sides[left].groups(slots)
         member = (found >= 0) & self.pairs[pair].members(slots, column)
@@ -321,12 +412,13 @@ class IndexedRows:
         indexes = sum(left.size_bytes() for left in self.left_sides)
         indexes += sum(sides.size_bytes(self.rows.size) for sides in self.pairs)
         indexes += sum(owned.size_bytes() for owned in self.owned.values())
-        return self.rows.size_bytes() + indexes + sum(marks.nbytes for marks in self._marks.values())
+        indexes += sum(marks.nbytes for marks in self._marks.values())
+        return self.rows.size_bytes() + self._keys.size_bytes() + indexes
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state (the values are kept apart)."""
         rows = self.rows.size
-        arrays = nested("rows", self.rows.snapshot())
+        arrays = nested("rows", self.rows.snapshot()) | nested("keys", self._keys.snapshot(rows))
         for number, left in enumerate(self.left_sides):
             arrays |= nested(f"left{number}", left.snapshot(rows))
         for number, sides in enumerate(self.pairs):
@@ -342,6 +434,7 @@ class IndexedRows:
         """Take over the arrays of a snapshot and the values that belong to it."""
         self.rows.restore(arrays.part("rows"), values)
         rows, alive = self.rows.size, self.rows.alive
+        self._keys.restore(arrays.part("keys"), rows, alive)
         for number, left in enumerate(self.left_sides):
             left.restore(arrays.part(f"left{number}"), rows)
         for number, sides in enumerate(self.pairs):
@@ -368,12 +461,30 @@ def _any(masks: Iterable[Mask]) -> Mask:
     return distinct[0] if len(distinct) == 1 else np.logical_or.reduce(distinct)
 
 
-def _bits(masks: Sequence[Mask]) -> U8:
-    """By row a bit for each mask."""
-    found = np.zeros((masks[0].size, (len(masks) + 7) // 8), dtype=np.uint8)
-    for number, mask in enumerate(masks):
-        found[:, number // 8] |= mask.view(np.uint8) << np.uint8(number % 8)
-    return found
+class _MaskBits:
+    """By row a bit for each of some masks; rules that differ in their right side alone have the same masks."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], U8] = {}
+
+    def of(self, masks: Sequence[Mask]) -> U8:
+        """The bits of masks, which live as long as this."""
+        key = tuple(map(id, masks))
+        if key not in self._known:
+            found = np.zeros((masks[0].size, (len(masks) + 7) // 8), dtype=np.uint8)
+            for number, mask in enumerate(masks):
+                found[:, number // 8] |= mask.view(np.uint8) << np.uint8(number % 8)
+            self._known[key] = found
+        return self._known[key]
+
+
+def _places(groups: I32, some: I32) -> NDArray[np.intp]:
+    """Where groups are in an ascending list that has them; anywhere for -1."""
+    if groups.size * _FEW < some[-1]:
+        return np.minimum(np.searchsorted(some, groups), some.size - 1)
+    place = np.zeros(int(some[-1]) + 1, dtype=np.intp)
+    place[some] = np.arange(some.size)
+    return place[groups]
 
 
 def _touched(old: I32, new: I32, known: int, total: int) -> I32:

@@ -19,7 +19,7 @@ from holdstrue.fragments.fragment_layout import FragmentLayout
 from holdstrue.fragments.ids import Ids
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.plan.filter import holds
-from holdstrue.typing import I32, Mask
+from holdstrue.typing import I32, U8, Mask
 
 NOWHERE, SEVERAL = -1, -2
 """In place of a fragment's number."""
@@ -31,6 +31,8 @@ class NetRows:
 
     rows: pa.Table
     now: Mask
+    key: I32
+    """By row the number of its key, in the order in which keys came first."""
 
 
 def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[pa.Table], Mask]) -> NetRows:
@@ -43,7 +45,22 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
     except ChangeError as error:
         raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
     now = final[:, 1] >= 0
-    return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now)
+    return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now, number[final[:, 2]])
+
+
+def stays(ops: U8, ids: Ids) -> Mask:
+    """Which changes are the last of their keys and leave a row. Complexity: O(n log n).
+
+    >>> ids = Ids(np.zeros(3, np.uint64), np.array([7, 8, 7], np.uint64))
+    >>> stays(np.array([INSERT, INSERT, DELETE], np.uint8), ids).tolist()
+    [False, True, False]
+    """
+    number = Numbering().assign(ids.hi, ids.lo, all_true(ids.size))
+    _, first = np.unique(number[::-1], return_index=True)
+    last = np.zeros(ids.size, dtype=np.bool_)
+    last[ids.size - 1 - first] = True
+    found: Mask = last & (ops != DELETE)
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ def net_of_part(
     # what is neither here nor comes here belongs to other fragments
     comes = now & (fragment[rows] == own)
     some = comes | here[number[rows]]
-    kept = NetRows(changes.rows.take(pa.array(rows[some])), comes[some])
+    kept = NetRows(changes.rows.take(pa.array(rows[some])), comes[some], number[rows[some]])
     return PartNet(kept, int(needed.sum()), int((needed & here).sum()))
 
 

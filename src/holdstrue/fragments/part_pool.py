@@ -83,6 +83,13 @@ class PartState:
         self.written = run, {}
         return run
 
+    def prepare_load(self, record: BatchRecord, indexed: IndexedRows) -> RunFile:
+        """Write a first load, and the checkpoint after it."""
+        with StateFiles(self._path) as files:
+            run = write_record(files, self.standing.version + 1, record)
+            self.written = run, write_rows(files, self.standing.version + 1, indexed)
+        return run
+
     def commit(self, prepared: Any) -> None:
         """The driver commits: what is held goes on as if it had, and fits nothing where it does not."""
 

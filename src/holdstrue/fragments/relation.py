@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -147,8 +147,8 @@ class Relation(Closing):
         return self._design.schema
 
     @cached_property
-    def _bundles(self) -> list[tuple[int]]:
-        return [(bundle.number,) for bundle in bundles_of(self._design.plan, self._design.cfds)]
+    def _bundles(self) -> list[int]:
+        return [bundle.number for bundle in bundles_of(self._design.plan, self._design.cfds)]
 
     def close(self) -> None:
         """Let all sites go."""
@@ -203,11 +203,12 @@ class Relation(Closing):
         before, started = self.channel.snapshot(), self._host.elapsed
         try:
             self._begin(batch, changes)
-            self._ship(self._design.plan)
-            # a first load is much: one bundle of CFDs at a time
-            for some in self._bundles if batch == LOAD else [()] if self._bundles else []:
-                for verb in ("announce", "reply", "verdict", "conclude"):
-                    self._host.round(self.channel, verb, *some)
+            if batch == LOAD:
+                self._load_portions()
+            else:
+                self._ship(self._design.plan)
+                if self._bundles:
+                    self._agree()
             found = self._findings()
             self._compare()
             self._host.all("prepare")
@@ -217,6 +218,24 @@ class Relation(Closing):
         self._commit(batch)
         self._host.all("release", batch)
         return self._delta(batch, *self._changed(found), before, started)
+
+    def _load_portions(self) -> None:
+        """A first load is much: a portion of the rows at a time, then a slice of a bundle's groups at a time."""
+        for portion in range(max(self._host.all("portions").values())):
+            self._ship(self._design.plan, portion)
+        if not self._bundles:
+            return
+        slices = dict.fromkeys(self._bundles, 0)
+        for told in self._host.all("slices").values():
+            slices |= {number: max(parts, slices[number]) for number, parts in told}
+        for number, parts in slices.items():
+            for part in range(parts):
+                self._agree(number, part, parts)
+
+    def _agree(self, *some: int) -> None:
+        """Fragments agree on groups: on all that changed, or on some of a first load."""
+        for verb in ("announce", "reply", "verdict", "conclude"):
+            self._host.round(self.channel, verb, *some)
 
     def _findings(self) -> dict[str, Any]:
         """By site what it found of the batch."""
@@ -259,7 +278,8 @@ class Relation(Closing):
                 )
 
     def _begin(self, batch: str, changes: Any) -> None:
-        self._compare_entries(self._host.all("begin", batch) if changes is None else self._hand_out(batch, changes))
+        loads = changes is None
+        self._compare_entries(self._host.all("begin_load", batch) if loads else self._hand_out(batch, changes))
 
     def _compare_entries(self, prints: Mapping[str, str]) -> None:
         """Sites of one fragment have the same entries of a batch, in one order."""
@@ -278,15 +298,22 @@ class Relation(Closing):
                     )
 
     def _hand_out(self, batch: str, changes: Any) -> dict[str, Any]:
-        """Every site gets its columns of the rows that concern its fragment."""
-        presence = partial(self._any, "presence", batch, sites=[f.sites[0].name for f in self.layout.fragments])
+        """Every site gets its columns of the rows that concern its fragment: those that it has or that come to it."""
+        first = [fragment.sites[0].name for fragment in self.layout.fragments]
+        there: dict[str, Mask] = {}
+
+        def presence(keys: pa.Table) -> Mask:
+            there.update(self._host.all("presence", batch, keys, sites=first))
+            return np.logical_or.reduce([*there.values()])
+
         rows = fitted(changes, self.schema, self.layout.key)
         net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
-        handed = {
-            site.name: (batch, net.rows.select(self._design.specs[site.name].schema.names), now)
-            for fragment, now in zip(self.layout.fragments, routed(net, self.layout), strict=True)
-            for site in fragment.sites
-        }
+        handed = {}
+        for name, fragment, now in zip(first, self.layout.fragments, routed(net, self.layout), strict=True):
+            own = now | there[name][net.key]
+            part, stays = (net.rows, now) if own.all() else (net.rows.filter(pa.array(own)), now[own])
+            for site in fragment.sites:
+                handed[site.name] = batch, part.select(self._design.specs[site.name].schema.names), stays
         return self._host.each("begin", handed)
 
     def _key_ids(self, rows: pa.Table) -> Ids:
@@ -297,12 +324,12 @@ class Relation(Closing):
         """Where one of some sites says yes."""
         return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
 
-    def _ship(self, plan: ShippingPlan) -> None:
-        """The rounds inside fragments, after which every index has what it needs."""
+    def _ship(self, plan: ShippingPlan, *portion: int) -> None:
+        """The rounds inside fragments, after which every index has what it needs; of a portion, or of everything."""
         for level in range(max(part.levels for part in plan.fragments)):
-            self._host.round(self.channel, "ship", level)
+            self._host.round(self.channel, "ship", level, *portion)
         try:
-            self._host.all("settle")
+            self._host.all("settle", *portion)
         except StateError:
             # ids that do not fit the index may be those of a lost message, and then say so
             self._compare()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,8 @@ class RemoteHost(SiteHost):
         self._carry, self._patience = carry, patience
         self.session = uuid.uuid4().hex
         self._turns = dict.fromkeys(self._names, 0)
+        # a batch is some twenty calls to each: threads that begin and end with every call would cost more than these
+        self._callers = ThreadPoolExecutor(max_workers=max(len(self._names), 1))
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -114,9 +116,9 @@ class RemoteHost(SiteHost):
         """Let sites do the same thing at the same time."""
         start = time.perf_counter()
         try:
-            with ThreadPoolExecutor(max_workers=max(len(args), 1)) as pool:
-                running = {site: pool.submit(self.ask, site, verb, *own) for site, own in args.items()}
-                return {site: job.result() for site, job in running.items()}
+            running = {site: self._callers.submit(self.ask, site, verb, *own) for site, own in args.items()}
+            wait(running.values())
+            return {site: job.result() for site, job in running.items()}
         finally:
             self.elapsed += time.perf_counter() - start
 
@@ -135,3 +137,4 @@ class RemoteHost(SiteHost):
                 called(self._carry, site, framed(told), 0.0)
             except HoldstrueError:
                 continue  # it ends the session by itself when it hears nothing for a while
+        self._callers.shutdown()

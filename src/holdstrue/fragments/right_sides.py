@@ -5,9 +5,9 @@ CFDs that share both sides and differ in their patterns (`RightSides`). All rows
 that match it have two right sides or more, or when other fragments are known to hold one that differs. Right sides
 are compared inside a group only, by 64 bits of their ids.
 
-Memory: of a left side 4 bytes a row version and 27 to 37 a group, 4 and 4 more once rows are listed; of right sides 12
-bytes a group and 9 a group and CFD, a bit a row version and CFD (in whole bytes), 4 a row version whose right side is
-not the common one of its group, and 35 to 45 for each of those.
+Memory: of a left side 4 bytes a row version and 27 to 37 a group, 4 and 4 more once rows are listed; of right sides 8
+bytes a group and 4 a group and CFD (5 where it has violations), a bit a row version and CFD (in whole bytes), 4 a row
+version whose right side is not the common one of its group, and 35 to 45 for each of those.
 """
 
 from __future__ import annotations
@@ -16,31 +16,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.sparse_arrays import grown, zeros
 from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.kernels import bounds
 from holdstrue.kernels import sides as kernels
 from holdstrue.typing import I32, U8, U64, Mask
-
-SPARSE = 64
-"""Arrays with fewer than one entry in so many that is not 0 are copied entry by entry, so that their zeros stay
-without memory."""
-
-
-def _grown(array: NDArray[np.int32], needed: int) -> NDArray[np.int32]:
-    """An array of zeros and few other entries, with room for so many."""
-    if needed <= array.shape[0]:
-        return array
-    some = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
-    if some.size * SPARSE > array.shape[0]:
-        return room(array, needed, fill=0)
-    larger: NDArray[np.int32] = np.zeros((needed + needed // 4 + 64, *array.shape[1:]), dtype=array.dtype)
-    larger[some] = array[some]
-    return larger
 
 
 class LeftSide:
@@ -74,6 +58,23 @@ class LeftSide:
         if slots.size:
             self._grouping.t_groups = room(self._grouping.t_groups, int(slots[-1]) + 1, fill=-1)
             self._grouping.t_groups[slots] = groups
+
+    def slice_of(self, part: int, parts: int) -> I32:
+        """The groups whose ids fall into one of some slices, the same at every site. Complexity: O(groups)."""
+        if parts == 1:
+            return np.arange(len(self), dtype=np.int32)
+        # owners are chosen by the other word
+        here = self._grouping.numbers.keys()[0] % np.uint64(parts) == np.uint64(part)
+        return np.flatnonzero(here).astype(np.int32)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows."""
+        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
+
+    @property
+    def listed(self) -> bool:
+        """Whether rows were listed by group."""
+        return self._lists.size_bytes() > 0
 
     def lists(self, rows: int) -> tuple[I32, I32]:
         """First slot by group and next slot by slot. Complexity: O(slots that came since the last call)."""
@@ -148,6 +149,23 @@ class SidesStep:
                 found[at[kind], cfd] = True
         return gained, lost
 
+    @cached_property
+    def _told(self) -> tuple[Mask, Mask, Mask]:
+        gained, lost = self.moved
+        new = (self.before == 0) & (self.after > 0)
+        narrowed = self.was_dirty & lost & (self.after < 2)
+        return new | ((self.before > 0) & ~self.was_dirty & gained & (self.after > 0)) | narrowed, new, narrowed
+
+    @cached_property
+    def telling(self) -> list[bool]:
+        """By CFD whether something must be told of a group."""
+        return [bool(self._told[0][:, cfd].any()) for cfd in range(self.sides.cfds)]
+
+    def tells(self, cfd: int) -> tuple[Mask, Mask, Mask]:
+        """By touched group what must be told: in all, of groups that are new here, of those that lost some."""
+        told, new, narrowed = self._told
+        return told[:, cfd], new[:, cfd], narrowed[:, cfd]
+
     def flag(self, cfd: int, groups: I32, value: int) -> None:
         """Set flags of groups (unknown ones are negative); the first change of a group remembers what was."""
         groups = groups[groups >= 0]
@@ -215,7 +233,7 @@ class RightSides:
     """
 
     def __init__(self, cfds: int) -> None:
-        self._cfds = cfds
+        self.cfds = cfds
         width = (cfds + 7) // 8
         # by group: its common right side, the list of others, rows of the common one, how many others, flags
         self._main = np.zeros(64, dtype=np.uint64)
@@ -240,7 +258,7 @@ class RightSides:
 
         `groups` is how many groups the left side has, `touched` those that the rows are in, ascending.
         """
-        self._make_groups(groups)
+        self.make_groups(groups)
         if touched is None:
             both = np.concatenate((old_groups, new_groups))
             touched = np.unique(both[both >= 0]).astype(np.int32)
@@ -256,12 +274,25 @@ class RightSides:
         kernels.shift_sides(new_groups, side, members, 1, *counters)
         return step
 
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows."""
+        self._members = room(self._members, rows, fill=0)
+        self._side = grown(self._side, rows)
+
+    def take_in(self, groups: int, slots: I32, new_groups: I32, value: U64, members: U8) -> None:
+        """Count rows of a first load in, which are not taken back. Complexity: O(rows)."""
+        self.make_groups(groups)
+        side = self._place(new_groups, value, members)
+        kernels.shift_sides(new_groups, side, members, 1, self._count, self._others, self.kind_count)
+        self._keep(slots, side, members)
+
     def _place(self, groups: I32, value: U64, members: U8) -> I32:
         side = np.empty(groups.size, dtype=np.int32)
-        if kernels.place_sides(groups, value, members, self._main, self._first, side):
+        if kernels.place_sides(groups, value, members, self._main, side):
             rows = np.flatnonzero(side > 0)
             upper, known = groups[rows], len(self._kinds)
-            numbers, origin = self._kinds.assign_new(upper.astype(np.uint64), value[rows], all_true(rows.size))
+            words = np.maximum(value[rows], np.uint64(1))
+            numbers, origin = self._kinds.assign_new(upper.astype(np.uint64), words, all_true(rows.size))
             total = len(self._kinds)
             self.kind_group = room(self.kind_group, total, fill=0)
             self._following = room(self._following, total, fill=-1)
@@ -271,22 +302,24 @@ class RightSides:
             side[rows] = numbers + np.int32(1)
         return side
 
-    def _make_groups(self, groups: int) -> None:
+    def make_groups(self, groups: int) -> None:
+        """Make room for so many groups."""
         self._main = room(self._main, groups, fill=0)
-        self._first = room(self._first, groups, fill=0)
+        self._first = grown(self._first, groups)
         self._count = room(self._count, groups, fill=0)
-        self._others = _grown(self._others, groups)
-        self._flag = room(self._flag, groups, fill=0)
+        self._others = grown(self._others, groups)
+        self._flag = grown(self._flag, groups)
 
     def commit(self, step: SidesStep, slots: I32) -> None:
         """Keep what is known of the rows that came; `slots` are where they were put."""
+        self._keep(slots, step.side, step.members)
+
+    def _keep(self, slots: I32, side: I32, members: U8) -> None:
         if slots.size:
-            rows = int(slots[-1]) + 1
-            self._members = room(self._members, rows, fill=0)
-            self._members[slots] = step.members
-            self._side = _grown(self._side, rows)
-            other = step.side > 0
-            self._side[slots[other]] = step.side[other]
+            self.reserve(int(slots[-1]) + 1)
+            self._members[slots] = members
+            other = side > 0
+            self._side[slots[other]] = side[other]
 
     # --- what is known of groups ------------------------------------------------------------------
 
@@ -348,6 +381,10 @@ class RightSides:
         found: Mask = self._members[slots, cfd // 8] & np.uint8(1 << cfd % 8) != 0
         return found
 
+    def looked(self, slots: I32) -> U8:
+        """By row version a bit for each CFD that looks at it."""
+        return self._members[slots]
+
     def values(self, slots: I32, groups: I32) -> U64:
         """The right sides of row versions, which are of these groups."""
         side = self._side[slots]
@@ -369,15 +406,15 @@ class RightSides:
 
     def size_bytes(self, rows: int) -> int:
         """Memory held; entries that are 0 in sparse arrays take none."""
-        own = (self._main, self._first, self._count, self._flag, self.kind_group, self._following, self.kind_count)
-        sparse = np.count_nonzero(self._side[:rows]) + np.count_nonzero(self._others)
-        return sum(array.nbytes for array in (*own, self._members)) + 4 * int(sparse) + self._kinds.size_bytes()
+        own = (self._main, self._count, self.kind_group, self._following, self.kind_count, self._members)
+        sparse = sum(np.count_nonzero(array) for array in (self._side[:rows], self._others, self._first, self._flag))
+        return sum(array.nbytes for array in own) + 4 * int(sparse) + self._kinds.size_bytes()
 
     # --- the state ------------------------------------------------------------------------------------
 
     def snapshot(self, groups: int, rows: int) -> Snapshot:
         """The arrays that make up the state of so many groups and slots."""
-        self._make_groups(groups)
+        self.make_groups(groups)
         self._members = room(self._members, rows, fill=0)
         arrays: Snapshot = nested("kinds", self._kinds.snapshot())
         kinds = len(self._kinds)
@@ -395,22 +432,22 @@ class RightSides:
         self._kinds.restore(arrays.part("kinds"))
         kinds = len(self._kinds)
         self._main = arrays.array("main", np.uint64, (groups,), grows=0)
-        self._first = arrays.index("first", -1, kinds, groups, fill=0)
-        self._flag = arrays.array("flag", np.uint8, (groups, self._cfds), grows=0, fill=0)
+        self._first = arrays.index("first", 0, kinds, groups, fill=0)
+        self._flag = arrays.array("flag", np.uint8, (groups, self.cfds), grows=0, fill=0)
         arrays.within("flag", np.ascontiguousarray(self._flag[:groups]), 0, 1)
         self.kind_group = arrays.index("kind_group", 0, groups - 1, kinds)
         self._following = arrays.index("following", -1, kinds - 1, kinds, fill=-1)
         links = np.stack((self.kind_group[:kinds], self._following[:kinds]), axis=1)
-        heads = np.maximum(self._first[:groups, None] - 1, -1).astype(np.int32)
+        heads = (self._first[:groups, None] - 1).astype(np.int32)
         lists = bounds.unlinked(links, 0, 1) < 0 and bounds.unheaded(heads, 0, links, 0) < 0
         arrays.require(lists, "a list of right sides leaves its group, or runs in a circle")
         self._members = arrays.array("members", np.uint8, (rows, width), grows=0, fill=0)
-        spare = (0xFF << (self._cfds - 8 * (width - 1))) & 0xFF
+        spare = (0xFF << (self.cfds - 8 * (width - 1))) & 0xFF
         arrays.require(not (self._members[:rows, -1] & spare).any(), "a row is looked at by a rule that there is not")
         slots = arrays.index("other_slots", 0, rows - 1, 0)
         other = arrays.index("other_kinds", 0, kinds - 1, slots.size)
         arrays.require(slots.size == other.size and bounds.unsorted(slots, True) < 0, "it lists rows twice")
-        self._side = np.zeros(rows + 64, dtype=np.int32)
+        self._side = zeros((rows + 64,), np.dtype(np.int32))
         self._side[slots] = other + 1
         self._recount(arrays, left, rows, alive)
 
@@ -426,13 +463,13 @@ class RightSides:
         arrays.require(
             np.array_equal(self.kind_group[side[at] - 1], group[at]), "a row has the right side of another group"
         )
-        arrays.require(not (looked & (self._first[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
+        arrays.require(not (looked & (self._main[np.maximum(group, 0)] == 0)).any(), "a group has no right side")
         side[(alive[:rows] == 0) | ~looked] = -1
-        self._others = np.zeros((groups + 64, self._cfds), dtype=np.int32)
-        self.kind_count = np.zeros((kinds + 64, self._cfds), dtype=np.int32)
-        count = np.zeros((groups, self._cfds), dtype=np.int32)
+        self._others = zeros((groups + 64, self.cfds), np.dtype(np.int32))
+        self.kind_count = np.zeros((kinds + 64, self.cfds), dtype=np.int32)
+        count = np.zeros((groups, self.cfds), dtype=np.int32)
         kernels.shift_sides(
             group, side, np.ascontiguousarray(self._members[:rows]), 1, count, self._others, self.kind_count
         )
-        self._count = arrays.array("count", np.int32, (groups, self._cfds), grows=0, fill=0)
+        self._count = arrays.array("count", np.int32, (groups, self.cfds), grows=0, fill=0)
         arrays.require(np.array_equal(count, self._count[:groups]), "its counts do not follow from its rows")

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from holdstrue.fragments.channel import Channel, SiteMessage
 from holdstrue.fragments.fragment_layout import Site
+from holdstrue.fragments.packed_values import is_text
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
 from holdstrue.fragments.site_work import SiteWork
@@ -93,8 +94,10 @@ def local_host(specs: Mapping[str, SiteSpec], sites: Mapping[str, Site]) -> Site
 def open_site(spec: SiteSpec, site: Site) -> SiteWork:
     """A site with its source and, where it has one, its state directory."""
 
+    text = [field.name for field in spec.schema if is_text(field.type)]
+
     def read() -> pa.Table:
-        return read_table(site.source, columns=spec.schema.names, schema=spec.schema, **site.read)
+        return read_table(site.source, columns=spec.schema.names, schema=spec.schema, dictionaries=text, **site.read)
 
     state = None if site.state is None else SiteState.at(site.state, spec)
     try:

@@ -8,6 +8,8 @@ people at the site alone; keys of rows go to the sites that hold the same rows, 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +24,7 @@ from holdstrue.data.changes import Changes
 from holdstrue.data.seed import Seed
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments.apart_relation import ApartRelation, SiteFacts
+from holdstrue.fragments.apart_relation import ApartRelation, KnownDesign, SiteFacts
 from holdstrue.fragments.declaration import Declaration
 from holdstrue.fragments.design import RelationDesign, designed
 from holdstrue.fragments.fragment_layout import Site
@@ -35,7 +37,7 @@ from holdstrue.fragments.frames import (
     unframed,
 )
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
-from holdstrue.fragments.netting import netted
+from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
 from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -52,8 +54,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin", "align", "settle", "sent", "compare", "prepare", "commit",
-        "abort", "violates",
+        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "sent", "compare",
+        "prepare", "commit", "abort", "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""
@@ -106,6 +108,8 @@ class SiteService:
         self._told: dict[str, Any] | None = None
         self._design: RelationDesign | None = None
         self._work: SiteWork | None = None
+        self._known: KnownDesign | None = None
+        """What all sites had open when this one last brought something to them."""
         self._people: Mapping[str, Callable[[Mapping[str, Any], bytes], bytes]] = {
             "offer": self._offer, "load": self._load, "apply": self._apply, "violations of all": self._violations,
             "status": self._status,
@@ -221,6 +225,8 @@ class SiteService:
             case "leave":
                 self._give_up()
                 return None
+            case "opened":
+                return self._opened_print()
             case "hello":
                 return self._hello()
             case "open":
@@ -250,6 +256,12 @@ class SiteService:
         return self._work
 
     # --- what sites agree on ------------------------------------------------------------------------
+
+    def _opened_print(self) -> str:
+        """What tells the design that is open here from others; nothing where none is."""
+        if self._work is None or self._told is None:
+            return ""
+        return hashlib.blake2b(json.dumps(self._told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _hello(self) -> SiteFacts:
         """What this site brings to the design: its columns, and seed and plan where its state has them."""
@@ -304,12 +316,16 @@ class SiteService:
                 self._offers.drop(done)
         rows = fitted(offered, schema, key)
         net = netted(replace(offered, rows=rows), key, work.key_ids(rows), partial(work.ask, "presence", batch))
+        self._refuse_foreign(work, net.rows.filter(pa.array(net.now)))
+        return str(work.ask("begin", batch, net.rows, net.now))
+
+    @staticmethod
+    def _refuse_foreign(work: SiteWork, rows: pa.Table) -> None:
         try:
-            work.refuse_foreign(net.rows.filter(pa.array(net.now)))
+            work.refuse_foreign(rows)
         except HoldstrueError as error:
             hint = "a row that moves is deleted at one site and inserted at the other"
             raise type(error)(error.message, hint=hint) from error
-        return str(work.ask("begin", batch, net.rows, net.now))
 
     def _send(self, verb: str, *args: Any) -> list[list[Any]]:
         """Let the work send, straight to the sites that it is for; how much went where."""
@@ -348,7 +364,8 @@ class SiteService:
             changes = Changes(table.drop_columns([":op"]), ops)
             if self._work is not None:
                 # whoever offers what does not fit is told so, and not who applies the batch
-                fitted(changes, self._work.spec.schema, self._work.spec.key)
+                rows = fitted(changes, self._work.spec.schema, self._work.spec.key)
+                self._refuse_foreign(self._work, rows.filter(pa.array(stays(changes.ops, self._work.key_ids(rows)))))
             self._offers.put(batch, changes)
         return packed_answer({"repeated": False})
 
@@ -376,7 +393,9 @@ class SiteService:
             host = RemoteHost(self.name, names, self._carry, self._patience)
             self._bringing = host.session
             try:
-                relation = ApartRelation.opened(self._declared, self.name, host)
+                relation = ApartRelation.opened(self._declared, self.name, host, self._known)
+                with self._lock:
+                    self._known = KnownDesign(relation.design, self._opened_print())
                 delta = action(relation)
                 return framed(delta.head(), pack(delta.keys(self._declared.key)).to_pybytes())
             finally:

@@ -13,12 +13,27 @@ import pyarrow as pa
 from holdstrue.data.coding import Domain
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.fragments.bundles import Bundle, bundles_of
-from holdstrue.fragments.normal_cfds import NormalCFD, answerable
+from holdstrue.fragments.normal_cfds import GUARD, NormalCFD, answerable
 from holdstrue.fragments.shipping_plan import Home, Shipment, ShippingPlan
 from holdstrue.rules.model import Condition
 
-SHAPE = 3
-"""Of the state of a site: 3 since CFDs share indexes and groups have owners."""
+SHAPE = 4
+"""Of the state of a site: 3 since CFDs share indexes and groups have owners, 4 since keys are known by 96 bits."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a CFD asks of rows at a site."""
+
+    tests: tuple[tuple[str, Condition], ...]
+    """Conditions with their texts."""
+    known: frozenset[str]
+    """Columns that must have a value."""
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts alone, which tell conditions apart."""
+        return tuple(text for text, _ in self.tests)
 
 
 @dataclass(frozen=True)
@@ -54,10 +69,33 @@ class SiteSpec:
         """The site's columns, and the parts of filters that it can answer."""
         return answerable(self.schema.names, self.cfds)
 
+    @cached_property
+    def asked(self) -> dict[int, Asked]:
+        """By CFD what it asks of rows, as far as the site can answer."""
+        return {cfd.number: self._asked(cfd) for cfd in self.cfds}
+
+    def _asked(self, cfd: NormalCFD) -> Asked:
+        own, names = self.held, frozenset[str]()
+        tests = tuple((text, guard) for attr, text, guard in cfd.tests if attr in own)
+        if cfd.unwanted is not None:
+            tests += (cfd.unwanted,) if cfd.b in own else ()
+        elif not self.nulls_equal:
+            names = frozenset(attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD))
+        return Asked(tests, names)
+
     def kept(self, rows: pa.Table) -> pa.Table:
         """The columns that are kept, in their types."""
         found = rows.select(self.schema.names)
         return found if found.schema.equals(self.schema) else found.cast(self.schema)
+
+    def kept_packed(self, rows: pa.Table) -> pa.Table:
+        """The same, text by its distinct values where it is so."""
+        found = rows.select(self.schema.names)
+        for at, field in enumerate(self.schema):
+            type_ = found.schema.field(at).type
+            if type_ != field.type and not (pa.types.is_dictionary(type_) and type_.value_type == field.type):
+                found = found.set_column(at, field, found.column(at).cast(field.type))
+        return found
 
     @cached_property
     def shipments(self) -> tuple[Shipment, ...]:
@@ -87,6 +125,16 @@ class SiteSpec:
     def bundles(self) -> tuple[Bundle, ...]:
         """The CFDs that this site must agree on with others, by left side."""
         return tuple(bundle for bundle in bundles_of(self.plan, self.cfds) if self.name in bundle.sites)
+
+    @cached_property
+    def bundle_count(self) -> int:
+        """How many bundles there are at all sites."""
+        return len(bundles_of(self.plan, self.cfds))
+
+    @cached_property
+    def shipment_count(self) -> int:
+        """Above the numbers of all shipments of the fragment."""
+        return 1 + max((s.number for s in self.plan.fragments[self.fragment].shipments), default=0)
 
     def fingerprint(self) -> str:
         """What a state must have been written for to be opened with this."""

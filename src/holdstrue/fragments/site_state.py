@@ -115,6 +115,12 @@ class SiteState:
         # now and then, what batches that were given up have written is removed
         return replace(written, frees=written.version % COLLECT_EVERY == 0)
 
+    def prepare_load(self, record: BatchRecord, indexed: IndexedRows) -> Written:
+        """Write a first load: what it made, and what there is to say of it. Complexity: O(rows)."""
+        files, version = self._journal.files, self._journal.version + 1
+        base = write_rows(files, version, indexed)
+        return self.prepared(record.batch, write_record(files, version, record), indexed.rows.living, base)
+
     def prepared(self, batch: str, run: RunFile, rows: int, base: Mapping[str, RunFile]) -> Written:
         """A batch that a task has written, or a checkpoint after it (`base`)."""
         journal, facts = self._journal, self._facts(batch)

@@ -9,17 +9,22 @@ recorded, so that a batch that other sites missed can be applied once more (two-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.data.buffers import plain
+from holdstrue.data.distinct import unpacked
 from holdstrue.errors import DataError, HoldstrueError, StateError
+from holdstrue.fragments.batch_keeper import BatchKeeper
 from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
+from holdstrue.fragments.first_load import FirstLoad
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
+from holdstrue.fragments.packed_values import give_back, packed
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
@@ -29,32 +34,6 @@ from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.text import condition_text
 from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.typing import I32, Mask
-
-
-class BatchKeeper(Protocol):
-    """Where a site keeps its batches: a state directory of its own, or what a task sees of one."""
-
-    @property
-    def count(self) -> int:
-        """How many batches were committed."""
-
-    def restore(self, indexed: IndexedRows) -> BatchRecord | None:
-        """Bring what is held to what is kept; returns the last batch."""
-
-    def seen(self, batch: str) -> bool:
-        """Whether a batch was committed."""
-
-    def prepare(self, record: BatchRecord) -> Any:
-        """Write a batch, which does not count yet."""
-
-    def commit(self, prepared: Any) -> None:
-        """Make it count."""
-
-    def tidy(self, indexed: IndexedRows) -> None:
-        """Write a checkpoint where that is due."""
-
-    def close(self) -> None:
-        """Let go of the place."""
 
 
 class SiteWork:
@@ -91,6 +70,7 @@ class SiteWork:
         self._found: dict[int, ChangedKeys] = {}
         self._record: BatchRecord | None = None
         self._prepared: Any = None
+        self._load: FirstLoad | None = None
 
     def ask(self, verb: str, *args: Any) -> Any:
         """Let the site do something: for a batch, or for a check from scratch that is open beside it."""
@@ -103,6 +83,8 @@ class SiteWork:
             return self._check.ask(verb, *args)
         if self._repeated is not None and verb in REPEATED:
             return self._repeated.repeat(self.spec, verb, *args)
+        if self._load is not None and verb in FirstLoad.VERBS:
+            return getattr(self._load, verb)(*args)
         return getattr(self, verb)(*args)
 
     def open_check(self, spec: SiteSpec) -> None:
@@ -194,7 +176,7 @@ class SiteWork:
         ids = self.key_ids(keys)
         if self._last is not None and batch == self._last.batch:
             return self._last.presence(ids)
-        return self._indexed.rows.find(ids.hi, ids.lo) >= 0
+        return self._indexed.find(ids) >= 0
 
     def begin(self, batch: str, rows: pa.Table | None = None, now: Mask | None = None) -> str:
         """Start a batch: rows by key with new images where `now`; without rows, load the site's own source.
@@ -209,18 +191,36 @@ class SiteWork:
         if rows is None:
             if self._indexed.rows.living:
                 raise HoldstrueError(f"site {self.spec.name!r} is loaded already", hint="apply changes instead")
-            rows = self._own_rows()
+            rows = unpacked(self._own_rows())
         if now is None:
             now = all_true(rows.num_rows)
         ids = self.key_ids(rows)
         if repeats(ids.lo):
             self._refuse_repeats(ids, rows)
-        old = self._indexed.rows.find(ids.hi, ids.lo)
+        old = self._indexed.find(ids)
         # what is neither here nor comes here belongs to other fragments
         own = now | (old >= 0)
         if not own.all():
             rows, ids, now, old = rows.filter(pa.array(own)), ids.take(own), now[own], old[own]
         return self._start(batch, ids, rows, now, old)
+
+    def begin_load(self, batch: str) -> str:
+        """Start to load the site's own source, portion by portion; otherwise as `begin` without rows."""
+        self.abort()
+        if self._last is not None and batch == self._last.batch:
+            self._repeated = self._last
+            return self._last.fingerprint
+        if self._indexed.rows.living:
+            raise HoldstrueError(f"site {self.spec.name!r} is loaded already", hint="apply changes instead")
+        rows = self._own_rows()
+        ids = self.key_ids(rows)
+        if repeats(ids.lo):
+            self._refuse_repeats(ids, rows)
+        del ids
+        rows = packed(self.spec.kept_packed(rows))
+        self._load = FirstLoad(self.spec, self._indexed, batch, rows)
+        give_back()  # what was read takes three times as much as what is kept
+        return self._load.fingerprint
 
     def align(self) -> str:
         """Put the entries in the order of their ids, as sites do whose rows came in different orders."""
@@ -230,7 +230,8 @@ class SiteWork:
         return self._start(running.name, running.ids.take(order), rows, running.now[order], running.old[order])
 
     def _start(self, batch: str, ids: Ids, rows: pa.Table, now: Mask, old: I32) -> str:
-        images = None if self.spec.recall or not (old >= 0).any() else self._old_images(rows, old)
+        gone = old[old >= 0]
+        images = None if self.spec.recall or not gone.size else self._indexed.rows.take(gone)
         self._batch = SiteBatch(self.spec, batch, ids, rows, now, old, images)
         return self._batch.fingerprint
 
@@ -241,11 +242,11 @@ class SiteWork:
     def _current_rows(self) -> pa.Table:
         """The rows held, or those of the source when nothing is loaded yet."""
         if self._last is None and self._read is not None:
-            return self._own_rows()
+            return unpacked(self._own_rows())
         return self._indexed.rows.take(self._indexed.rows.living_slots())
 
     def _own_rows(self) -> pa.Table:
-        """The rows of the site's source, checked against its key and its filter."""
+        """The rows of the site's source, checked against its key and its filter; text may be by distinct values."""
         if self._read is None:
             raise HoldstrueError(f"site {self.spec.name!r} has no source to load", hint="give it one: source=...")
         rows = self._read()
@@ -275,7 +276,7 @@ class SiteWork:
         for number, where in enumerate(wanted):
             if not set(condition_columns(where)) <= set(rows.column_names):
                 continue
-            held = holds(where, lambda name: rows.column(name).combine_chunks(), rows.num_rows)
+            held = holds(where, lambda name: plain(rows.column(name)), rows.num_rows)
             wrong = np.flatnonzero(held if number else ~held)
             if wrong.size:
                 key = {name: rows.column(name)[int(wrong[0])].as_py() for name in self.spec.key}
@@ -284,14 +285,6 @@ class SiteWork:
                     + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
                     hint="of all filters (where), only the site's own must hold for the rows of its source",
                 )
-
-    def _old_images(self, rows: pa.Table, old: I32) -> pa.Table:
-        """By entry its old image; the new one stands in where there is none."""
-        gone = old >= 0
-        stored = self._indexed.rows.take(old[gone])
-        place = np.where(gone, np.cumsum(gone) - 1, stored.num_rows + np.arange(old.size))
-        both = pa.concat_tables([stored, rows.select(stored.column_names).cast(stored.schema)])
-        return both.take(pa.array(place))
 
     def _running(self) -> SiteBatch:
         if self._batch is None:
@@ -318,7 +311,8 @@ class SiteWork:
         for bundle in () if self._alone else self.spec.bundles:
             here = bundle.sites.index(self.spec.name)
             owned = self._indexed.owned[bundle.number]
-            exchange = Exchange(bundle, here, self._indexed, self._step, owned, running.mail)
+            steps = [self._step.pairs[self._indexed.places[cfd].pair] for cfd in bundle.cfds]
+            exchange = Exchange(bundle, here, self._indexed, steps, owned, running.mail, bundle.number)
             self._exchanges[bundle.number] = exchange
 
     def announce(self, number: int | None = None) -> list[SiteMessage]:
@@ -408,6 +402,12 @@ class SiteWork:
 
     def prepare(self) -> None:
         """Write the batch down; it does not count yet."""
+        if self._load is not None:
+            load = self._load
+            self._record = BatchRecord.of_load(load.name, load.fingerprint, self.spec, load.mail.outbox, load.found)
+            if self._state is not None:
+                self._prepared = self._state.prepare_load(self._record, self._indexed)
+            return
         owned = [step for one in self._exchanges.values() if (step := one.changed()) is not None]
         self._record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
         if self._state is not None:
@@ -417,7 +417,7 @@ class SiteWork:
         """Make the batch count."""
         fresh = self._repeated is None
         if fresh:
-            running = self._running()
+            name = self._running().name if self._load is None else self._load.name
             if self._state is not None:
                 self._behind = True
                 try:
@@ -425,13 +425,18 @@ class SiteWork:
                 except UncommittedError as error:
                     self._behind = isinstance(error, OvertakenError)
                     raise
-            self._indexed.commit(running.ids, running.rows, running.now, running.old, self._staged())
+            if self._load is None:
+                running = self._running()
+                self._indexed.commit(running.ids, running.rows, running.now, running.old, self._staged())
             self._last = None if self._record is None else self._record.answer()
             self._behind = False
             if self._state is None:
-                self._seen.add(running.name)
+                self._seen.add(name)
+        loaded = self._load is not None
         self._clear()
-        if fresh and self._state is not None:
+        if loaded:
+            give_back()
+        elif fresh and self._state is not None:
             self._state.tidy(self._indexed)
 
     def release(self, batch: str) -> None:
@@ -445,6 +450,8 @@ class SiteWork:
             for exchange in self._exchanges.values():
                 exchange.abort()
             self._step.abort()
+        if self._load is not None:
+            self._indexed = IndexedRows(self.spec)  # which were empty before it
         self._clear()
 
     # --- what violates ------------------------------------------------------------------------------------

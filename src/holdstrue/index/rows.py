@@ -81,6 +81,8 @@ class Rows:
         """By slot the number of a row in what was read, where only some rows are held."""
         self.whole: int | None = None
         """How many rows the table has in all, in that case."""
+        self._short = False
+        """Whether a part holds whole numbers in fewer bytes than the schema says."""
         self._waiting: list[Sequence[Any]] = []
         """The last rows, as far as they came one by one and nobody asked for them as Arrow."""
 
@@ -173,6 +175,8 @@ class Rows:
             self._parts.append(values)
             self._starts.append(first)
             self._small = self._small + 1 if values.num_rows < LARGE_PART else 0
+            # only what is large is held in fewer bytes, and small batches need not be asked
+            self._short |= values.num_rows >= LARGE_PART and values.schema.types != self.schema.types
             if self._small > MOST_PARTS:
                 self._join_parts()
 
@@ -254,7 +258,8 @@ class Rows:
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
         taken = [
-            unpacked(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p]))) for p in used
+            self._declared(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p])))
+            for p in used
         ]
         if len(used) == 1:
             return taken[0]
@@ -286,7 +291,14 @@ class Rows:
         names = list(self.schema.names if columns is None else columns)
         if not self._parts:
             return pa.Table.from_batches([], schema=pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([unpacked(part.select(names)) for part in self._parts])
+        return pa.concat_tables([self._declared(part.select(names)) for part in self._parts])
+
+    def _declared(self, rows: pa.Table) -> pa.Table:
+        """Values of a part in the types of the schema."""
+        found = unpacked(rows)
+        if not self._short:
+            return found
+        return found.cast(pa.schema([self.schema.field(name) for name in found.column_names]))
 
     def value_bytes(self) -> int:
         """What the values take, in memory or as mapped files."""
@@ -324,7 +336,7 @@ class Rows:
             arrays.require(known == (living if self._keyed else 0), f"its keys are not those of {living} living rows")
         self.size, self.living = size, living
         self.twin = np.empty(self.alive.size, dtype=np.int32)
-        self._parts, self._starts, self._small = ([values], [0], 0) if size else ([], [], 0)
+        self._parts, self._starts, self._small, self._short = ([values], [0], 0, False) if size else ([], [], 0, False)
         self._waiting = []
 
 

@@ -1,9 +1,10 @@
 """Right sides of groups: how often each occurs among the rows that several CFDs look at.
 
 Nearly always all rows of a group have one right side. It is kept with the group as its *common* side; others are
-*kinds* of their own, in a list that starts at their group. `first[group]` is 0 before the group has a common side, -1
-while there is no other, else 1 + the last of the others. A row's side is 0 for the common one, 1 + kind for another,
--1 where no CFD looks at it. `members[row]` has a bit for each CFD that looks at the row.
+*kinds* of their own, in a list that starts at their group. `main[group]` is 0 before the group has a common side (a
+word that is 0 counts as 1), `first[group]` 0 while there is no other, else 1 + the last of the others. A row's side is
+0 for the common one, 1 + kind for another, -1 where no CFD looks at it. `members[row]` has a bit for each CFD that
+looks at the row.
 
 Five rows with (X, B) = (x, 7), (x, 8), (x, 7), (y, 7), (z, 9); the second of two CFDs looks at the last three only.
 
@@ -12,12 +13,12 @@ Five rows with (X, B) = (x, 7), (x, 8), (x, 7), (y, 7), (z, 9); the second of tw
 >>> group, value = ints(0, 0, 0, 1, 2), np.array([7, 8, 7, 7, 9], np.uint64)
 >>> main, first, side = np.zeros(3, np.uint64), ints(0, 0, 0), ints(0, 0, 0, 0, 0)
 >>> members = np.array([[1], [1], [3], [3], [3]], np.uint8)
->>> int(place_sides(group, value, members, main, first, side)), side.tolist(), main.tolist()
+>>> int(place_sides(group, value, members, main, side)), side.tolist(), main.tolist()
 (1, [0, 1, 0, 0, 0], [7, 7, 9])
 >>> kind_group, following = ints(0), ints(-1)  # the second row is of the first other kind
 >>> link_sides(kind_group, first, following, 0, 1)
 >>> first.tolist()
-[1, -1, -1]
+[1, 0, 0]
 >>> count, others, kind_count = np.zeros((3, 2), np.int32), np.zeros((3, 2), np.int32), np.zeros((1, 2), np.int32)
 >>> shift_sides(group, side, members, 1, count, others, kind_count)
 >>> count.tolist(), others.tolist()
@@ -31,6 +32,8 @@ Five rows with (X, B) = (x, 7), (x, 8), (x, 7), (y, 7), (z, 9); the second of tw
 
 from __future__ import annotations
 
+import numpy as np
+
 from holdstrue.kernels.jit import kernel
 from holdstrue.typing import I32, U8, U64
 
@@ -39,7 +42,7 @@ NONE, ONE, MANY = 0, 1, 2
 
 
 @kernel
-def place_sides(group: I32, value: U64, members: U8, main: U64, first: I32, side: I32) -> int:
+def place_sides(group: I32, value: U64, members: U8, main: U64, side: I32) -> int:
     """Give rows the common side of their group, a new group that of its first row; 1 stands for any other.
 
     Returns how many rows have another. Complexity: O(rows).
@@ -50,13 +53,13 @@ def place_sides(group: I32, value: U64, members: U8, main: U64, first: I32, side
         for w in range(members.shape[1]):
             some |= members[i, w] != 0
         g = group[i]
+        word = value[i] if value[i] != 0 else np.uint64(1)
         if g < 0 or not some:
             side[i] = -1
-        elif first[g] == 0:
-            main[g] = value[i]
-            first[g] = -1
+        elif main[g] == 0:
+            main[g] = word
             side[i] = 0
-        elif main[g] == value[i]:
+        elif main[g] == word:
             side[i] = 0
         else:
             side[i] = 1
@@ -69,7 +72,7 @@ def link_sides(kind_group: I32, first: I32, following: I32, start: int, end: int
     """Put the kinds `start, ..., end - 1` into the lists of their groups. Complexity: O(kinds)."""
     for kind in range(start, end):
         group = kind_group[kind]
-        following[kind] = first[group] - 1 if first[group] > 0 else -1
+        following[kind] = first[group] - 1
         first[group] = kind + 1
 
 

@@ -118,6 +118,11 @@ _LARGE = 256 << 10
 def give_back() -> None:
     """Free what nobody uses any more, structures that know each other included. Complexity: O(objects)."""
     gc.collect()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Let the system have memory that is freed and that the allocator keeps. Complexity: O(free pages)."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

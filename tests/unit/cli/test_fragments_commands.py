@@ -98,9 +98,10 @@ def test_the_folder_of_the_states_is_known_for_what_it_is(declared: Path) -> Non
     assert f"hint: name one of them: {folder}/S1" in said
 
 
-def test_a_damaged_site_is_not_made_anew_by_init_of_a_monitor(declared: Path) -> None:
+@pytest.mark.parametrize("run_file", ["arrays", "values", "batch"])
+def test_a_damaged_site_is_not_made_anew_by_init_of_a_monitor(declared: Path, run_file: str) -> None:
     assert run("fragments", "init", declared).exit_code == 1
-    [file] = (declared.parent / "state" / "S1" / "runs").iterdir()
+    [file] = (declared.parent / "state" / "S1" / "runs").glob(f"{run_file}-*")
     file.write_bytes(file.read_bytes()[:-8])
     result = run("fragments", "check", declared)
     assert result.exit_code == 2 and f"{file} is damaged" in result.output

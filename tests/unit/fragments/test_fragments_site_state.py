@@ -14,7 +14,7 @@ import pytest
 from fault_calls import Fail, FaultCalls
 from holdstrue import Monitor
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site, design, site_state
+from holdstrue.fragments import Relation, Site, design, first_load, site_state
 from holdstrue.fragments.site_host import SiteHost, local_host, open_site
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.fragments.site_state import SiteState
@@ -159,6 +159,44 @@ def test_a_site_that_is_down(shape: str, verb: str, kept: bool, tmp_path: Path) 
     relation.apply(SECOND)
     assert state_of(relation) == wanted(shape, FIRST, SECOND)
     relation.close()
+
+
+LOADING = ["begin_load", "portions", "ship", "receive", "settle", "slices", "announce", "finish", "prepare", "commit"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("verb", LOADING)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_site_that_is_down_while_it_loads(
+    shape: str, verb: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the load shows, and loading again finishes it: sites that have it answer from what they wrote down."""
+    monkeypatch.setattr(first_load, "PORTION", 1)
+    monkeypatch.setattr(first_load, "SLICE", 2)
+    hosts: list[Failing] = []
+    folder = tmp_path if kept else None
+    relation = Relation(split(shape, folder), RULES, key="id", host=failing(hosts))
+    hosts[0].down = (hosts[0].sites[-1], verb)
+    try:
+        relation.load()
+    except HoldstrueError as error:
+        assert "does not answer" in str(error)
+        hosts[0].down = None
+        if kept:
+            relation.close()
+            relation = Relation(split(shape, folder), RULES, key="id", host=failing(hosts))
+        assert not relation.loaded
+        relation.load()
+    else:
+        assert verb in ("ship", "receive", "slices", "announce")
+        hosts[0].down = None
+    assert relation.loaded and state_of(relation) == wanted(shape)
+    relation.apply(FIRST)
+    assert state_of(relation) == wanted(shape, FIRST)
+    relation.close()
+    if kept:
+        with Relation(split(shape, folder), RULES, key="id") as opened:
+            assert state_of(opened) == wanted(shape, FIRST)
 
 
 def test_a_state_of_other_rules_is_refused(place: str) -> None:

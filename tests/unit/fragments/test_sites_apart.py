@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdstrue.data.changes import DELETE, INSERT
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.apart_relation import ApartDelta
 from holdstrue.fragments.declaration import Declaration
@@ -294,6 +295,24 @@ def test_what_is_no_word_is_answered_with_an_error(tmp_path: Path) -> None:
     net = Net("vertical", tmp_path)
     for wrong in (b"", b"GET / HTTP/1.1", framed({"verb": "fly"}), framed({"verb": "fly", "session": "x", "turn": 1})):
         assert "error" in unframed(net.services["a"].answer(wrong))[0]
+    net.close()
+
+
+def test_rows_of_another_site_are_refused_where_they_are_offered(tmp_path: Path) -> None:
+    """And leave nothing behind, so that the batch can be offered rightly; what is taken back does not count."""
+    net = Net("horizontal", tmp_path)
+    net.act("h0", "load")
+
+    def offered(ops: list[int], keys: list[int], b: list[int]) -> bytes:
+        same = [1] * len(ops)
+        rows = {"id": keys, "a": same, "b": b, "c": same, ":op": pa.array(ops, pa.uint8())}
+        return pack(pa.table(rows)).to_pybytes()
+
+    with pytest.raises(HoldstrueError, match=r"row {'id': 9} of site 'h0' is not in its fragment"):
+        net.tell("h0", "offer", offered([INSERT, INSERT], [8, 9], [1, 5]), batch="one")
+    assert net.tell("h0", "status")[0]["answer"]["offered"] == []
+    net.tell("h0", "offer", offered([INSERT, INSERT, DELETE], [8, 9, 9], [1, 5, 5]), batch="one")
+    net.act("h0", "apply", batch="one")
     net.close()
 
 
