@@ -33,6 +33,7 @@ from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
 from holdstrue.shards.memory import rows_a_shard
+from holdstrue.shards.passing import KIND as PASSING
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -136,12 +137,13 @@ class InShards:
     ) -> Delta:
         # the first rows of a state change nothing that is there, so they need not go home first
         direct = first and job.on_conflict == "error" and all(found.only_inserts for found in feeds.values())
+        laid = direct and not self._journal.files.store.shared
         sources = []
         for name, frame in frames.items():
             found, declared = feeds[name], request.declared[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
             read = {option: value for option, value in request.read.items() if option not in ("schema", "widen")}
-            stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared)
+            stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared, laid)
             sources.append((self._runner.select(frame, columns), stage))
         ledger = Ledger(job.layout, self._shards)
         heard = None
@@ -151,7 +153,11 @@ class InShards:
             heard = ledger.heard(list(self._runner.run(gathered, [Routes(job)], job.tasks)))
         if heard is None or heard.overflow:
             stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
-            heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+            try:
+                heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+            finally:
+                if laid:
+                    self._journal.files.discard(PASSING, job.version + 1)
         request.notes.add(*heard.notes, *late_notes(heard.late, facts.sequence))
         return self._committed(facts, ledger, heard, request)
 

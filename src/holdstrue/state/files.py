@@ -41,6 +41,7 @@ __all__ = [
     "StateFiles",
     "UncommittedError",
     "as_table",
+    "fresh_name",
     "streams",
 ]
 
@@ -137,7 +138,7 @@ class StateFiles(RunReader):
 
     def write_tables(self, kind: str, version: int, tables: Sequence[pa.Table], *, packed: bool = False) -> RunFile:
         """Write tables one after the other as IPC streams in one file; `packed` ones are compressed, and not mapped."""
-        name = _fresh(kind, version)
+        name = fresh_name(kind, version)
         options = pa.ipc.IpcWriteOptions(compression="zstd") if packed else _PLAIN
         with self._writing(name, version) as path:
             with pa.OSFile(path, "wb") as sink:
@@ -146,7 +147,7 @@ class StateFiles(RunReader):
 
     def joint(self, version: int) -> Joint:
         """A new file for several runs."""
-        return Joint(self, _fresh(JOINT, version))
+        return Joint(self, fresh_name(JOINT, version))
 
     def write_arrays(
         self, kind: str, version: int, arrays: Mapping[str, NDArray[Any]], *, packed: bool = False
@@ -155,7 +156,7 @@ class StateFiles(RunReader):
 
         Where they are `packed`, numbers are as short as they can be, and are widened when they are read.
         """
-        name = _fresh(kind, version)
+        name = fresh_name(kind, version)
         fields, columns = [], []
         parts = (
             (key, array, whole.dtype.name)
@@ -317,6 +318,11 @@ class StateFiles(RunReader):
         self.store.delete([listed.name for listed in gone if not listed.name.startswith(LOG)])
         return [*old, *gone]
 
+    def discard(self, kind: str, version: int) -> None:
+        """Remove the runs of a kind that attempts to make a version wrote and that no version names."""
+        start = f"{RUNS}{kind}-{version:012d}-"
+        self.store.delete([listed.name for listed in self.store.list(RUNS) if listed.name.startswith(start)])
+
     def erase(self) -> None:
         """Remove every version and every run, where a state could not be made."""
         self.store.delete([listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)])
@@ -374,7 +380,8 @@ def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table], options: pa.
             writer.write_table(table)
 
 
-def _fresh(kind: str, version: int) -> str:
+def fresh_name(kind: str, version: int) -> str:
+    """A name that no other run has."""
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
 
 
