@@ -28,7 +28,7 @@ from holdstrue.shards.facts import (
     now_text,
 )
 from holdstrue.shards.homes import Homes, OneTask
-from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places, placing_columns
 from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
@@ -144,7 +144,8 @@ class InShards:
             columns = found.columns(job.layout.plan.schemas[name].names)
             read = {option: value for option, value in request.read.items() if option not in ("schema", "widen")}
             stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared, laid)
-            sources.append((self._runner.select(frame, columns), stage))
+            own = self._runner.select(frame, columns)
+            sources.append(self._runner.own_reading(own, stage) if direct else (own, stage))
         ledger = Ledger(job.layout, self._shards)
         heard = None
         if request.one_task and not direct and len(sources) == 1:
@@ -241,15 +242,21 @@ class InShards:
         rows = sum(facts.rows.values())
         samples: dict[str, pa.Table] = {}
         if first:
-            counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
+            counts = {name: 0 if feeds[name].kind == "files" else self._count(f) for name, f in frames.items()}
             self._first_rows = counts
             rows = sum(counts.values())
             hot_from = min(self._sizing.hot_from, rows_a_shard(self._runner.worker_bytes()))
             for name, frame in frames.items():
                 if feeds[name].kind not in ("debezium", KAFKA) and counts[name] and counts[name] >= hot_from:
-                    own = self._runner.select(frame, plan.schemas[name].names)
-                    samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
+                    placing = placing_columns(plan, name)
+                    if placing:
+                        found = self._runner.sample(self._runner.select(frame, placing), SAMPLE, counts[name])
+                        samples[name] = found.cast(pa.schema([plan.schemas[name].field(own) for own in placing]))
         return self._new_layout(plan, facts, rows, samples)
+
+    def _count(self, frame: Frame) -> int:
+        known = self._runner.known_rows(frame)
+        return self._runner.count(frame) if known is None else known
 
     def _known_layout(self, facts: Facts) -> Layout:
         return self._journal.read(lambda data: layout_of(data, facts))

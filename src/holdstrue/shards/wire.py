@@ -66,9 +66,7 @@ def pack(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def to_tasks(
-    table: pa.Table, tasks: I32, kind: int, route: int, name: str, lay: Lay = pack
-) -> Iterator[Message]:
+def to_tasks(table: pa.Table, tasks: I32, kind: int, route: int, name: str, lay: Lay = pack) -> Iterator[Message]:
     """Rows as one message a task that gets any, which holds what `lay` makes of them. Complexity: O(rows)."""
     if not table.num_rows:
         return
