@@ -62,6 +62,13 @@ class Draft:
     version: int
     header: Mapping[str, Any]
     payload: bytes = b""
+    beside: tuple[RunFile, ...] = ()
+    """Files that a new page of it names."""
+
+    @property
+    def named(self) -> list[RunFile]:
+        """The files that it names, but for those of pages that are there already."""
+        return [*named_by(self.header), *self.beside]
 
 
 class UncommittedError(StateError):
@@ -200,7 +207,7 @@ class StateFiles(RunReader):
         """
         names = set(self._attempt)
         if draft is not None:
-            matches = (RUN_NAME.fullmatch(file.name) for file in named_by(draft.header))
+            matches = (RUN_NAME.fullmatch(file.name) for file in draft.named)
             names |= {match[0] for match in matches if match and int(match[1]) == draft.version}
         self._attempt = []
         if names and (reachable or not self.store.shared):
@@ -229,7 +236,7 @@ class StateFiles(RunReader):
         time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
-        if self._discarded and (gone := self._discarded.intersection(file.name for file in named_by(draft.header))):
+        if self._discarded and (gone := self._discarded.intersection(file.name for file in draft.named)):
             raise UncommittedError(
                 f"{self.url}: {min(gone)} was removed when version {version} could not be made", hint=_again(version)
             )
@@ -333,7 +340,8 @@ class StateFiles(RunReader):
         oldest = versions[max(0, self._made_by(versions, when) - 1)]
         since = min(since, self._entry(oldest).header.get("since", oldest))
         kept = [version for version in versions if version >= since]
-        return since, [file for entry in self._entries(kept) for file in named_by(entry.header)]
+        headers = [entry.header for entry in self._entries(kept)]
+        return since, [file for header in headers for file in (*named_by(header), *self.paged(header))]
 
     def _old_kept(self, versions: Sequence[int], version: int, keep: float) -> set[int]:
         """The versions of an earlier format to keep, beside those of the log."""
