@@ -68,6 +68,7 @@ def test_spark_reads_all_else(spark: SparkSession, table: str, tmp_path: Path) -
         "an expression": plain.selectExpr("id + 1 as id"),
         "another name": plain.withColumnRenamed("id", "number"),
         "a limit": plain.limit(10),
+        "a column twice": plain.select("id", "id"),
         "no file": plain.filter("false"),
         "rows twice": plain.union(plain),
         "an option": spark.read.option("mergeSchema", "true").parquet(table),

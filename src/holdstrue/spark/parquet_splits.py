@@ -28,8 +28,12 @@ BATCH_ROWS = 100_000
 _ALIKE = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
 """What both read alike whoever wrote it; days and times depend on calendars and settings."""
 _NARROW = (pa.float16(),)
-_SAID = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
-"""Settings under which Spark reads less than there is."""
+_SAID = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.fieldId.read.enabled",
+)
+"""Settings under which Spark reads less than there is, or other columns than their names say."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,9 @@ def splits_of(frame: DataFrame, schema: pa.Schema) -> list[Split] | None:
     inner: Any = getattr(frame, "_jdf", None)
     if inner is None or not all(any(alike(type_) for alike in _ALIKE) for type_ in schema.types):
         return None
-    if set(schema.types) & {*_NARROW} or any(frame.sparkSession.conf.get(name, "false") == "true" for name in _SAID):
+    if len(set(schema.names)) < len(schema) or set(schema.types) & {*_NARROW}:
+        return None
+    if any(frame.sparkSession.conf.get(name, "false") == "true" for name in _SAID):
         return None
     try:
         files = _plain_files(inner.queryExecution().optimizedPlan())
