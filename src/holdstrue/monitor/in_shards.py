@@ -313,7 +313,7 @@ class InShards:
 
         What does not fit lies in Spark's shuffle, on disk: each task reads its part alone.
         """
-        entries = rows * (1 + len(job.layout.routes))
+        entries = rows * sum(job.layout.copies)
         wanted = -(-entries // rows_a_shard(self._runner.worker_bytes()))
         return replace(job, tasks=max(job.tasks, min(wanted, len(job.layout.spots))))
 

@@ -60,6 +60,11 @@ PATH = "path"
 SOMEWHERE = "a partition of the changes"
 """What errors call the place of rows that came in a data frame."""
 
+ENTRIES = 200_000
+"""First rows are taken up so many at a time, counted on the route that has most copies of them: a row of a rule without
+equalities is in as many cells as its grid has blocks, and a worker of 512 MB does not hold 100,000 rows in 15 cells.
+"""
+
 PARTITION: ContextVar[int] = ContextVar("partition", default=0)
 """The number of the partition that this task reads, where a runner knows it."""
 
@@ -102,7 +107,7 @@ class Scatter:
         at = PARTITION.get() * _PARTITION_ROWS
         notes = Notes()
         try:
-            for batch in batches:
+            for batch in (part for whole in batches for part in self._parts(whole)):
                 for part, commits in self._changes(pa.Table.from_batches([batch]), at, notes):
                     yield from self.sent(part, commits, at, kind, lay)
                     at += len(part)
@@ -110,6 +115,11 @@ class Scatter:
                 yield say(SUMMARY, {"notes": list(notes)})
         except HoldstrueError as error:
             yield failure(error, HOME)
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in parts that are no more than `ENTRIES` rows where they arrive. Complexity: O(parts)."""
+        step = max(1, ENTRIES // max(self.job.layout.copies)) if self.first else batch.num_rows
+        return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
     def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
         schema = self.job.layout.plan.schemas[self.table]
