@@ -38,6 +38,9 @@ class Loops:
         cuts = [0, *accumulate(part.num_rows for part in frame)]
         return [rows.slice(start, end - start) for start, end in pairwise(cuts)]
 
+    def own_reading(self, frame: list[pa.Table], stage: Any) -> tuple[list[pa.Table], Any]:
+        return frame, stage
+
     def count(self, frame: list[pa.Table]) -> int:
         return sum(part.num_rows for part in frame)
 

@@ -10,6 +10,10 @@ from holdstrue.data.buffers import decoded, plain
 
 SAMPLED = 16_384
 """Values that are looked at to tell whether a column repeats enough to be written by its distinct values."""
+BEGUN, SHORT = 1 << 17, 1 << 15
+"""Numbers of which the first so many have more distinct ones than two bytes tell are written as they are: to find the
+distinct ones among 2M rates took 0.14 CPU s, a third of what writing the shard took, and saved 2.5 of 8 bytes.
+"""
 _KINDS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_large_string,
           pa.types.is_fixed_size_binary, pa.types.is_decimal128, pa.types.is_decimal256,
           pa.types.is_temporal)  # fmt: skip
@@ -28,6 +32,8 @@ def encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     step = max(1, len(column) // SAMPLED)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
     if pc.count_distinct(sample).as_py() > 0.9 * len(sample):
+        return column
+    if pa.types.is_primitive(column.type) and pc.count_distinct(column.slice(0, BEGUN)).as_py() > SHORT:
         return column
     # zeros with a sign and all that is no number stay what they are: floats are told apart by their bits
     bits = _BITS.get(column.type)

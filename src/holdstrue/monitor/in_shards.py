@@ -28,11 +28,12 @@ from holdstrue.shards.facts import (
     now_text,
 )
 from holdstrue.shards.homes import Homes, OneTask
-from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places
+from holdstrue.shards.hot import SAMPLE, blocks_for, blocks_within, hot_places, placing_columns
 from holdstrue.shards.layout import Job, Layout
 from holdstrue.shards.ledger import Ledger, Settled, layout_of
 from holdstrue.shards.lists import ADDED, REMOVED, by_table, delta_lists, kept_references, whole_tables
 from holdstrue.shards.memory import rows_a_shard
+from holdstrue.shards.passing import KIND as PASSING
 from holdstrue.shards.reading import Reload
 from holdstrue.shards.routes import MOST, Routes
 from holdstrue.shards.runner import Frame, Runner, Sizing
@@ -136,13 +137,15 @@ class InShards:
     ) -> Delta:
         # the first rows of a state change nothing that is there, so they need not go home first
         direct = first and job.on_conflict == "error" and all(found.only_inserts for found in feeds.values())
+        laid = direct and not self._journal.files.store.shared
         sources = []
         for name, frame in frames.items():
             found, declared = feeds[name], request.declared[name]
             columns = found.columns(job.layout.plan.schemas[name].names)
             read = {option: value for option, value in request.read.items() if option not in ("schema", "widen")}
-            stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared)
-            sources.append((self._runner.select(frame, columns), stage))
+            stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared, laid)
+            own = self._runner.select(frame, columns)
+            sources.append(self._runner.own_reading(own, stage) if direct else (own, stage))
         ledger = Ledger(job.layout, self._shards)
         heard = None
         if request.one_task and not direct and len(sources) == 1:
@@ -151,7 +154,11 @@ class InShards:
             heard = ledger.heard(list(self._runner.run(gathered, [Routes(job)], job.tasks)))
         if heard is None or heard.overflow:
             stages = [Routes(job)] if direct else [Homes(job), Routes(job)]
-            heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+            try:
+                heard = ledger.heard(list(self._runner.run(sources, stages, job.tasks)))
+            finally:
+                if laid:
+                    self._journal.files.discard(PASSING, job.version + 1)
         request.notes.add(*heard.notes, *late_notes(heard.late, facts.sequence))
         return self._committed(facts, ledger, heard, request)
 
@@ -235,15 +242,21 @@ class InShards:
         rows = sum(facts.rows.values())
         samples: dict[str, pa.Table] = {}
         if first:
-            counts = {name: 0 if feeds[name].kind == "files" else self._runner.count(f) for name, f in frames.items()}
+            counts = {name: 0 if feeds[name].kind == "files" else self._count(f) for name, f in frames.items()}
             self._first_rows = counts
             rows = sum(counts.values())
             hot_from = min(self._sizing.hot_from, rows_a_shard(self._runner.worker_bytes()))
             for name, frame in frames.items():
                 if feeds[name].kind not in ("debezium", KAFKA) and counts[name] and counts[name] >= hot_from:
-                    own = self._runner.select(frame, plan.schemas[name].names)
-                    samples[name] = self._runner.sample(own, SAMPLE, counts[name]).cast(plan.schemas[name])
+                    placing = placing_columns(plan, name)
+                    if placing:
+                        found = self._runner.sample(self._runner.select(frame, placing), SAMPLE, counts[name])
+                        samples[name] = found.cast(pa.schema([plan.schemas[name].field(own) for own in placing]))
         return self._new_layout(plan, facts, rows, samples)
+
+    def _count(self, frame: Frame) -> int:
+        known = self._runner.known_rows(frame)
+        return self._runner.count(frame) if known is None else known
 
     def _known_layout(self, facts: Facts) -> Layout:
         return self._journal.read(lambda data: layout_of(data, facts))
@@ -300,7 +313,7 @@ class InShards:
 
         What does not fit lies in Spark's shuffle, on disk: each task reads its part alone.
         """
-        entries = rows * (1 + len(job.layout.routes))
+        entries = rows * sum(job.layout.copies)
         wanted = -(-entries // rows_a_shard(self._runner.worker_bytes()))
         return replace(job, tasks=max(job.tasks, min(wanted, len(job.layout.spots))))
 

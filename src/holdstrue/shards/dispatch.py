@@ -13,7 +13,7 @@ from holdstrue.data.coding import domain_of, key_digest
 from holdstrue.detect.engine import Incoming
 from holdstrue.shards.layout import NOWHERE, S_FLAG, T_FLAG, Columns, Job, Layout
 from holdstrue.shards.routing import Side
-from holdstrue.shards.wire import LEFT, MOVED, OP, ROWS, SHARD, Message, to_tasks
+from holdstrue.shards.wire import LEFT, MOVED, OP, ROWS, SHARD, Lay, Message, pack, to_tasks
 from holdstrue.typing import I32, I64, Mask
 
 T_BUCKET, S_BUCKET = ":t bucket", ":s bucket"
@@ -107,7 +107,9 @@ def dispatch(job: Job, table: str, versions: RowVersions) -> Iterator[Message]:
             yield from _moved(job, number, table, new_columns, old_columns, updating, replaced, new, before)
 
 
-def first_rows(job: Job, table: str, columns: Columns, blocks: I32) -> Iterator[Message]:
+def first_rows(
+    job: Job, table: str, columns: Columns, blocks: I32, kind: int = ROWS, lay: Lay = pack
+) -> Iterator[Message]:
     """The messages for rows of a table that has none yet."""
     for number, route in enumerate(job.layout.routes):
         if table in route.tables:
@@ -115,7 +117,7 @@ def first_rows(job: Job, table: str, columns: Columns, blocks: I32) -> Iterator[
             every = np.ones(found.rows.size, dtype=np.bool_)
             ops = np.full(found.rows.size, INSERT)
             sent = _sent(job, number, table, columns, found, every, ops)
-            yield from to_tasks(sent, job.task_of(found.shards), ROWS, number, table)
+            yield from to_tasks(sent, job.task_of(found.shards), kind, number, table, lay)
 
 
 def entries(layout: Layout, number: int, table: str, columns: Columns, blocks: I32) -> Entries:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from holdstrue.plan.compile import Plan
 from holdstrue.shards.layout import Columns, Digest, Layout
+from holdstrue.shards.routing import routes_of
 
 SPREAD_FROM = 500_000
 """Smaller tables are not spread: one task does them in a fraction of a second, and a grid repeats rows."""
@@ -54,6 +56,13 @@ def blocks_within(layout: Layout, samples: Mapping[str, pa.Table], rows: int, mo
                 if both.size:
                     share = max(share, np.unique(both, axis=0, return_counts=True)[1].max() / sample.num_rows)
     return min(MOST_BLOCKS, int(np.ceil(2 * share * rows / most)))
+
+
+def placing_columns(plan: Plan, table: str) -> list[str]:
+    """The columns of a table that say where its rows meet others, all that is looked at in a sample of it."""
+    sides = [side for route in routes_of(plan) for side in (route.t, route.s) if side.table == table]
+    wanted = {name for side in sides for name in side.columns}
+    return [name for name in plan.schemas[table].names if name in wanted]
 
 
 def hot_places(layout: Layout, tasks: int, samples: Mapping[str, pa.Table]) -> dict[int, list[Digest]]:

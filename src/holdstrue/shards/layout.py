@@ -161,6 +161,11 @@ class Layout:
                     rows[block].append(shard)
         return {place: np.array(rows, dtype=np.int32) for place, rows in found.items()}
 
+    @property
+    def copies(self) -> tuple[int, ...]:
+        """In how many shards a row is at most: at home, and on each route."""
+        return (1, *(self.blocks if hot else 1 for hot in self.hot))
+
     # --- placing -------------------------------------------------------------------------------
 
     def home(self, table: str, columns: Columns) -> tuple[I32, I32, tuple[U64, U64]]:

@@ -14,6 +14,7 @@ from holdstrue.shards.facts import Facts
 from holdstrue.shards.layout import HOME, Columns, Job
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, crossing, listing, whole_tables
+from holdstrue.shards.memory import allowed_bytes, give_back
 from holdstrue.shards.routes import Worker
 from holdstrue.shards.scatter import Scatter
 from holdstrue.shards.shard import Shard, completed
@@ -89,7 +90,10 @@ class Listing:
     """Those of the checks of whole tables that are violated, which the ledger knows."""
 
     def shards(self, tasks: list[int]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
-        """The open shards of these tasks that have violations, each with its checks."""
+        """The open shards of these tasks that have violations, each with its checks.
+
+        Who is done with one lets go of it (`del`), so that two need not fit at a time.
+        """
         layout = self.job.layout
         with StateFiles(self.job.path) as files:
             known = files.manifest(self.job.version, self.job.writer).get("shards", {})
@@ -99,6 +103,8 @@ class Listing:
                 if int(number) % self.job.tasks in tasks and any(str(c) in said["tallies"] for c in own):
                     plan = layout.home_plan if spot.route == HOME else layout.route_plan(spot.route)
                     yield int(number), Shard.open(files, plan, layout.keys, Runs.of(said)), own
+                    if allowed_bytes() is not None:
+                        give_back()
 
     def tables(self, tasks: list[int]) -> Iterator[pa.Table]:
         """Violations as tables."""
@@ -106,6 +112,7 @@ class Listing:
             yield from whole_tables(self.job.layout, self.broken, ADDED)
         for number, shard, own in self.shards(tasks):
             yield from self.of_shard(number, shard, own)
+            del shard
 
     def of_shard(self, number: int, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.Table]:
         """The violations that one shard is to list."""
@@ -151,6 +158,7 @@ class Violating:
         """Numbers of tasks in, (number, hi, lo) out; a row may occur in several shards."""
         for number, shard, own in self.listing.shards(tasks_in(batches)):
             yield from self.of_shard(number, shard, own)
+            del shard
 
     def of_shard(self, number: int, shard: Shard, own: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
         """The violating rows and groups of one shard."""

@@ -22,9 +22,11 @@ from holdstrue.shards.hot import CROWDED, SPREAD_FROM
 from holdstrue.shards.layout import HOME, Job, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.shards.moved import kept_pairs
+from holdstrue.shards.passing import picked_up
 from holdstrue.shards.shard import POOL, Shard
 from holdstrue.shards.wire import (
     ERROR,
+    LAID,
     LEFT,
     MOVED,
     OP,
@@ -32,6 +34,7 @@ from holdstrue.shards.wire import (
     SHARD,
     SUMMARY,
     Message,
+    by_number,
     failure,
     pack,
     raised,
@@ -72,6 +75,10 @@ class Worker(Closing):
             self._joint.close()
         if self._files is not None:
             self._files.close()
+
+    def picked_up(self, message: Message) -> Message:
+        """A message with the rows that it is about."""
+        return message if self._files is None else picked_up(self._files, message)
 
     def take(self, number: int) -> Shard:
         """A shard as the manifest has it, for this task alone."""
@@ -181,8 +188,9 @@ class Routes:
     def _messages(self, messages: Iterable[Message]) -> Iterator[Message]:
         waiting: dict[tuple[int, int], list[Message]] = {}
         for message in messages:
-            if message.kind in (ROWS, MOVED):
-                waiting.setdefault((message.kind, message.route), []).append(message)
+            if message.kind in (ROWS, LAID, MOVED):
+                kind = MOVED if message.kind == MOVED else ROWS
+                waiting.setdefault((kind, message.route), []).append(message)
             else:
                 yield message
         at = HOME
@@ -194,7 +202,7 @@ class Routes:
                     if kind == MOVED:
                         yield worker.keep(at, pa.concat_tables([message.table() for message in own]))
                         continue
-                    shards = split(own)
+                    shards = split(map(worker.picked_up, own))
                     own.clear()
                     for number in list(shards):
                         yield from self._shard(worker, number, shards.pop(number))
@@ -306,7 +314,7 @@ def loaded(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, S
             yield number, shard, checks_at(job.layout, number)
 
 
-def split(messages: list[Message]) -> dict[int, dict[str, pa.Table]]:
+def split(messages: Iterable[Message]) -> dict[int, dict[str, pa.Table]]:
     """The rows of each shard, by table. Complexity: O(rows)."""
     found: dict[int, dict[str, pa.Table]] = {}
     by_name: dict[str, list[pa.Table]] = {}
@@ -315,7 +323,7 @@ def split(messages: list[Message]) -> dict[int, dict[str, pa.Table]]:
     for name, tables in by_name.items():
         table = pa.concat_tables(tables)
         shards = table.column(SHARD).to_numpy()
-        order = np.argsort(shards, kind="stable")
+        order = by_number(shards)
         ordered = shards[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         table = table if starts.size == 1 else table.take(pa.array(order))

@@ -45,6 +45,9 @@ class Runner(Protocol):
     def count(self, frame: Frame) -> int:
         """How many rows there are."""
 
+    def own_reading(self, frame: Frame, stage: Stage) -> tuple[Frame, Stage]:
+        """A source that gives the stage the same rows, read by its tasks themselves where they can."""
+
     def sample(self, frame: Frame, rows: int, of: int) -> pa.Table:
         """About so many rows, out of so many."""
 

@@ -20,7 +20,22 @@ from holdstrue.rules.types import Declared
 from holdstrue.shards.dispatch import first_rows
 from holdstrue.shards.facts import plain_field, typed
 from holdstrue.shards.layout import HOME, Columns, Job
-from holdstrue.shards.wire import OP, ROWS, SEQ, SHARD, SUMMARY, Message, failure, say, send, to_tasks
+from holdstrue.shards.passing import Passing
+from holdstrue.shards.wire import (
+    LAID,
+    OP,
+    ROWS,
+    SEQ,
+    SHARD,
+    SUMMARY,
+    Lay,
+    Message,
+    failure,
+    pack,
+    say,
+    send,
+    to_tasks,
+)
 from holdstrue.sources.datafiles import ReadOptions
 from holdstrue.sources.feeds.batches import (
     Opened,
@@ -45,6 +60,11 @@ PATH = "path"
 SOMEWHERE = "a partition of the changes"
 """What errors call the place of rows that came in a data frame."""
 
+ENTRIES = 200_000
+"""First rows are taken up so many at a time, counted on the route that has most copies of them: a row of a rule without
+equalities is in as many cells as its grid has blocks, and a worker of 512 MB does not hold 100,000 rows in 15 cells.
+"""
+
 PARTITION: ContextVar[int] = ContextVar("partition", default=0)
 """The number of the partition that this task reads, where a runner knows it."""
 
@@ -68,6 +88,8 @@ class Scatter:
     """All columns of the table, kept or not."""
     types: Mapping[str, Declared] = field(default_factory=dict)
     """What is declared of the columns of change files."""
+    laid: bool = False
+    """Whether first rows travel in files of the state, and messages only say where they lie."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of changes in, messages out."""
@@ -75,17 +97,29 @@ class Scatter:
 
     def messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         """The messages themselves."""
+        if not self.laid:
+            yield from self._messages(batches, ROWS, pack)
+            return
+        with Passing(self.job.path, self.job.version + 1) as passing:
+            yield from self._messages(batches, LAID, passing.lay)
+
+    def _messages(self, batches: Iterable[pa.RecordBatch], kind: int, lay: Lay) -> Iterator[Message]:
         at = PARTITION.get() * _PARTITION_ROWS
         notes = Notes()
         try:
-            for batch in batches:
+            for batch in (part for whole in batches for part in self._parts(whole)):
                 for part, commits in self._changes(pa.Table.from_batches([batch]), at, notes):
-                    yield from self.sent(part, commits, at)
+                    yield from self.sent(part, commits, at, kind, lay)
                     at += len(part)
             if notes:
                 yield say(SUMMARY, {"notes": list(notes)})
         except HoldstrueError as error:
             yield failure(error, HOME)
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch in parts that are no more than `ENTRIES` rows where they arrive. Complexity: O(parts)."""
+        step = max(1, ENTRIES // max(self.job.layout.copies)) if self.first else batch.num_rows
+        return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
     def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
         schema = self.job.layout.plan.schemas[self.table]
@@ -114,20 +148,22 @@ class Scatter:
         options: dict[str, Any] = {"feed": self.feed, "op_column": self.op_column, "units": units}
         yield read_changes(rows, key=target.key, schema=schema, extra="ignore", **options), None
 
-    def sent(self, changes: Changes, commits: I64 | None, at: int) -> Iterator[Message]:
+    def sent(
+        self, changes: Changes, commits: I64 | None, at: int, kind: int = ROWS, lay: Lay = pack
+    ) -> Iterator[Message]:
         """Changes to their homes; first rows also to the routes."""
         layout = self.job.layout
         rows = fitted(changes, layout.plan.schemas[self.table], layout.keys[self.table])
         columns = Columns(rows)
         home, block, _ = layout.home(self.table, columns)
-        sent = rows.append_column(OP, pa.array(changes.ops))
-        sent = sent.append_column(SEQ, pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64)))
-        sent = sent.append_column(SHARD, pa.array(home))
+        sent = rows.append_column(OP, pa.array(changes.ops)).append_column(SHARD, pa.array(home))
+        if not self.first:  # where nothing is there yet, nothing depends on the order
+            sent = sent.append_column(SEQ, pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64)))
         if commits is not None:
             sent = sent.append_column(COMMIT, pa.array(commits))
-        yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
+        yield from to_tasks(sent, self.job.task_of(home), kind, HOME, self.table, lay)
         if self.first:
-            yield from first_rows(self.job, self.table, columns, block)
+            yield from first_rows(self.job, self.table, columns, block, kind, lay)
 
 
 def open_file(path: str, target: Target, read: Mapping[str, Any]) -> Opened:

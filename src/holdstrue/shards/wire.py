@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue import errors
 from holdstrue.errors import HoldstrueError
-from holdstrue.typing import I32
+from holdstrue.typing import I32, I64
 
 SCHEMA = pa.schema(
     [
@@ -24,7 +24,11 @@ SCHEMA = pa.schema(
     ]
 )
 
-ROWS, MOVED, SUMMARY, ERROR = range(4)
+ROWS, MOVED, SUMMARY, ERROR, LAID = range(5)
+"""What a message is: rows, rows that moved, something said, an error, and where rows lie (`shards/passing.py`)."""
+
+Lay: TypeAlias = Callable[[pa.Table], pa.Buffer]
+"""Rows as what a message holds of them."""
 
 OP, SEQ, SHARD, LEFT = ":op", ":seq", ":shard", ":left"
 """Columns beside the table's own: what is done, in which order, in which shard, whether the row left another place."""
@@ -62,17 +66,28 @@ def pack(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def to_tasks(table: pa.Table, tasks: I32, kind: int, route: int, name: str) -> Iterator[Message]:
-    """Rows as one message a task that gets any. Complexity: O(rows)."""
+def to_tasks(table: pa.Table, tasks: I32, kind: int, route: int, name: str, lay: Lay = pack) -> Iterator[Message]:
+    """Rows as one message a task that gets any, which holds what `lay` makes of them. Complexity: O(rows)."""
     if not table.num_rows:
         return
-    order = np.argsort(tasks, kind="stable")
+    order = by_number(tasks)
     ordered = tasks[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     whole = starts.size == 1
     rows = table if whole else table.take(pa.array(order))
     for start, end in zip(starts, [*starts[1:], ordered.size], strict=True):
-        yield Message(int(ordered[start]), kind, route, name, pack(rows.slice(start, end - start)))
+        yield Message(int(ordered[start]), kind, route, name, lay(rows.slice(start, end - start)))
+
+
+def by_number(numbers: I32) -> I64:
+    """The order of rows by the numbers of their tasks or shards, stable. Complexity: O(rows).
+
+    >>> by_number(np.array([2, 0, 2, 1], dtype=np.int32)).tolist()
+    [1, 3, 0, 2]
+    """
+    # numpy counts numbers of 16 bits and compares longer ones, which takes six times as long
+    short = numbers.astype(np.uint16) if numbers.size and int(numbers.max()) < 1 << 16 else numbers
+    return np.argsort(short, kind="stable")
 
 
 def say(kind: int, data: dict[str, Any], route: int = 0) -> Message:

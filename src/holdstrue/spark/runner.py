@@ -26,6 +26,7 @@ from holdstrue.shards.wire import Message, receive
 from holdstrue.spark.estimates import estimated_bytes, plan_text
 from holdstrue.spark.footers import footer_rows
 from holdstrue.spark.jobs import causes, described, require_version
+from holdstrue.spark.parquet_splits import OwnReading, shared_out, splits_of
 from holdstrue.spark.stages import followed
 
 # Spark would ask Java to parse these on every use if they were text
@@ -101,6 +102,17 @@ class SparkRunner:
     def count(self, frame: DataFrame) -> int:
         """How many rows there are."""
         return frame.count()
+
+    def own_reading(self, frame: DataFrame, stage: Stage) -> tuple[DataFrame, Stage]:
+        """The frame and the stage that gets its rows, read by the tasks themselves where that is the same."""
+        if self.worker_bytes() is not None:
+            return frame, stage  # Spark hands on a few rows at a time, whatever row groups there are
+        splits = splits_of(frame, self.schema(frame))
+        if splits is None:
+            return frame, stage
+        tasks = max(1, min(len(splits), self.tasks_for([frame])))
+        read = OwnReading(shared_out(splits, tasks), tuple(frame.columns), stage)
+        return self.spark.range(0, tasks, 1, tasks), read
 
     def sample(self, frame: DataFrame, rows: int, of: int) -> pa.Table:
         """About so many rows, out of so many; the first ones where it is not known how many there are."""

@@ -41,6 +41,7 @@ __all__ = [
     "StateFiles",
     "UncommittedError",
     "as_table",
+    "fresh_name",
     "streams",
 ]
 
@@ -61,6 +62,13 @@ class Draft:
     version: int
     header: Mapping[str, Any]
     payload: bytes = b""
+    beside: tuple[RunFile, ...] = ()
+    """Files that a new page of it names."""
+
+    @property
+    def named(self) -> list[RunFile]:
+        """The files that it names, but for those of pages that are there already."""
+        return [*named_by(self.header), *self.beside]
 
 
 class UncommittedError(StateError):
@@ -137,7 +145,7 @@ class StateFiles(RunReader):
 
     def write_tables(self, kind: str, version: int, tables: Sequence[pa.Table], *, packed: bool = False) -> RunFile:
         """Write tables one after the other as IPC streams in one file; `packed` ones are compressed, and not mapped."""
-        name = _fresh(kind, version)
+        name = fresh_name(kind, version)
         options = pa.ipc.IpcWriteOptions(compression="zstd") if packed else _PLAIN
         with self._writing(name, version) as path:
             with pa.OSFile(path, "wb") as sink:
@@ -146,7 +154,7 @@ class StateFiles(RunReader):
 
     def joint(self, version: int) -> Joint:
         """A new file for several runs."""
-        return Joint(self, _fresh(JOINT, version))
+        return Joint(self, fresh_name(JOINT, version))
 
     def write_arrays(
         self, kind: str, version: int, arrays: Mapping[str, NDArray[Any]], *, packed: bool = False
@@ -155,7 +163,7 @@ class StateFiles(RunReader):
 
         Where they are `packed`, numbers are as short as they can be, and are widened when they are read.
         """
-        name = _fresh(kind, version)
+        name = fresh_name(kind, version)
         fields, columns = [], []
         parts = (
             (key, array, whole.dtype.name)
@@ -199,7 +207,7 @@ class StateFiles(RunReader):
         """
         names = set(self._attempt)
         if draft is not None:
-            matches = (RUN_NAME.fullmatch(file.name) for file in named_by(draft.header))
+            matches = (RUN_NAME.fullmatch(file.name) for file in draft.named)
             names |= {match[0] for match in matches if match and int(match[1]) == draft.version}
         self._attempt = []
         if names and (reachable or not self.store.shared):
@@ -228,7 +236,7 @@ class StateFiles(RunReader):
         time = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         # the mark tells our entry from another writer's that says the same
         about = {"format": FORMAT, "version": version, "time": time, "writer": os.urandom(16).hex()}
-        if self._discarded and (gone := self._discarded.intersection(file.name for file in named_by(draft.header))):
+        if self._discarded and (gone := self._discarded.intersection(file.name for file in draft.named)):
             raise UncommittedError(
                 f"{self.url}: {min(gone)} was removed when version {version} could not be made", hint=_again(version)
             )
@@ -317,6 +325,11 @@ class StateFiles(RunReader):
         self.store.delete([listed.name for listed in gone if not listed.name.startswith(LOG)])
         return [*old, *gone]
 
+    def discard(self, kind: str, version: int) -> None:
+        """Remove the runs of a kind that attempts to make a version wrote and that no version names."""
+        start = f"{RUNS}{kind}-{version:012d}-"
+        self.store.delete([listed.name for listed in self.store.list(RUNS) if listed.name.startswith(start)])
+
     def erase(self) -> None:
         """Remove every version and every run, where a state could not be made."""
         self.store.delete([listed.name for prefix in (LOG, RUNS) for listed in self.store.list(prefix)])
@@ -327,7 +340,8 @@ class StateFiles(RunReader):
         oldest = versions[max(0, self._made_by(versions, when) - 1)]
         since = min(since, self._entry(oldest).header.get("since", oldest))
         kept = [version for version in versions if version >= since]
-        return since, [file for entry in self._entries(kept) for file in named_by(entry.header)]
+        headers = [entry.header for entry in self._entries(kept)]
+        return since, [file for header in headers for file in (*named_by(header), *self.paged(header))]
 
     def _old_kept(self, versions: Sequence[int], version: int, keep: float) -> set[int]:
         """The versions of an earlier format to keep, beside those of the log."""
@@ -374,7 +388,8 @@ def _write_streams(sink: pa.NativeFile, tables: Sequence[pa.Table], options: pa.
             writer.write_table(table)
 
 
-def _fresh(kind: str, version: int) -> str:
+def fresh_name(kind: str, version: int) -> str:
+    """A name that no other run has."""
     return f"{kind}-{version:012d}-{uuid.uuid4().hex[:12]}.arrow"
 
 

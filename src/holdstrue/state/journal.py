@@ -31,8 +31,9 @@ from holdstrue.state.few_rows import FewRows
 from holdstrue.state.files import INLINE_BYTES, Draft, LogTable, StateFiles, as_table
 from holdstrue.state.history import Lines, history_files, read_lines, write_history
 from holdstrue.state.ids import BatchIds
-from holdstrue.state.manifest import FORMAT, Manifest, RunFile, files_of
+from holdstrue.state.manifest import FIRST_LOGGED, FORMAT, Manifest, RunFile, files_of, files_of_shards
 from holdstrue.state.moment import At, Moment
+from holdstrue.state.pages import KIND, Page, divided, listed, remember
 from holdstrue.state.runs import Mark, Runs
 from holdstrue.state.store import Listed
 
@@ -76,6 +77,8 @@ class Written:
     rest: int = 0
     """How many of the batches before it are still told apart one by one: all unless there is a new checkpoint."""
 
+    pages: tuple[Page, ...] = ()
+
     @property
     def version(self) -> int:
         """The version that it makes."""
@@ -110,7 +113,7 @@ class Journal(Closing):
         """The next entry must say that rows have the slots to which the checkpoint moved them."""
         if self.runs.renumbering and not read_only:
             self.renumber()
-        if manifest.get("format", FORMAT) != FORMAT:
+        if manifest.get("format", FORMAT) < FIRST_LOGGED:
             # earlier formats remember ids in the history alone
             self._recent = _names(self.history())
             self.facts = {**manifest, "committed": len(self._recent)}
@@ -246,7 +249,7 @@ class Journal(Closing):
         batches = _names(lines)
         facts = {**facts, "committed": self.committed + len(batches)}
         after, rest = runs.appended(run, size), len(self._recent)
-        if whole or runs is not self.runs or self._since is None or self._renumbered:
+        if whole or runs is not self.runs or self._since is None or self._renumbered or "pages" in self.facts:
             return self._whole(after, facts, lines, batches, rest, payload)
         step = {"since": self._since, "facts": facts, "run": run.to_dict(), "rows": size, "batches": batches}
         manifest = {**self.facts, **facts, "version": version}
@@ -317,10 +320,17 @@ class Journal(Closing):
         own = dict.fromkeys(("version", "format", "time", "writer", "since"))
         content = {**self.facts, **facts, **runs.to_dict(), "moved": runs.moved}
         content |= {"kind": self.kind, "recent": recent, **own}
-        content = {name: value for name, value in content.items() if value is not None}
-        draft = Draft(self.version + 1, content, payload)
-        manifest = {**content, "version": draft.version}
-        return Written(draft, manifest, runs, lines, tuple(batches), frees=False, rest=rest)
+        content = {name: value for name, value in content.items() if value is not None and name != "pages"}
+        division = divided(content.get("shards", {}), self.files.pages(self.facts))
+        pages, beside = division.kept, list[RunFile]()
+        if division.new is not None:
+            page = self.files.write_tables(KIND, self.version + 1, [listed(division.new)])
+            pages, beside = (*pages, Page(page, division.new)), files_of_shards(division.new)
+        named = {"pages": [page.file.to_dict() for page in pages]} if pages else {}
+        header = {**content, "shards": division.inline, **named} if pages else content
+        draft = Draft(self.version + 1, header, payload, tuple(beside))
+        manifest = {**content, **named, "version": draft.version}
+        return Written(draft, manifest, runs, lines, tuple(batches), frees=False, rest=rest, pages=pages)
 
     @property
     def _since(self) -> int | None:
@@ -335,6 +345,7 @@ class Journal(Closing):
         before = (self._since, self._needed()) if written.frees else None
         step = "since" in written.draft.header
         self.files.commit(written.draft)
+        remember(self.files.url, written.pages)
         # what is only in memory from here on cannot fail the batch
         since = self._since if step else written.version
         if self._lines is not None:

@@ -14,7 +14,10 @@ from typing import Any, TypeAlias
 
 from holdstrue.errors import StateError
 
-FORMAT = 4
+FORMAT = 5
+"""What is written. Since 5 shards are packed (`state/packing.py`), and a version may name pages of them."""
+FIRST_LOGGED = 4
+"""The first format that has a log; those before it are read by `state/old_formats.py`."""
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -69,7 +72,7 @@ def folded(headers: Sequence[Mapping[str, Any]]) -> Manifest:
 def checked(manifest: Mapping[str, Any], where: str) -> Manifest:
     """A manifest of the right shape; raises for any other."""
     said = manifest.get("format")
-    if said != FORMAT:
+    if not isinstance(said, int) or not FIRST_LOGGED <= said <= FORMAT:
         raise StateError(
             f"{where} has format {said!r}, this version reads up to {FORMAT}",
             hint="open it with a newer version of holdstrue",
@@ -109,10 +112,16 @@ def _problems(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "recent is no list of batches"
     yield from _runs_problems(manifest, "")
     yield from _list_problems(manifest.get("delta", []), "delta")
+    yield from _list_problems(manifest.get("pages", []), "pages")
     shards = manifest.get("shards", {})
     if not isinstance(shards, dict):
         yield "shards is no object"
         return
+    yield from shard_problems(shards)
+
+
+def shard_problems(shards: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the shape of what is said of shards."""
     for number, shard in shards.items():
         if not (number.isdigit() and isinstance(shard, dict)):
             yield f"shard {number!r} is none"
@@ -165,7 +174,11 @@ def _is_count(value: Any) -> bool:
 
 def files_of(manifest: Mapping[str, Any]) -> list[RunFile]:
     """Every file a manifest names."""
-    found = [*manifest["base"].values(), *manifest["log"], *manifest.get("delta", ())]
-    for shard in manifest.get("shards", {}).values():
-        found += [*shard["base"].values(), *shard["log"]]
+    found = [*manifest["base"].values(), *manifest["log"], *manifest.get("delta", ()), *manifest.get("pages", ())]
+    return [*(RunFile.of(data) for data in found), *files_of_shards(manifest.get("shards", {}))]
+
+
+def files_of_shards(shards: Mapping[str, Any]) -> list[RunFile]:
+    """Every file of some shards."""
+    found = [file for shard in shards.values() for file in (*shard["base"].values(), *shard["log"])]
     return [RunFile.of(data) for data in found]

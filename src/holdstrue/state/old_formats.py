@@ -5,7 +5,7 @@ Format 2 did not say whose state it is, which shows for monitors and discoveries
 another way, so that its indexes are of no use: it is loaded anew from its rows (see `monitor/format_1.py`).
 
 Earlier versions of this package know nothing of a log, and would go on from the newest manifest beside it. So the
-first commit to the log is preceded by a bar: one manifest more, of the present format, which they refuse to read. A
+first commit to the log is preceded by a bar: one manifest more, of a later format, which they refuse to read. A
 crash between the two leaves a state that is read from its manifests, and by this version alone.
 """
 
@@ -28,6 +28,8 @@ from holdstrue.state.segment import sync
 from holdstrue.state.store import Listed, Store
 
 READ = (1, 2, 3)
+_BARRED = 4
+"""The format that a bar says, whichever the log is of: all that wrote manifests refuse it."""
 _NAME = "manifest-{:012d}.json"
 
 
@@ -169,7 +171,7 @@ def _bar(version: int) -> bytes:
     >>> sorted(json.loads(_bar(7)))
     ['checksum', 'format', 'note', 'version']
     """
-    body = {"format": FORMAT, "version": version, "note": "this state goes on in log/, in a later format"}
+    body = {"format": _BARRED, "version": version, "note": "this state goes on in log/, in a later format"}
     return json.dumps(body | {"checksum": _sum(body)}, separators=(",", ":")).encode()
 
 

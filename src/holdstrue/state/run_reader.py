@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ from holdstrue.data.distinct import is_packed
 from holdstrue.data.validity import validate_table
 from holdstrue.kernels.digest import checksum
 from holdstrue.state import few_rows
-from holdstrue.state.manifest import RUN_NAME, RunFile
+from holdstrue.state.manifest import RUN_NAME, Manifest, RunFile, files_of_shards
 from holdstrue.state.packing import joined
+from holdstrue.state.pages import Page, Shards, merged, pages_named, read_pages, shards_in
 from holdstrue.state.store import LOG, RUNS, Missing
 from holdstrue.state.versions import FETCHERS, Versions
 
@@ -36,6 +37,7 @@ class RunReader(Versions):
         super().__init__(path)
         self._verifying: dict[str, Future[mmap.mmap]] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._paged: dict[RunFile, list[RunFile]] = {}
 
     def close(self) -> None:
         """Wait for pending checks of files, and let go of the place."""
@@ -46,6 +48,29 @@ class RunReader(Versions):
                 self._pool.shutdown()
                 self._pool = None
             super().close()
+
+    def manifest(self, version: int | None = None, writer: str | None = None) -> Manifest:
+        """What a version says, with the shards that its pages list. Complexity: as without, and O(shards)."""
+        found = super().manifest(version, writer)
+        pages = self.pages(found)
+        return {**found, "shards": merged(pages, found.get("shards", {}))} if pages else found
+
+    def pages(self, header: Mapping[str, Any]) -> list[Page]:
+        """The pages that an entry or a manifest names."""
+        return read_pages(self.url, list(pages_named(header)), self._page)
+
+    def paged(self, header: Mapping[str, Any]) -> list[RunFile]:
+        """The files that the pages of an entry name, each page read once. Complexity: O(shards in its pages)."""
+        for page in pages_named(header):
+            if page not in self._paged:
+                self._paged[page] = files_of_shards(self._page(page))
+        return [file for page in pages_named(header) for file in self._paged[page]]
+
+    def _page(self, file: RunFile) -> Shards:
+        try:
+            return shards_in(self.read_tables(file))
+        except ValueError as error:
+            raise self.damaged(file, str(error)) from error
 
     def read_tables(self, file: RunFile) -> list[pa.Table]:
         """The tables of a run, checked before they are used."""

@@ -20,7 +20,7 @@ from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile, checked, files_of, folded, step_problems
 from holdstrue.state.run_reader import JOINT, matches
 from holdstrue.state.store import LOG, NOT_PLAIN, RUNS, Listed, Missing, Problem
-from holdstrue.state.versions import MOST_STEPS, named_by
+from holdstrue.state.versions import MOST_STEPS, named_by, object_of
 
 MISSING = "it is missing"
 
@@ -115,12 +115,24 @@ class _Examination:
             self._wrong(name, problem)
             return
         self._headers[version] = entry.header
-        for file in named_by(entry.header):
-            self._named.setdefault(_object(file), set()).add(file)
+        for file in self._all_named(entry.header):
+            self._named.setdefault(object_of(file), set()).add(file)
             if file.name == name and not matches(file, bytearray(entry.payload)):
                 self._wrong(name, "its rows do not match their checksum")
             elif file.name.startswith(LOG) and file.name != name:
                 self._lasting.add(file.name)
+
+    def _all_named(self, header: Mapping[str, Any]) -> list[RunFile]:
+        """The files that an entry names, itself and by those of its pages that can be read."""
+        found = named_by(header)
+        for page in header.get("pages", ()):
+            try:
+                found += self._files.paged({"pages": [page]})
+            except StateError as error:
+                name = object_of(RunFile.of(page))
+                if name in self._there:  # else it is missing, which is told where it matters
+                    self._wrong(name, error.message.partition("damaged: ")[2] or error.message)
+        return found
 
     def _compare(self, name: str, parts: set[RunFile]) -> None:
         """Compare a file that is there with all that is said of it."""
@@ -169,7 +181,7 @@ class _Examination:
             if since == version:
                 yield from self._folded(chain)
                 chain = []
-            named = [_object(file) for file in named_by(header)]
+            named = [object_of(file) for file in self._all_named(header)]
             lacking = [*named]
             if since != version and chain[-1:] != [version - 1]:
                 lacking += [_entry(v) for v in range(max(since, version - MOST_STEPS), version)]
@@ -234,12 +246,12 @@ class _Examination:
             if manifest is not None:
                 self._older[version] = manifest
                 for file in files_of(manifest):
-                    self._named.setdefault(_object(file), set()).add(file)
+                    self._named.setdefault(object_of(file), set()).add(file)
 
     def _older_whole(self) -> Iterator[int]:
         """The versions of earlier formats of which everything is there; says what others lack."""
         for version, manifest in self._older.items():
-            named = {_object(file) for file in files_of(manifest)}
+            named = {object_of(file) for file in files_of(manifest)}
             for name in sorted(named - self._there.keys()):
                 self._absent(name)
             if not self._problems.keys() & named:
@@ -271,7 +283,3 @@ def _entry(version: int) -> str:
 
 def _number(entry: str) -> int:
     return int(entry.removeprefix(LOG))
-
-
-def _object(file: RunFile) -> str:
-    return file.name if file.name.startswith(LOG) else RUNS + file.name

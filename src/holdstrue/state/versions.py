@@ -212,10 +212,24 @@ class Versions(Closing):
         found = [v for v in older if {RUNS + file.name for file in files_of(self.manifest(v))} <= there]
         for version, entry in zip(versions, self._entries(versions), strict=True):
             since, header = entry.header.get("since", version), entry.header
-            needed = {file.name if file.name.startswith(LOG) else RUNS + file.name for file in named_by(header)}
-            if needed <= there and (since == version or (found[-1:] == [version - 1] and since <= version - 1)):
+            if self._all_there(header, there) and (
+                since == version or (found[-1:] == [version - 1] and since <= version - 1)
+            ):
                 found.append(version)
         return found
+
+    def _all_there(self, header: Mapping[str, Any], there: set[str]) -> bool:
+        """Whether there is every file that an entry names, itself or by its pages."""
+        if not {object_of(file) for file in named_by(header)} <= there:
+            return False
+        try:
+            return {object_of(file) for file in self.paged(header)} <= there
+        except StateError:  # of a page, which says so to whoever opens the version
+            return False
+
+    def paged(self, header: Mapping[str, Any]) -> list[RunFile]:
+        """The files that the pages of an entry name; none where nobody here reads pages."""
+        return []
 
     def _kept_said(self) -> str:
         kept = self.kept()
@@ -229,8 +243,7 @@ class Versions(Closing):
 
     def damaged(self, file: RunFile, why: str) -> StateError:
         """What to say of a file that cannot be what was written."""
-        name = file.name if file.name.startswith(LOG) else RUNS + file.name
-        return _damaged(f"{self.url}/{name}", why)
+        return _damaged(f"{self.url}/{object_of(file)}", why)
 
     def broken(self, version: int, why: str) -> StateError:
         """What to say of a version whose entry cannot be what was written."""
@@ -258,6 +271,11 @@ class Versions(Closing):
 def named_by(header: Mapping[str, Any]) -> list[RunFile]:
     """The files that an entry itself names."""
     return [RunFile.of(header["run"])] if "since" in header else files_of(header)
+
+
+def object_of(file: RunFile) -> str:
+    """The name in a store of the object that a file lies in."""
+    return file.name if file.name.startswith(LOG) else RUNS + file.name
 
 
 def number(listed: Listed) -> int:
