@@ -1,8 +1,7 @@
 """Parquet files that workers read themselves: a table that is loaded need not pass through Java row by row.
 
 Spark hands rows to Python one value at a time: of 4M rows and three columns that took 1.2 CPU s beside 0.8 for the
-scan, as much as writing them to Parquet again, while a worker reads them in 0.3. It is done where nobody could tell the
-difference: a data frame that is some columns of a Parquet table in files of this machine or of a mounted folder, of
+scan, as much as writing them to Parquet again. It is done where nobody could tell the difference: a data frame that is some columns of a Parquet table in files of this machine or of a mounted folder, of
 types that Spark and Arrow read alike, in a session that says nothing else about reading them.
 """
 
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame
 from holdstrue.shards.runner import Stage
 
 MOST_FILES = 256
-"""Files whose footers the driver reads, 1 ms each; more are left to Spark, which reads them in its tasks."""
+"""Files whose footers the driver reads; more are left to Spark, which reads them in its tasks. Chosen, not tuned."""
 BATCH_ROWS = 100_000
 """Rows that a stage gets at a time, as many as Spark would hand it."""
 
