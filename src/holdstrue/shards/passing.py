@@ -2,8 +2,9 @@
 
 A table that is loaded passes through a shuffle once. As cells of Spark's shuffle its rows are copied from buffer to
 buffer in Java and compressed: 4M rows of three columns took 2.7 CPU s there, half of the load. As files one task
-appends to them and others read parts of them. Such a file belongs to the attempt that wrote it: no version ever names it, whoever runs the
-stages removes it afterwards, and what a crash leaves is cleared up like the runs of any lost attempt.
+appends to them and others read parts of them. Such a file belongs to the attempt that wrote it: no version ever names
+it, whoever runs the stages removes it afterwards, and what a crash leaves is cleared up like the runs of any lost
+attempt.
 """
 
 from __future__ import annotations

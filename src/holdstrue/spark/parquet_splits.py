@@ -1,8 +1,9 @@
 """Parquet files that workers read themselves: a table that is loaded need not pass through Java row by row.
 
 Spark hands rows to Python one value at a time: of 4M rows and three columns that took 1.2 CPU s beside 0.8 for the
-scan, as much as writing them to Parquet again. It is done where nobody could tell the difference: a data frame that is some columns of a Parquet table in files of this machine or of a mounted folder, of
-types that Spark and Arrow read alike, in a session that says nothing else about reading them.
+scan, as much as writing them to Parquet again. It is done where nobody could tell the difference: a data frame that
+is some columns of a Parquet table in files of this machine or of a mounted folder, of types that Spark and Arrow read
+alike, in a session that says nothing else about reading them.
 """
 
 from __future__ import annotations
