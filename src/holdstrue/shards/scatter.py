@@ -118,7 +118,9 @@ class Scatter:
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """A batch in parts that are no more than `ENTRIES` rows where they arrive. Complexity: O(parts)."""
-        step = max(1, ENTRIES // max(self.job.layout.copies)) if self.first else batch.num_rows
+        if not self.first or not batch.num_rows:
+            return iter((batch,))
+        step = max(1, ENTRIES // max(self.job.layout.copies))
         return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
     def _changes(self, rows: pa.Table, at: int, notes: Notes) -> Iterator[tuple[Changes, I64 | None]]:
