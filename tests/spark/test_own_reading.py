@@ -62,6 +62,8 @@ def test_what_is_loaded_is_what_spark_would_have_read(spark: SparkSession, table
 
 
 def test_spark_reads_all_else(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    # commands that were run in this session have it tell capitals from small letters
+    spark.conf.set("spark.sql.caseSensitive", "false")
     plain = spark.read.parquet(table)
     assert own_rows(spark, plain.select("zip", "id")) == 600
     others = {
