@@ -63,6 +63,7 @@ def test_what_is_loaded_is_what_spark_would_have_read(spark: SparkSession, table
 
 def test_spark_reads_all_else(spark: SparkSession, table: str, tmp_path: Path) -> None:
     # commands that were run in this session have it tell capitals from small letters
+    before = str(spark.conf.get("spark.sql.caseSensitive"))
     spark.conf.set("spark.sql.caseSensitive", "false")
     plain = spark.read.parquet(table)
     assert own_rows(spark, plain.select("zip", "id")) == 600
@@ -89,6 +90,7 @@ def test_spark_reads_all_else(spark: SparkSession, table: str, tmp_path: Path) -
     others["a frame that is kept"] = cached
     assert {name for name, frame in others.items() if own_rows(spark, frame) is not None} == set()
     cached.unpersist()
+    spark.conf.set("spark.sql.caseSensitive", before)
 
 
 def test_a_session_that_may_leave_files_out_reads_them_itself(spark: SparkSession, table: str) -> None:
