@@ -22,7 +22,7 @@ from holdstrue.monitor.known import SHARED_KEY
 from holdstrue.monitor.report import Report
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import Plan, compile_rules, main_table, needed_columns
-from holdstrue.plan.wanted import Wanted
+from holdstrue.plan.wanted import RowRange
 from holdstrue.progress import doing
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import CFD, FD, Demand, Key, NotNull, RuleSet
@@ -149,7 +149,7 @@ def _wanted(plan: Plan, sources: Mapping[str, TableSource], threads: int) -> dic
     """By table which rows of its one file the rules look at, where that is not all of them."""
     found = {}
     for table, schema in plan.schemas.items():
-        rows = Wanted.of(plan, table) if len(sources[table].files) == 1 else None
+        rows = RowRange.of(plan, table) if len(sources[table].files) == 1 else None
         if rows is not None:
             found[table] = WantedRows(rows, schema, threads)
     return found

@@ -40,12 +40,12 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowRange:
     """Rows that satisfy one of some conditions; each is a conjunction, of which one part tells enough.
 
     Examples
     --------
-    >>> wanted = Wanted((Comparison("a", Op.EQ, Constant(7)),))
+    >>> wanted = RowRange((Comparison("a", Op.EQ, Constant(7)),))
     >>> wanted.among({"a": pa.array([7, None, 8])}.__getitem__, 3).tolist()
     [True, False, False]
     >>> wanted.possible({"a": Bounds(pa.array([1, 5]), 0, 3)}), wanted.possible({"a": Bounds(pa.array([1, 9]), 0, 3)})
@@ -55,7 +55,7 @@ class Wanted:
     conditions: tuple[Condition, ...]
 
     @staticmethod
-    def of(plan: Plan, table: str) -> Wanted | None:
+    def of(plan: Plan, table: str) -> RowRange | None:
         """The rows of a table that the checks of a plan look at; None where that may be all of them."""
         found: dict[Condition, None] = {}
         for check in plan.checks:
@@ -67,7 +67,7 @@ class Wanted:
                     if condition is None:
                         return None
                     found[condition] = None
-        wanted, schema = Wanted(tuple(found)), plan.schemas[table]
+        wanted, schema = RowRange(tuple(found)), plan.schemas[table]
         # a row without any value stands for all that is not read
         nothing = wanted.among(lambda name: pa.nulls(1, schema.field(name).type), 1)
         return wanted if 0 < len(found) <= MOST and not nothing[0] else None
@@ -77,9 +77,9 @@ class Wanted:
         """The columns that tell the rows."""
         return tuple(dict.fromkeys(name for condition in self.conditions for name in condition_columns(condition)))
 
-    def narrowed(self, bounds: Mapping[str, Bounds], sizes: Mapping[str, int]) -> Wanted:
+    def narrowed(self, bounds: Mapping[str, Bounds], sizes: Mapping[str, int]) -> RowRange:
         """The parts of the conditions that let the fewest rows through, of those that are as good the least to read."""
-        return Wanted(tuple(min(_parts(c), key=lambda part: _price(part, bounds, sizes)) for c in self.conditions))
+        return RowRange(tuple(min(_parts(c), key=lambda part: _price(part, bounds, sizes)) for c in self.conditions))
 
     def among(self, columns: ColumnOf, rows: int) -> Mask:
         """Which of some rows are looked at."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import arrow_of
 from holdstrue.data.validity import validate_column
 from holdstrue.plan.filter import holds
-from holdstrue.plan.wanted import Bounds, Wanted
+from holdstrue.plan.wanted import Bounds, RowRange
 from holdstrue.rules.model import Condition
 from holdstrue.rules.terms import condition_columns
 from holdstrue.sources.page_reader import PageReader, chunk_bytes
@@ -38,7 +38,7 @@ MOST = 4
 class WantedRows:
     """Which rows of a file are looked at, and which those were found to be."""
 
-    rows: Wanted
+    rows: RowRange
     schema: pa.Schema
     """The types that the conditions were made for."""
     threads: int
@@ -123,7 +123,7 @@ class LateColumns:
         validate_column(column)  # before anything is looked up by it
         return column if column.type == self._type(name) else column.cast(self._type(name))
 
-    def _chosen(self, rows: Wanted, read: dict[tuple[int, str], pa.ChunkedArray], group: int) -> I32:
+    def _chosen(self, rows: RowRange, read: dict[tuple[int, str], pa.ChunkedArray], group: int) -> I32:
         """The rows of a row group that rules look at; columns that were decoded for it are kept in `read`."""
         found = [self._matching(condition, group) for condition in rows.conditions]
         if len(found) == 1 and found[0] is not None:

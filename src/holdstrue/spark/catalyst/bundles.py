@@ -34,7 +34,7 @@ JOB_COST = 100_000.0
 
 
 @dataclass(frozen=True)
-class Bundle:
+class FdBundle:
     """Some FDs by their numbers, the lanes that they need, and what it is thought to cost to count them."""
 
     numbers: tuple[int, ...]
@@ -60,7 +60,7 @@ class LaneSample:
         """From values that are as many for every lane."""
         return LaneSample({lane: _spread(own, at) for at, (lane, own) in enumerate(values.items())}, rows)
 
-    def bundle(self, numbers: Sequence[int], lanes: frozenset[str], digest: U64, sides: float = 0.0) -> Bundle:
+    def bundle(self, numbers: Sequence[int], lanes: frozenset[str], digest: U64, sides: float = 0.0) -> FdBundle:
         """FDs in one grouping; one that is alone has no other combinations than those of its sides."""
         found = combinations(digest, self.rows)
         by_lane = LANE_COST if found <= CACHED else LANE_COST + MISSED_COST
@@ -70,21 +70,21 @@ class LaneSample:
         else:
             # its left sides are grouped after that
             cost += found * COMBINATION_COST
-        return Bundle(tuple(numbers), lanes, digest, found, sides or found, cost)
+        return FdBundle(tuple(numbers), lanes, digest, found, sides or found, cost)
 
-    def alone(self, number: int, lanes: frozenset[str]) -> Bundle:
+    def alone(self, number: int, lanes: frozenset[str]) -> FdBundle:
         """One FD in a grouping of its own."""
         sampled = len(next(iter(self.lanes.values())))
         return self.bundle([number], lanes, sum((self.lanes[lane] for lane in lanes), np.zeros(sampled, np.uint64)))
 
-    def together(self, one: Bundle, other: Bundle) -> Bundle:
+    def together(self, one: FdBundle, other: FdBundle) -> FdBundle:
         """Two bundles in one."""
         more = other.lanes - one.lanes
         digest = sum((self.lanes[lane] for lane in more), one.digest)
         return self.bundle((*one.numbers, *other.numbers), one.lanes | more, digest, one.sides + other.sides)
 
 
-def bundled(sample: LaneSample, lanes: Mapping[int, frozenset[str]]) -> list[Bundle]:
+def bundled(sample: LaneSample, lanes: Mapping[int, frozenset[str]]) -> list[FdBundle]:
     """FDs by their numbers, with the lanes that each needs, in groupings that are thought to cost least.
 
     Those with few combinations come first; each joins the bundle where it saves most, or makes one of its own.
@@ -99,7 +99,7 @@ def bundled(sample: LaneSample, lanes: Mapping[int, frozenset[str]]) -> list[Bun
     [((1, 0), 20), ((2,), 10000000)]
     """
     alone = sorted((sample.alone(n, own) for n, own in lanes.items()), key=lambda b: (b.combinations, b.numbers))
-    found: list[Bundle] = []
+    found: list[FdBundle] = []
     for one in alone:
         saved, best, at = 0.0, one, len(found)
         for place, other in enumerate(found):

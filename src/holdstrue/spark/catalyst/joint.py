@@ -42,7 +42,7 @@ def lanes_of(tables: Tables, check: GroupCheck) -> frozenset[Sql]:
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointGroupings:
     """Groupings of one table that count the pairs of plain FDs."""
 
     tables: Tables
@@ -51,7 +51,7 @@ class Joint:
     most: int
 
     @staticmethod
-    def of(tables: Tables, table: str, checks: Mapping[int, GroupCheck], most: int, rows: int) -> Joint:
+    def of(tables: Tables, table: str, checks: Mapping[int, GroupCheck], most: int, rows: int) -> JointGroupings:
         """Those of which a sample says that far fewer combinations than rows are grouped, as many together as pays."""
         needed = {number: lanes_of(tables, check) for number, check in checks.items()}
         every = sorted({lane for own in needed.values() for lane in own})
@@ -61,7 +61,7 @@ class Joint:
         drawn = some.selectExpr(*(f"coalesce({lane}, 0L) as l{at}" for at, lane in enumerate(every))).toArrow()
         values = {lane: drawn.column(at).to_numpy().astype(np.int64) for at, lane in enumerate(every)}
         found = [b for b in bundled(LaneSample.of(values, rows), needed) if b.combinations * REDUCED <= rows]
-        return Joint(tables, table, tuple({n: checks[n] for n in bundle.numbers} for bundle in found), most)
+        return JointGroupings(tables, table, tuple({n: checks[n] for n in bundle.numbers} for bundle in found), most)
 
     @property
     def shuffles(self) -> int:

@@ -15,7 +15,7 @@ from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Part
 from holdstrue.spark.catalyst.detecting import Detection, Found, Tables, is_native
 from holdstrue.spark.catalyst.implied import set_apart
-from holdstrue.spark.catalyst.joint import Joint, is_plain
+from holdstrue.spark.catalyst.joint import JointGroupings, is_plain
 from holdstrue.spark.catalyst.keyed import Keyed
 from holdstrue.spark.catalyst.lanes import Inexpressible
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
@@ -133,7 +133,7 @@ class Native:
                 if not check.rhs:
                     found |= self._keyed(number, check, most)
             plain = {n: check for n, check in here.items() if is_plain(check)}
-            joint = Joint.of(self.tables, table, plain, most, rows) if len(plain) > 1 else None
+            joint = JointGroupings.of(self.tables, table, plain, most, rows) if len(plain) > 1 else None
             if joint is not None and joint.bundles:
                 found |= joint.run()
                 said = f"pairs of FDs, in {len(joint.bundles)} grouping{'s'[: len(joint.bundles) != 1]}"
