@@ -23,7 +23,7 @@ LEAST_BYTES = 64 << 20
 """Of Parquet in a store, below which counting in the scan is as cheap. A CFD on 10M rows (179 MB) took 1.22 s with
 rows counted in the scan and 0.82 s with them counted in a job apart; with footers read here 0.64 s, in another run."""
 MOST_LOCAL_FILES = 128
-"""Files of this machine's own whose footers are read, half a millisecond each: a tenth of what the job takes."""
+"""Files of this machine's own whose footers are read, 0.3 ms each: less than a job that counts them."""
 
 _CLASSES = (
     "org.apache.hadoop.fs.Path",

@@ -14,9 +14,9 @@ import numpy as np
 from holdstrue.typing import I64, U64
 
 ROW_COST = 0.1
-"""Microseconds of CPU to read a row and to find its combination. All these were fitted to groupings of 10M rows on two
-cores: 9 lanes and 42,000 combinations 4.4 s for eight FDs, 5 lanes and 1M 9.4 s for four, 3 lanes and 520,000 4.5 s for
-one, 10 lanes and 522,000 12 s for nine."""
+"""Microseconds of CPU to read a row and to find its combination. All these were set by eye to groupings of one table of
+10M rows on two cores: 9 lanes and 42,000 combinations 4.4 s for eight FDs, 5 lanes and 1M 9.4 s for four, 10 lanes and
+522,000 12 s for nine."""
 LANE_COST = 0.035
 """For each lane of a row: what is compared, and digested before."""
 MISSED_COST = 0.03

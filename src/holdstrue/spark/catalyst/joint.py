@@ -18,10 +18,11 @@ from holdstrue.spark.catalyst.lanes import Lanes, Sql
 from holdstrue.spark.catalyst.pairing import Pairing, found_in, pair_totals
 
 SAMPLED = 20_000
-"""Rows by which it is decided what is grouped together: two combinations in a million are seen twice by then."""
+"""Rows by which it is decided what is grouped together: of a million combinations some 200 are seen twice by then."""
 REDUCED = 8
 """Rows for a combination, on average, from which on it pays to group rows for good. With fewer, extremes by left side
-tell first which FDs have to be counted at all: on 1M rows and 1M combinations that took half the time."""
+tell first which FDs have to be counted at all. Five FDs on 1M rows with as many combinations took 6.5 s in one
+grouping and 6.6 s one by one. The bound itself was chosen."""
 _SAMPLED_BYTES = 2 << 20
 """What the driver is sent of them at most."""
 
