@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from holdstrue import check as check_here
 from holdstrue.spark import small
 from holdstrue.spark.checking import check
 from laws.test_detection import found
@@ -54,3 +57,20 @@ def test_what_is_not_small(spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(small, "FOR_PASSES", small.Reach(1 << 20, 4))
     report = check(data, "a -> b", key="id")
     assert report.small is None and report.results[0].counts.pairs == 1
+
+
+def test_rules_of_order_reach_further(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows are fetched where stages would do the work, from Parquet and from a frame whose rows nobody knows."""
+    rows = 12_000
+    table = pa.table({"g": [i % 7 for i in range(rows)], "a": list(range(rows)), "b": [i % 1000 for i in range(rows)]})
+    rule = "not(t.g = s.g and t.a < s.a and t.b > s.b and t.b > 997)"
+    pq.write_table(table, tmp_path / "t.parquet")
+    wanted = check_here(table, rule, limit=0).results[0].counts
+    for data in (spark.read.parquet(str(tmp_path / "t.parquet")), frame(spark, table, 5000)):
+        assert check(data, "g -> b", limit=0).small is None
+        here = check(data, rule, limit=0)
+        assert here.small is not None and here.results[0].counts == wanted
+        with monkeypatch.context() as less:
+            less.setattr(small, "FOR_STAGES", small.Reach(4 << 20, rows - 1))
+            there = check(data, rule, limit=0)
+            assert there.small is None and there.results[0].counts == wanted
