@@ -21,6 +21,7 @@ from scenarios import (
     discover_dc,
     discover_fd,
     discover_ind,
+    discover_nearly,
     files,
     fragments,
     many_rules,
@@ -67,6 +68,7 @@ SCENARIOS = {
     "discover_fd": discover_fd.run,
     "discover_changes": discover_changes.run,
     "discover_dc": discover_dc.run,
+    "discover_nearly": discover_nearly.run,
     "suspects": suspects.run,
 }
 ALL_RULES = "phi7,phi8,phi9,phi10,phi11,phi12,phi7-10"
@@ -96,6 +98,7 @@ SIZES = {
     "discover_fd": "100000,1000000",
     "discover_changes": "30000,100000,300000,1000000",
     "discover_dc": "30000",
+    "discover_nearly": "100000",
     "suspects": "0",
 }
 RESULTS = Path(__file__).parent / "results"

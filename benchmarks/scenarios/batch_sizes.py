@@ -56,6 +56,7 @@ def run(setting: Setting) -> Outcome:
         "/ check",
         "/ monitor",
         "/ (merge + check)",
+        "/ (merge + monitor)",
         "agrees",
     )
     rows = []
@@ -132,6 +133,7 @@ def _line(name: str, kind: str, size: int, count: int) -> tuple[Any, ...]:
         applied / checked,
         applied / made,
         applied / (merged + checked),
+        applied / (merged + made),
         len(answers) == 1,
     )
 

@@ -22,6 +22,8 @@ JOINED = 2
 """Batches of which DuckDB's joins are compared and timed."""
 SPREAD = 12
 """Columns of either kind."""
+LINES = 1 << 14
+"""Cache lines of a rule: a megabyte, as 20,000 groups have with their right sides."""
 
 
 def run(setting: Setting) -> Outcome:
@@ -30,6 +32,9 @@ def run(setting: Setting) -> Outcome:
     head = ("rules", "rows", "batch", "one ms", "all ms", "ratio", "DuckDB ms", "DuckDB / all", "added", "agrees")
     rows = [_line(name, rules, size, setting) for size in setting.sizes for name, rules in _sets().items()]
     outcome.tables.append(Table("many rules in a batch (CPU)", head, rows))
+    touched = [_touched(lines, setting.batch) for lines in (1, 2, 4, 7)]
+    outcome.tables.append(Table("random cache lines a row and rule, alone (CPU)", ("lines", "ms a batch"), touched))
+    outcome.records += [{"lines": lines, "touching them alone, ms": spent} for lines, spent in touched]
     single = [_single(size) for size in setting.sizes]
     outcome.tables.append(Table("one row, 90 FDs (CPU)", ("rows", "median us"), single))
     outcome.records += [dict(zip(head, row, strict=True)) for row in rows]
@@ -91,6 +96,23 @@ def _line(name: str, rules: list[tuple[str, str]], size: int, setting: Setting) 
     agrees = added[:JOINED] == theirs
     total = sum(map(sum, added))
     return name, size, setting.batch, one, every, every / one, joined, joined / every, total, agrees
+
+
+def _touched(lines: int, batch: int) -> tuple[int, float]:
+    """What any counting by group must at least do: read so many lines a row and rule, many at once, wherever they lie.
+
+    Key, number and counters of a group and of its right side lie in seven.
+    """
+    rng, size = np.random.default_rng(lines), LINES * 8
+    counters = rng.integers(0, 9, (RULES, size))
+    spent = []
+    for _ in range(WARM + COUNTED):
+        places = rng.integers(0, LINES, (RULES, lines, batch)) * 8
+        start = time.process_time()
+        for own, rule in zip(counters, places, strict=True):
+            own.take(rule)
+        spent.append((time.process_time() - start) * 1e3)
+    return lines, median(spent[WARM:])
 
 
 def _joins(wheres: list[str], base: pa.Table, batches: list[pa.Table]) -> tuple[float, list[list[int]]]:

@@ -30,6 +30,9 @@ class Loops:
     def select(self, frame: list[pa.Table], columns: Sequence[str]) -> list[pa.Table]:
         return [part.select(list(columns)) for part in frame]
 
+    def observed(self, frame: list[pa.Table], table: str, unit: str) -> list[pa.Table]:
+        return frame
+
     def gathered(self, frame: list[pa.Table]) -> list[pa.Table]:
         return [pa.concat_tables(frame)]
 

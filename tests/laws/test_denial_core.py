@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdstrue.discovery.denials import agreeing_pairs
+from holdstrue.discovery.denials import agreeing_pairs, lower_bounds
 from holdstrue.discovery.denials.batch_costs import BatchCosts
 from holdstrue.discovery.denials.choose_space import choose_space
 from holdstrue.discovery.denials.denial_core import DenialCore
 from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.denials.sweeping_way import SweepingWay
 from holdstrue.discovery.options import DiscoveryOptions, Method
 from holdstrue.discovery.work import Work
 from holdstrue.index.checked import Checked
@@ -209,3 +210,75 @@ def test_near_misses_name_their_pairs(rows: list[Row], options: DiscoveryOptions
         listed = breaking(body, rows, options.nulls)
         assert round(miss.error * len(rows) * (len(rows) - 1)) == len(listed)
         assert set(miss.rows) <= set(listed) and {frozenset(p) for p in miss.rows} == {frozenset(p) for p in listed}
+
+
+def counts_of(core: DenialCore) -> dict[str, int]:
+    return {rule.body.text: rule.violations for rule in core.rules()}
+
+
+@given(st.data(), spaces, st.booleans(), st.sampled_from([None, 2]))
+@settings(max_examples=12)
+def test_rules_counted_by_sweeps_are_those_of_all_pairs(
+    data: st.DataObject, options: DiscoveryOptions, both_ways: bool, most: int | None
+) -> None:
+    """From scratch, near misses and their pairs, batches followed and searched anew, states, few bounds and all."""
+    a_row: Any = rows_of["mixed"]
+    rows: list[Row] = data.draw(st.lists(a_row, min_size=2, max_size=9))
+    if any(all(row[name] is None for row in rows) for name in SCHEMA.names):
+        return
+    error, exactly = data.draw(shares(len(rows) * (len(rows) - 1)))
+    options = replace(options, error=error, max_predicates=most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lower_bounds, "FIRST_ROWS", data.draw(st.sampled_from([1, 3, 64])))
+        swept = core_of(rows, SCHEMA, options, both_ways, method="sweep")
+        counted = core_of(rows, SCHEMA, options, both_ways, method="evidence")
+        assert (swept.method, swept.complete, swept.length) == ("sweep", True, None)
+        expected = minimal(
+            comparisons(swept.space), rows, options.nulls, most, math.floor(exactly * len(rows) * (len(rows) - 1))
+        )
+        assert found(swept).keys() == expected.keys()
+        for _ in range(2):
+            assert counts_of(swept) == counts_of(counted)
+            near = [
+                {(one.text, one.rows) for one in core.near_misses(2, ONE, limit=1000)[0]} for core in (swept, counted)
+            ]
+            assert near[0] == near[1]
+            living = swept.living().tolist()
+            gone = np.array(
+                sorted(data.draw(st.sets(st.sampled_from(living), max_size=3)) if living else ()), dtype=np.int64
+            )
+            added = pa.Table.from_pylist(data.draw(st.lists(rows_of["mixed"], max_size=3)), schema=SCHEMA)
+            if data.draw(st.booleans()):
+                swept = DenialCore.restore(SCHEMA, options, Checked(swept.snapshot()))
+            assert isinstance(swept._way, SweepingWay)
+            # followed where searching took long
+            swept._way._seconds = data.draw(st.sampled_from([0.0, 1e9]))
+            one, other = swept.apply(gone, added, ONE), counted.apply(gone, added, ONE)
+            assert {(died.body, bool(died.rows)) for died in one.died} == {(d.body, bool(d.rows)) for d in other.died}
+            assert set(one.born) == set(other.born)
+
+
+@given(st.lists(rows_of["known"], min_size=6, max_size=9), spaces)
+@settings(max_examples=8)
+def test_near_misses_by_sweeps_where_rules_are_verified(rows: list[Row], options: DiscoveryOptions) -> None:
+    probing, counted = (core_of(rows, SCHEMA, options, method=method) for method in ("index", "evidence"))
+    one, other = (
+        {(miss.text, miss.rows) for miss in core.near_misses(2, ONE, limit=1000)[0]} for core in (probing, counted)
+    )
+    assert one == other
+
+
+def test_sweeps_that_end_early_say_up_to_which_length() -> None:
+    """What is told of shorter rules is all there is."""
+    generator = np.random.default_rng(3)
+    table = pa.table({name: generator.integers(0, 9, 300) for name in "abcdef"})
+    options = DiscoveryOptions(kinds=("dc",), error="0.001", cross=False)
+    whole = DenialCore.load(table, options, ONE, method="sweep")
+    short = DenialCore.load(table, replace(options, max_predicates=2), ONE, method="sweep")
+    assert short.complete
+    stopped = DenialCore.load(table, options, ONE, method="sweep", most_rules=len(short.bodies()) + 1)
+    assert stopped.length is not None and not stopped.complete
+    upto = {body for body in whole.bodies() if len(body.predicates) <= stopped.length}
+    assert upto <= set(stopped.bodies()) <= set(whole.bodies())
+    none = DenialCore.load(table, options, Work.lasting(1e-9, threads=1), method="sweep")
+    assert (none.length, none.complete) == (0, False)

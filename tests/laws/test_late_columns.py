@@ -19,6 +19,7 @@ from holdstrue.sources import late_columns
 from holdstrue.sources.page_reader import PageReader, chunk_bytes
 
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
+MOST_NAMED = 20_000
 RULES = [
     "[a = 3, b] -> c", "[c = 'v1', a] -> d", "[c = 'v1', b = 2] -> a", "not(t.a < 2 and t.d > 0.5)", "not(t.a > 900)",
     "not(t.e > '2024-02-01' and t.a = 1)", "not(t.c = 'v2' and t.a != 4)", "not(t.n = 1 and t.a = 3)",
@@ -48,8 +49,9 @@ def table_of(rng: np.random.Generator, rows: int, spread: int, unknown: float, o
 
 
 def answers(data: Any, rules: list[str], **options: Any) -> Any:
-    report = check(data, [f"r{i} := {text}" for i, text in enumerate(rules)], limit=None, **options)
-    found = sorted(map(str, report.violations()))
+    """Counts, and all violations where they are not millions of pairs."""
+    report = check(data, [f"r{i} := {text}" for i, text in enumerate(rules)], limit=0, **options)
+    found = sorted(map(str, report.violations())) if report.total <= MOST_NAMED else []
     return found, {r.rule.name: r.counts for r in report.results}, report.rows
 
 

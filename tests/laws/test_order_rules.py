@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor, check, load_rules
 from holdstrue.detect import costs, pair, recount
-from holdstrue.index import blocks
+from holdstrue.index import blocks, order_screen
 from holdstrue.kernels import dominance, halves
 from holdstrue.rules import Rule, RuleSet
 from holdstrue.state import runs as state_runs
@@ -47,11 +47,17 @@ def thresholds(data: st.DataObject, way: str) -> Iterator[None]:
         (blocks, "CHOSEN_FROM", data.draw(st.sampled_from([2, 256]))),
         (blocks, "CHOSEN_AGAIN", 2),
         (blocks, "BETTER", 1.0),
+        (blocks, "MOST_LATE", data.draw(st.sampled_from([0, 5, 1 << 16]))),
+        (blocks, "SORTED_AFTER", data.draw(st.sampled_from([0, 3, 200]))),
+        (order_screen, "PROBED", data.draw(st.sampled_from([700.0, 1e9]))),
+        (order_screen, "TRUSTED", -1.0),
         *((costs, name, value) for name, value in WAYS[way].items()),
     ]
     with ExitStack() as stack:
         for module, name, value in small:
             stack.enter_context(mock.patch.object(module, name, value))
+        # a screen for a single rule, too
+        stack.enter_context(mock.patch.object(order_screen.ScreenPlan.of, "__defaults__", (1,)))
         yield
 
 

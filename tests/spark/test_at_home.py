@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
+from pyspark.sql import Observation
 
 import holdstrue.spark as hs
 from holdstrue.errors import DataError, HoldstrueError
@@ -28,10 +29,12 @@ def test_tables_by_name_and_query(spark: SparkSession) -> None:
     for data in ("people_of_test", "select * from people_of_test", " WITH p AS (TABLE people_of_test) SELECT * FROM p"):
         assert hs.check(data, "zip -> city", key="id").total == 1
     assert hs.check({"data": "people_of_test"}, "zip -> city", key="id").total == 1
-    for data in ("no_such_table", "select nothing from nowhere"):
-        with pytest.raises(DataError, match="Spark cannot read") as told:
+    for data in ("no_such_table", "select nothing from nowhere", "selec * from people_of_test", ""):
+        with pytest.raises(DataError, match=r"Spark cannot read .*: \[[A-Z_.]+\]") as told:
             hs.check(data, "zip -> city")
         assert "\n" not in told.value.message
+    with pytest.raises(HoldstrueError, match="limit is '3'"):
+        hs.check("people_of_test", "zip -> city", limit="3")  # type: ignore[arg-type]
 
 
 def test_jobs_say_what_they_are(spark: SparkSession) -> None:
@@ -44,6 +47,34 @@ def test_jobs_say_what_they_are(spark: SparkSession) -> None:
     with described(spark, "holdstrue: batch 7 into state"), described(spark, "holdstrue: counts, of state"):
         assert "holdstrue: counts" in str(shown())
     assert shown() == before
+
+
+def test_batches_are_observed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What listeners are told of the one job of a batch: what it read and moved; what it found is logged."""
+    seen: dict[str, Observation] = {}
+    frames = type(spark.range(1))
+    observe = frames.observe
+
+    def kept(frame: Any, name: str, *metrics: Any) -> Any:
+        seen[name] = Observation(name)
+        return observe(frame, seen[name], *metrics)
+
+    monkeypatch.setattr(frames, "observe", kept)
+    people = "id long, zip string, city string"
+    first = spark.createDataFrame([(1, "a", "x"), (2, "b", "y")], people)
+    monitor = hs.Monitor(spark, tmp_path / "state", "zip -> city", key="id", data=first, tasks=2)
+    assert not seen, "a load counts its rows itself"
+    new = spark.createDataFrame([(3, "a", "z"), (4, "c", "y"), (5, "d", "y")], people)
+    with caplog.at_level(logging.INFO, "holdstrue"):
+        monitor.apply(new, "b1")
+    assert seen["holdstrue data"].get == {"changes": 3}
+    routed = seen["holdstrue:1"].get
+    assert routed["messages"] > 0 and routed["bytes"] > 0
+    assert "batch b1: zip -> city: 1 violations added, 0 removed, 1 open" in caplog.messages
+    monitor.apply(new.filter("id > 9"), "nothing", one_task=True)
+    assert seen["holdstrue data"].get == {"changes": 0}
 
 
 def test_progress_follows_stages(spark: SparkSession) -> None:

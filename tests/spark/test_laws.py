@@ -384,12 +384,13 @@ def test_a_check_of_a_hot_key(spark: SparkSession) -> None:
     assert found(report.listed()) == found(one)
 
 
-def test_a_check_that_turns_out_crowded(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("limit", "how"), [(1000, "by ranges (65 of x, 65 of y)"), (None, "grids of 3 blocks")])
+def test_a_check_that_turns_out_crowded(spark: SparkSession, limit: int | None, how: str) -> None:
     """Rows are counted, and spread, only when a task got too many of them."""
     rows = SPREAD_FROM + 20_000
     frame = spark.range(rows).selectExpr("id", "id as x", "if(id = 7, -1, id) as y")
-    report = check(frame, ["not(t.x < s.x and t.y > s.y)"], key="id", tasks=2)
-    assert "grids of 3 blocks" in report.explain()
+    report = check(frame, ["not(t.x < s.x and t.y > s.y)"], key="id", limit=limit, tasks=2)
+    assert how in report.explain()
     assert (report.results[0].counts.pairs, report.results[0].counts.rows) == (7, 8)
     assert {(v.t, v.s) for v in report.listed()} == {(t, 7) for t in range(7)}
     assert report.rows == {"data": rows}

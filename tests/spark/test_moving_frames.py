@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = settings(
-    max_examples=settings().max_examples // 30,
+    max_examples=settings().max_examples // 20,
     phases=(Phase.explicit, Phase.generate),
     deadline=None,
     suppress_health_check=list(HealthCheck),

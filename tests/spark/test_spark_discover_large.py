@@ -15,7 +15,14 @@ from holdstrue import spark as on_spark
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.report.forms import formats_of, parts
-from holdstrue.spark.discovering import frame_dependencies, left_side_jobs
+from holdstrue.spark.discovering import (
+    frame_conditions,
+    frame_dependencies,
+    lane_table,
+    left_side_jobs,
+    pattern_jobs,
+    pattern_sides,
+)
 from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.runner import SparkRunner
 from laws.test_column_rules import SCHEMA, row
@@ -41,7 +48,9 @@ def orders(rows: int, seed: int = 1) -> pa.Table:
             "tax": [draw.choice([None, 0.5, float("nan"), -0.0, 0.0]) for _ in range(rows)],
             "at": pa.array([draw.choice([None, time(9), time(10)]) for _ in range(rows)], pa.time64("us")),
             "day": pa.array([draw.choice([date(2020, 1, 1), date(2021, 1, 1)]) for _ in range(rows)], pa.date32()),
-            "sum": pa.array([draw.choice([None, Decimal("1.10"), Decimal("9" * 20)]) for _ in range(rows)]),
+            "sum": pa.array(
+                [draw.choice([None, Decimal("1.10"), Decimal("2.20"), Decimal("9" * 20)]) for _ in range(rows)]
+            ),
             "never": pa.nulls(rows, pa.string()),
         }
     )
@@ -61,8 +70,9 @@ def test_keys_and_fds_are_those_of_one_process(
     spark: SparkSession, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if how:
-        # several jobs for the left sides of a round
+        # several jobs for the left sides of a round, which are tried in a part of their groups first
         monkeypatch.setattr(left_side_jobs, "SIDES", 5)
+        monkeypatch.setattr(frame_dependencies, "SCOUTED", 16)
         monkeypatch.setattr(frame_dependencies, "CASES", 20)
     table = orders(60).select(["id", "zip", "city", "at", "tax"] if not how else ["zip", "city", "pay", "sum", "never"])
     asked = {"kinds": ("fd", "key"), "max_predicates": 3, "budget": None, **how}
@@ -101,7 +111,7 @@ def test_rules_with_errors_pass_as_a_rule_file(spark: SparkSession) -> None:
 def test_what_needs_the_rows_is_refused_by_name(spark: SparkSession) -> None:
     rows = frame(spark, orders(9))
     found = on_spark.discover(rows, kinds="key", whole=NOWHERE, key="id")
-    for ask in (lambda: found.apply(orders(1)), lambda: found.save("/nowhere"), found.suspects):
+    for ask in (lambda: found.save("/nowhere"), found.suspects):
         with pytest.raises(HoldstrueError, match="its rows stay on Spark") as refused:
             ask()
         assert "whole=" in str(refused.value.hint)
@@ -174,7 +184,13 @@ def test_denial_constraints_are_those_of_one_process(spark: SparkSession, nulls:
 
 
 @pytest.mark.parametrize("how", [{}, {"confidence": 0.9, "max_predicates": 4}, {"nulls": "equal"}], ids=str)
-def test_conditional_fds_are_those_of_one_process(spark: SparkSession, how: dict[str, Any]) -> None:
+def test_conditional_fds_are_those_of_one_process(
+    spark: SparkSession, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # left sides are tried in a part of their groups, in several jobs; the sample comes in pieces
+    monkeypatch.setattr(frame_conditions, "SCOUTED", 50)
+    monkeypatch.setattr(pattern_sides, "LINE", 1 << 17)
+    monkeypatch.setattr(lane_table, "ANSWER", 1000)
     draw = random.Random(7)
     lands = ["UK"] * 99 + ["US"] * 99 + [None] * 9
     zips = [number % 6 for number in range(207)]
@@ -189,7 +205,13 @@ def test_conditional_fds_are_those_of_one_process(spark: SparkSession, how: dict
     assert found.rules
 
 
-def test_conditional_fds_of_several_constants_are_those_of_one_process(spark: SparkSession) -> None:
+def test_conditional_fds_of_several_constants_are_those_of_one_process(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_conditions, "SCOUTED", 300)
+    # conditions are known of some columns only; few targets at a time
+    monkeypatch.setattr(pattern_jobs, "MOST_CONDITIONS", 10)
+    monkeypatch.setattr(frame_conditions, "WIDEST", 2)
     draw = random.Random(3)
     rows = []
     for _ in range(1200):

@@ -110,6 +110,8 @@ def test_spark_reads_and_follows_it(spark: SparkSession, state: Path, tmp_path: 
         ({"colour": "red"}, "has no option 'colour'"),
         ({"what": "deltas"}, "since= is missing"),
         ({"since": "1"}, "since is about deltas"),
+        ({"tasks": "x"}, "tasks is 'x'"),
+        ({"tasks": "0"}, "tasks is '0'"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, options: dict[str, str], said: str) -> None:

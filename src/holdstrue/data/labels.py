@@ -226,6 +226,20 @@ class Labels:
         return moved[old.labels.size :]
 
 
+def ordered_bytes(array: pa.Array, family: Family) -> tuple[pa.Array, I64]:
+    """Bytes that order as the values of a plain array without NULLs do, and for each value the place of its own.
+
+    >>> keys, at = ordered_bytes(pa.array(["b", "a", "b"]), "text")
+    >>> keys.to_pylist(), at.tolist()
+    ([b'b', b'a'], [0, 1, 0])
+    """
+    if family == "decimal":
+        # Arrow has no dictionaries of short decimals
+        return _keys(map(_decimal_key, map(Decimal, array.to_pylist()))), np.arange(len(array), dtype=np.int64)
+    coded = array.dictionary_encode()
+    return coded.dictionary.cast(pa.large_binary()), numbers(coded.indices, np.int32).astype(np.int64)
+
+
 _NONE_BELOW, _NONE_ABOVE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 

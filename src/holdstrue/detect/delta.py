@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdstrue.errors import HoldstrueError
 from holdstrue.rules.model import Rule
 from holdstrue.tabular import Tabular, key_array
 
@@ -47,6 +48,12 @@ def pair_violations(rule: str, pairs: Iterable[tuple[Key, Key]]) -> list[Violati
         object.__setattr__(violation, "__dict__", {"rule": rule, "t": t, "s": s, "pair": True})
         found.append(violation)
     return found
+
+
+def require_limit(limit: Any) -> None:
+    """Refuse what is no number of violations to list."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise HoldstrueError(f"limit is {limit!r}", hint="give how many violations to list, None for all")
 
 
 @dataclass(frozen=True)

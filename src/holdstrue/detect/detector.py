@@ -81,7 +81,12 @@ class Batch:
     @property
     def leaves_few(self) -> bool:
         """Whether fewer rows stay than go, so that counting what stays is less work than counting out what goes."""
-        return self.old.size > self.rows.living - self.new.size
+        return self.old.size > self.staying
+
+    @property
+    def staying(self) -> int:
+        """How many rows there were before and are there still."""
+        return self.rows.living - self.new.size
 
     def put(self, by_slot: NDArray[Any], values: NDArray[Any], nothing: int) -> None:
         """Write what the new rows have into an array by slot; rows that came and went have `nothing`."""

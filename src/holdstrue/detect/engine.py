@@ -215,10 +215,10 @@ class Engine:
         return replace(part, keys=self.key_digest(table, part.lasting, key), old_numbers=old_numbers)
 
     def settle(self) -> None:
-        """Let rows that came in into the pair indexes now rather than when these are next read."""
+        """Let rows that came in into the pair indexes now rather than when these are next read, where they will be."""
         for table in self.tables.values():
             if table.pairs is not None:
-                table.pairs.flush()
+                table.pairs.settle()
 
     def explain(self) -> dict[int, list[str]]:
         """What the running indexes say of each check."""

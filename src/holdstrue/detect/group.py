@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from holdstrue.detect.costs import Counting
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.index.arrays import Numbering, Snapshot, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
@@ -75,6 +76,8 @@ class GroupDetector(Detector):
         self._row_kind = np.full(64, -1, dtype=np.int32)
         self._totals = np.zeros(3, dtype=np.int64)
         self._partial = False
+        self.counting: Counting | None = None
+        """How the last batch was counted."""
 
     def _no_extra(self, groups: int) -> I32:
         extra = np.zeros((1 if self._is_key else groups, 4 if self._several else 1), dtype=np.int32)
@@ -106,6 +109,7 @@ class GroupDetector(Detector):
             kernels.load_rows(core, pairs, self._extra, right, self._values, kinds[: batch.rows.size], self._totals)
             self.pairs, self.rows, _ = self._totals.tolist()
             return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
+        self.counting = Counting(batch.old.size, batch.new.size, batch.staying)
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
         if batch.leaves_few:
@@ -153,10 +157,11 @@ class GroupDetector(Detector):
         return one_row.SEVERAL if self._several else one_row.SINGLE
 
     def counted(self, batch: Batch, added: int, removed: int, kept: int, hits: I32 | None, limit: int) -> Outcome:
-        """What a batch did that the counters hold already, and who had conflicts (see `kernels/many_rules.py`)."""
+        """What a batch did that the counters hold already, and who had conflicts (see `kernels/many_rules.py`).
+
+        A batch that adds and removes no conflicts leaves the totals as they are, and need not be told.
+        """
         self.pairs, self.rows, _ = self._totals.tolist()
-        if not added and not removed:
-            return NOTHING
         kinds = self._kind_by_slot()
         if added and removed:
             before, after = self._updated(kinds, batch)
@@ -409,6 +414,10 @@ class GroupDetector(Detector):
         size = kernels.rows_of(groups, self._extra, self._kinds, self._values, *lists, self._rows.alive, out)
         slots = np.sort(out[:size])
         return slots[self.degrees(slots) > 0] if self._several else slots
+
+    def explain(self) -> list[str]:
+        """How the last batch was counted."""
+        return [str(self.counting)] if self.counting else []
 
     def size_bytes(self) -> int:
         """Memory held beside the grouping, which rules share."""

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from holdstrue.detect.costs import Counting
 from holdstrue.detect.detector import Batch, NewRows, Outcome
 from holdstrue.detect.frame import FrameLines
-from holdstrue.detect.group import GroupDetector
+from holdstrue.detect.group import NOTHING, GroupDetector
 from holdstrue.index.arrays import FIRST_PART
 from holdstrue.index.grouping import Grouping
 from holdstrue.index.one_probe import address
@@ -201,10 +202,14 @@ class GroupProgram:
             self._out,
         )
         self._coded = []
+        counting = Counting(batch.old.size, new, batch.staying)
         outcomes, start = {}, 0
         for (at, detector), (added, removed, kept, end) in zip(self._detectors, self._out.tolist(), strict=True):
-            # where there were more than are listed, any row may have had conflicts
-            hits = self._hits[start:end] if end <= MOST_HITS else None
-            outcomes[at] = detector.counted(batch, added, removed, kept, hits, limit)
+            detector.counting = counting
+            outcomes[at] = NOTHING
+            if added or removed:
+                # where there were more than are listed, any row may have had conflicts
+                hits = self._hits[start:end] if end <= MOST_HITS else None
+                outcomes[at] = detector.counted(batch, added, removed, kept, hits, limit)
             start = end
         return outcomes

@@ -37,6 +37,22 @@ Met: TypeAlias = tuple[Sequence[tuple[int, I32]], Sequence[tuple[int, I32]]]
 """Of the old and of the new version of a row: its partners by the role that it plays."""
 
 
+NOTHING = nothing(2)
+"""What most batches do to a rule that holds."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Rows and their versions in the other image of the table, -1 where there is none."""
+
+    slots: I32
+    twins: I32
+
+    def at(self, places: I64) -> Versions:
+        """Some of the rows."""
+        return self if places.size == self.slots.size else Versions(self.slots[places], self.twins[places])
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Rows and their possible partners, each with its version in the other image of the table."""
@@ -109,7 +125,10 @@ class PairDetector(Detector):
         return self._rest_array
 
     def apply(self, batches: Batches, limit: int) -> Outcome:
-        """Find what the old rows take along and the new rows bring. Complexity: O(batch * log n + pairs)."""
+        """Find what the old rows take along and the new rows bring: by probing, or by sweeping some groups or all rows.
+
+        Complexity: O(batch * log n + pairs), or that of a count of the rows that are swept where that is less.
+        """
         batch = batches.get(self.check.table)
         if batch is None:
             return nothing(2)
@@ -118,22 +137,43 @@ class PairDetector(Detector):
         alone = not batch.old.size and batch.new.size == batch.rows.living
         if alone and batch.new.size >= COUNT_FROM and countable(self._shape):
             return self._load(batch, limit)
-        stay = self._swept(batch, limit)
+        old, new = self._concerned(batch)
+        self._estimate = None
+        if not old.slots.size and not new.slots.size:
+            return NOTHING
+        stay = self._swept(batch, old.slots, new.slots, limit)
         if stay is not None:
             return self._recount(batch, stay, limit)
-        removed, removed_list = self._settle(batch.old, batch.old_twin, -1, limit)
-        added, added_list = self._settle(batch.new, batch.new_twin, 1, limit)
+        removed, removed_list = self._settle(old.slots, old.twins, -1, limit)
+        added, added_list = self._settle(new.slots, new.twins, 1, limit)
         self.rows, self.pairs = self._totals.tolist()
         return Outcome(added, removed, added_list, removed_list)
 
-    def _swept(self, batch: Batch, limit: int) -> I32 | None:
-        """The rows that stay in the groups that a batch touches, if they are better swept; else None."""
-        self._estimate = None
-        rows = batch.old.size + batch.new.size
+    def _concerned(self, batch: Batch) -> tuple[Versions, Versions]:
+        """The old rows of a batch that were in a violation, and the new ones that may be in one."""
+        old, new = Versions(batch.old, batch.old_twin), Versions(batch.new, batch.new_twin)
+        if batch.old.size:
+            old = old.at(np.flatnonzero(self._degree[batch.old]))
+        suspects = self._set.suspects(self._number, batch)
+        return old, new if suspects is None else new.at(suspects)
+
+    def _swept(self, batch: Batch, old: I32, new: I32, limit: int) -> I32 | None:
+        """The rows that stay in the groups that a batch touches, if they are better swept; else None.
+
+        `old` and `new` are those of its rows that would be probed for.
+        """
+        rows = old.size + new.size
         updates = int(np.count_nonzero(self._degree[batch.new_twin[batch.new_twin >= 0]]))
         if rows <= costs.FEW or not countable(self._shape, 2 if updates else 1):
             return None
-        candidates = self._candidates_about(batch.old) + self._candidates_about(batch.new)
+        everything = batch.staying + batch.new.size
+        least = costs.probe_cost(rows, 0)
+        most = costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, everything, updates, self.rows)
+        if most < least:
+            # so large a batch need not ask the index what it would find, nor have it built for that
+            self._estimate = costs.Estimate(None, least, everything, most, whole=True)
+            return np.flatnonzero(self._rows.alive[: batch.first_new]).astype(np.int32)
+        candidates = self._candidates_about(old) + self._candidates_about(new)
         probe = costs.probe_cost(rows, candidates)
         about = self._touched_about(batch)
         if probe <= costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, about, 0, 0) / 2:
@@ -145,7 +185,7 @@ class PairDetector(Detector):
         listed = costs.CANDIDATE * min(limit, candidates)
         violating = int(np.count_nonzero(self._degree[stay])) if updates else 0
         sweep = costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, swept, updates, violating) + listed
-        self._estimate = costs.Estimate(int(candidates), probe, swept, sweep)
+        self._estimate = costs.Estimate(int(candidates), probe, swept, sweep, whole=swept == everything)
         return stay if self._estimate.sweeps else None
 
     def _candidates_about(self, slots: I32) -> float:
@@ -200,9 +240,11 @@ class PairDetector(Detector):
 
     def _first(self, slots: I32, twins: I32, wanted: int) -> Pairs:
         """So many of the pairs that some rows take along or bring. Complexity: up to their last one."""
+        if not wanted:
+            return no_pairs()
         listed: list[Pairs] = [no_pairs()]
         rest = self._rest()
-        for found in self._candidates(slots, twins) if wanted else ():
+        for found in self._candidates(slots, twins):
             t, s = found.pair(found.own, found.partners)
             t_twin, s_twin = found.pair(found.own_twins, found.partner_twins)
             only = np.flatnonzero(self._keep(rest, t, s, t_twin, s_twin, found.among and self._symmetric) == 1)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdstrue.detect.detector import Batch
-from holdstrue.index.arrays import Snapshot, nested, room, with_slack
+from holdstrue.index.arrays import MOST_SLOTS, Snapshot, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping
+from holdstrue.index.order_screen import OrderScreen, screens_of
 from holdstrue.index.protocol import S_ROLE, T_ROLE, PairIndex, Shape, index_type
 from holdstrue.index.rows import Rows
 from holdstrue.plan.checks import PairCheck
@@ -52,6 +53,16 @@ class PairSet:
         self.generation = 0
         """Grows whenever the index may hold its rows in other arrays."""
         self._index: PairIndex = self._type(self.shapes, self)
+        self._screens = self._make_screens() if index == "blocks" else []
+        self._suspects: tuple[Batch | None, dict[int, I64]] = None, {}
+
+    def _make_screens(self) -> list[OrderScreen]:
+        """What answers several rules of a grouping at once."""
+        grouped: dict[int, list[int]] = {}
+        for number, grouping in enumerate(self._groupings):
+            if not grouping.two_sided:
+                grouped.setdefault(id(grouping), []).append(number)
+        return screens_of(self.shapes, self, list(grouped.values()))
 
     @property
     def alive(self) -> U8:
@@ -62,6 +73,11 @@ class PairSet:
         """Codes of a column by slot."""
         codes: I64 = self._rows.codes[column]
         return codes
+
+    @property
+    def every_code(self) -> I64:
+        """`every_code[column, slot]`: the codes of all columns."""
+        return self._rows.codes
 
     def groups(self, check: int) -> tuple[I32, I32]:
         """By slot: the groups of a row as t and as s."""
@@ -115,29 +131,59 @@ class PairSet:
     def flush(self) -> None:
         """Let waiting rows into the index."""
         if self._waiting:
-            waiting = self.waiting
-            self._pending.append(waiting[self._rows.alive[waiting] != 0])
+            self._pending.insert(0, self.waiting.copy())  # batches came after them
             self._waiting = 0
         if self._pending:
             self.generation += 1
             slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
             self._pending = []
-            self._index.insert(slots)
+            alive = self._rows.alive[slots] != 0
+            self._index.insert(slots if alive.all() else slots[alive])
 
     def begin(self, batch: Batch) -> None:
         """Give the new rows their roles and take the old ones out of the index. Complexity: O(batch)."""
         self._touched.clear()
+        known: dict[tuple[int, tuple[str, ...]], U8] = {}
         for number, check in enumerate(self._checks):
-            t_groups, s_groups = self.groups(number)
-            two = self.lopsided[number] or any(term.left != term.right for term in check.terms)
-            t = self._able(t_groups, [term.left for term in check.terms], check.t_member, batch)
-            s = self._able(s_groups, [term.right for term in check.terms], check.s_member, batch) if two else t
             self.roles[number] = room(self.roles[number], batch.rows.size, fill=0)
-            roles = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
+            # rules with the same groups and without NULLs or conditions have the same roles
+            lefts = self._partly([term.left for term in check.terms], batch)
+            rights = self._partly([term.right for term in check.terms], batch)
+            plain = not self.lopsided[number] and lefts == rights and check.t_member is None
+            place = id(self._groupings[number]), lefts
+            roles = known.get(place) if plain else None
+            if roles is None:
+                t_groups, s_groups = self.groups(number)
+                t = self._able(t_groups, lefts, check.t_member, batch)
+                both = not self.lopsided[number] and lefts == rights
+                s = t if both else self._able(s_groups, rights, check.s_member, batch)
+                roles = t.view(np.uint8) * np.uint8(T_ROLE) + s.view(np.uint8) * np.uint8(S_ROLE)
+            if plain:
+                known[place] = roles
             batch.put(self.roles[number], roles, 0)
-        if batch.old.size:
-            self.index.remove(batch.old)
-            self.generation += 1
+        if batch.leaves_few:
+            # removed rows would outnumber the others, so that the index would be built anew before long
+            self._start_over(np.flatnonzero(self._rows.alive[: batch.first_new]).astype(np.int32))
+        elif batch.old.size:
+            entered = batch.old[batch.old < self._first_outside()]
+            if entered.size:
+                self._index.remove(entered)
+                self.generation += 1
+        self._suspects = batch, {}
+        late = sum(slots.size for slots in self._pending)
+        for screen in self._screens:
+            found = screen.suspects(batch.first_new, batch.new, batch.old.size, late)
+            if found is not None:
+                self._suspects[1].update(found)
+
+    def suspects(self, number: int, batch: Batch) -> I64 | None:
+        """Which of a batch's new rows may violate a check, by their positions; None where any may."""
+        asked, found = self._suspects
+        return found.get(number) if asked is batch else None
+
+    def _first_outside(self) -> int:
+        """The first slot that waits to enter the index; those after it do so too."""
+        return next((int(slots[0]) for slots in (self.waiting, *self._pending) if slots.size), MOST_SLOTS)
 
     def touched(self, number: int, batch: Batch) -> Mask | None:
         """By group of a check whether the batch at hand touches it; None where each role has its own groups.
@@ -158,7 +204,12 @@ class PairSet:
         return known
 
     @staticmethod
-    def _able(groups: I32, columns: list[str], member: Condition | None, batch: Batch) -> Mask:
+    def _partly(columns: Sequence[str], batch: Batch) -> tuple[str, ...]:
+        """Those of the columns that are unknown in some new rows."""
+        return tuple(sorted({name for name in columns if batch.incoming.coded(name).valid is not None}))
+
+    @staticmethod
+    def _able(groups: I32, columns: Sequence[str], member: Condition | None, batch: Batch) -> Mask:
         """Which new rows may play a role: in a group, chosen, and with every compared value known."""
         able = groups[batch.new] >= 0
         if member is not None:
@@ -177,13 +228,29 @@ class PairSet:
 
     def rebuild(self) -> None:
         """Build the index anew from the living rows, after their codes changed. Complexity: O(n log n)."""
+        self._start_over(self._rows.living_slots())
+
+    def _start_over(self, slots: I32) -> None:
+        """Let an index without rows take the place of this one; some rows enter it when it is next read."""
         self._index = self._type(self.shapes, self)
-        self._pending, self._waiting = [self._rows.living_slots()], 0
+        for screen in self._screens:
+            screen.forget()
+        self._pending, self._waiting = [slots], 0
         self.generation += 1
+
+    def settle(self) -> None:
+        """Let rows that came in into the index of every check that no screen answers for."""
+        answered = {check for screen in self._screens if screen.active for check in screen.plan.rules}
+        if len(answered) < len(self._checks):
+            index = self.index
+            for check in range(len(self._checks)):
+                if check not in answered:
+                    index.settle(check)
 
     def size_bytes(self) -> int:
         """Memory held by the index and the roles."""
-        return self.index.size_bytes() + sum(roles.nbytes for roles in self.roles)
+        screens = sum(screen.size_bytes() for screen in self._screens)
+        return self.index.size_bytes() + screens + sum(roles.nbytes for roles in self.roles)
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""
@@ -199,6 +266,8 @@ class PairSet:
         ]
         self._entered, self._waiting = size, 0
         self.generation += 1
+        for screen in self._screens:
+            screen.forget()
         self._index.restore(arrays.part("index"), size)
         if not self._index.keeps_arrays:
             self._pending = [self._rows.living_slots()]

@@ -117,6 +117,7 @@ NO_VALUES = "no value is left in a column of it"
 FEW_ROWS = "fewer than two rows are left"
 STOPPED = "the search stopped before it was found again"
 A_PART = "a part of it holds no longer"
+SEARCHED_AGAIN = "a search of all rows does not find it any more"
 TOO_LITTLE = "it holds, but too few rows speak for it, or other rules say more"
 
 

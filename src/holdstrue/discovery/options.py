@@ -65,8 +65,8 @@ KINDS = ("dc", "fd", "key", "cfd", "ind", "column")
 USUAL = ("dc", "fd", "key", "column")
 """The kinds that are looked for where nobody says which."""
 Measure: TypeAlias = Literal["pairs", "rows"]
-Method: TypeAlias = Literal["evidence", "index"]
-"""How denial constraints are kept: all pairs counted, or candidate pairs fetched through indexes."""
+Method: TypeAlias = Literal["evidence", "index", "sweep"]
+"""How denial constraints are kept: all pairs counted, candidate pairs fetched by indexes, rules counted by sweeps."""
 Nulls: TypeAlias = Literal["unknown", "equal"]
 _SHARES = {
     "error": "a share: at least 0 and below 1",

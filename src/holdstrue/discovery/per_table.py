@@ -139,6 +139,10 @@ class PerTable(ABC, Generic[C]):
         """Why near misses are not looked for, if so."""
         return None if core.complete else "the search for those that hold did not end"
 
+    def partly(self, core: C) -> str:
+        """What was looked for where there was not time for all near misses."""
+        return "not all, the time was over"
+
     def found(self) -> list[FoundRule]:
         """The rules now."""
         return [
@@ -167,7 +171,7 @@ class PerTable(ABC, Generic[C]):
                 continue
             found, whole = core.near_misses(most, work)
             if not whole:
-                unlooked.append(f"{self.called} of {name}: not all, the time was over")
+                unlooked.append(f"{self.called} of {name}: {self.partly(core)}")
             misses += [replace(miss, table=name) for miss in found if miss.error <= self.few]
         return NearMisses(misses, tuple(unlooked))
 
@@ -246,8 +250,13 @@ class DenialKind(PerTable[DenialCore]):
         return measures
 
     def unlooked(self, core: DenialCore) -> str | None:
-        """Exceptions are counted where pairs are."""
-        return super().unlooked(core) if core.method == "evidence" else "not all pairs of rows are counted"
+        """Where not all pairs are counted, near misses are looked for by themselves."""
+        return super().unlooked(core) if core.method == "evidence" else None
+
+    def partly(self, core: DenialCore) -> str:
+        """Up to which length there was time."""
+        length = core.near_length
+        return super().partly(core) if length is None else f"all of up to {length} predicates, the time was over"
 
     def explain(self) -> str:
         """How the rules are kept."""

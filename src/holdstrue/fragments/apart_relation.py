@@ -7,7 +7,7 @@ those who have it answer from their records, the others take up again what they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -46,31 +46,30 @@ class ApartDelta(RelationDelta):
     """By site of other fragments, and rule: rows that began and that ceased to violate it."""
 
     def head(self) -> dict[str, Any]:
-        """All but the keys, as JSON data."""
+        """All but the keys, as JSON data; of these how many there are, rule by rule, in the order of `keys`."""
         shipped = [[*pair, t.messages, t.ids, t.bytes] for pair, t in self.shipped.items()]
         told = {"batch": self.batch, "repeated": self.repeated, "shipped": shipped, "elsewhere": self.elsewhere}
-        return {"kind": "delta", **told}
+        return {"kind": "delta", **told, "listed": [[*name, rows.num_rows] for name, rows in self._listed()]}
+
+    def _listed(self) -> Iterator[tuple[tuple[str, bool], pa.Table]]:
+        """Keys by rule, and whether they are of rows that ceased to violate it."""
+        for removed, side in ((False, self.added), (True, self.removed)):
+            for rule, rows in side.items():
+                yield (rule, removed), rows
 
     def keys(self, key: tuple[str, ...]) -> pa.Table:
-        """The keys as one table, with `:rule` and `:removed` beside them."""
-        parts = [pa.table({":rule": pa.array([], pa.string()), ":removed": pa.array([], pa.bool_())})]
-        for removed, side in enumerate((self.added, self.removed)):
-            for rule, table in side.items():
-                marked = table.select(list(key)).append_column(":rule", pa.array([rule] * table.num_rows, pa.string()))
-                marked = marked.append_column(":removed", pa.array([bool(removed)] * table.num_rows, pa.bool_()))
-                parts.append(marked)
-        return pa.concat_tables(parts, promote_options="default")
+        """The keys as one table, which may be as long as the relation: nothing stands beside each."""
+        parts = [rows.select(list(key)) for _, rows in self._listed()]
+        return pa.concat_tables(parts, promote_options="default") if parts else pa.table({})
 
     @staticmethod
     def of(head: Mapping[str, Any], table: pa.Table) -> ApartDelta:
         """Back from `head` and `keys`."""
         sides: tuple[dict[str, pa.Table], dict[str, pa.Table]] = ({}, {})
-        names = [name for name in table.column_names if not name.startswith(":")]
-        for rule in table.column(":rule").unique().to_pylist():
-            for removed, side in enumerate(sides):
-                where = (pa.compute.field(":rule") == rule) & (pa.compute.field(":removed") == bool(removed))
-                own = table.filter(where).select(names)
-                side.update({rule: own} if own.num_rows else {})
+        start = 0
+        for rule, removed, rows in head["listed"]:
+            sides[bool(removed)][rule] = table.slice(start, rows)
+            start += rows
         shipped = {(source, target): Traffic(*counts) for source, target, *counts in head["shipped"]}
         return ApartDelta(head["batch"], *sides, shipped, bool(head["repeated"]), elsewhere=dict(head["elsewhere"]))
 

@@ -22,6 +22,11 @@ from holdstrue.fragments.frames import UnreachableError
 from holdstrue.fragments.site_service import SiteService
 
 ASK = "ask"
+PIECE = 64 << 20
+"""Bytes of an answer that come together: a load may break rules for as many rows as there are, and what gRPC is given
+at once ends the process from 2 GiB on."""
+MOST_BYTES = (2 << 30) - (1 << 20)
+"""Of a word, for the same reason."""
 TIMEOUT = 60.0
 """Seconds that one call may take before it is repeated. A repeated call waits for the first one, so that a site which
 needs longer is only asked again. Chosen, not tuned."""
@@ -119,7 +124,9 @@ class SiteServer(flight.FlightServerBase):  # type: ignore[misc]
         """Answer a call."""
         if action.type != ASK:
             raise NotImplementedError(f"no action is called {action.type!r}")
-        yield flight.Result(pa.py_buffer(self._service.answer(action.body.to_pybytes())))
+        answer = self._service.answer(action.body.to_pybytes())
+        for start in range(0, len(answer), PIECE):
+            yield flight.Result(pa.py_buffer(memoryview(answer)[start : start + PIECE]))
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         """What there is to ask for."""
@@ -138,12 +145,17 @@ class Wires:
         """Bring a frame to a site, and its answer back."""
         if site not in self._addresses:
             raise HoldstrueError(f"site {site!r} has no address", hint="give it one in the file: address: HOST:PORT")
+        if len(frame) > MOST_BYTES:
+            raise HoldstrueError(
+                f"what site {site!r} is to be told takes {len(frame):,} bytes, and at most {MOST_BYTES:,} go at once",
+                hint="apply fewer changes at a time",
+            )
         token = self._credentials.token
         headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         try:
             options = flight.FlightCallOptions(timeout=self._timeout, headers=headers)
-            [answer] = self._client(site).do_action(flight.Action(ASK, frame), options)
-            return answer.body.to_pybytes()
+            pieces = [piece.body for piece in self._client(site).do_action(flight.Action(ASK, frame), options)]
+            return pieces[0].to_pybytes() if len(pieces) == 1 else b"".join(pieces)
         except flight.FlightUnauthenticatedError:
             raise HoldstrueError(
                 f"site {site!r} does not let this one in: the token is missing or wrong",

@@ -34,7 +34,8 @@ _ERRORS: Mapping[str, type[HoldstrueError]] = {
 
 def framed(head: Mapping[str, Any], body: bytes = b"") -> bytes:
     """A head and a body as bytes."""
-    told = json.dumps(head).encode()
+    # words are many and short: a batch of 1,000 changes at ten sites is some 600 of them
+    told = json.dumps(head, separators=(",", ":")).encode()
     return len(told).to_bytes(_SIZE, "little") + told + body
 
 

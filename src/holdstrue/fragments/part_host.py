@@ -19,6 +19,7 @@ from holdstrue.fragments.part_pool import POOL, Standing, newest
 from holdstrue.fragments.parts import SitePart
 from holdstrue.fragments.site_host import SiteHost
 from holdstrue.fragments.site_state import SiteState
+from holdstrue.shards.memory import pooled_bytes
 from holdstrue.shards.runner import Runner
 from holdstrue.shards.wire import SUMMARY, Message, failure, pack, raised, send
 from holdstrue.state.manifest import RunFile
@@ -141,6 +142,15 @@ class PartHost(SiteHost):
             last, before = runs.base["last"], self._before.get(number, "")
         logged = len(runs.log), runs.log_rows
         return Standing(journal.version, newest(runs), before, last.to_dict(), state.last, logged)
+
+    def bytes(self) -> int:
+        """What all parts hold together, by the files of their states."""
+        runs = [state.journal.runs for state in self.states]
+        return sum(file.size for own in runs for file in (*own.base.values(), *own.log))
+
+    def room(self) -> int:
+        """What one worker may keep open; machines of workers whom nobody limits are taken to be like this one."""
+        return pooled_bytes(self.runner.worker_bytes())
 
     def commit(self, part: int, batch: str, told: Mapping[str, Any]) -> None:
         """Make what a task has written for a part the next version of it."""

@@ -42,6 +42,8 @@ class Spread:
     schema: pa.Schema
     domains: Mapping[str, Domain]
     """Of the columns of the key."""
+    whole: bool = False
+    """Whether one task does all rounds for all parts."""
 
     def places(self, rows: pa.Table) -> Any:
         """By row the place of its part."""

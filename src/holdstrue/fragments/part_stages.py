@@ -59,6 +59,8 @@ class PartJob:
     key: tuple[str, ...]
     rounds: tuple[tuple[Call, ...], ...]
     """By stage what every part is asked."""
+    whole: bool = False
+    """Whether one task does all rounds for all parts (`WholeBatch`)."""
 
     def task_of(self, part: int) -> int:
         """The task that works for a part."""
@@ -238,7 +240,7 @@ class PartStage:
         return table, [note] if part.first and not alone else []
 
     def _kept(self, part: SitePart, rows: pa.Table) -> Iterator[Message]:
-        if len(self.job.rounds) == 1:
+        if len(self.job.rounds) == 1 or self.job.whole:
             return
         here = self.job.task_of(part.number)
         if rows.nbytes <= STORED_FROM:
@@ -281,6 +283,47 @@ class PartStage:
         said |= {"run": run.to_dict(), "rows": rows, "base": {name: file.to_dict() for name, file in base.items()}}
         held.name, held.progress = base["arrays"].name if base else run.name, None
         return say(SUMMARY, said)
+
+
+@dataclass(frozen=True)
+class WholeBatch(PartStage):
+    """All rounds of a batch of few changes in one task: what parts tell each other does not leave it.
+
+    A round that is a stage of its own costs a shuffle, and often another worker that must first be told all again.
+    """
+
+    def _messages(self, came: list[Message]) -> Iterator[Message]:
+        yield from (message for message in came if message.kind == ERROR)
+        if any(message.kind == ERROR for message in came) or not came:
+            return
+        held: dict[int, OpenPart] = {}
+        try:
+            yield from self._rounds(self._told(came), held)
+        except HoldstrueError as error:
+            yield failure(error, self.at)
+        finally:
+            # parts that did not come to the end of the batch take it back when they are taken next
+            for part in self.job.parts:
+                if part.number in held:
+                    POOL.put(part, held[part.number])
+
+    def _rounds(self, told: Mapping[int, PartMail], held: dict[int, OpenPart]) -> Iterator[Message]:
+        job, last = self.job, len(self.job.rounds) - 1
+        for part in job.parts:
+            held[part.number], note = self._begun(part, told.get(part.number) or PartMail())
+            held[part.number].progress = job.attempt, 0
+            yield from note
+        mail: dict[int, list[SiteMessage]] = {}
+        for at in range(len(job.rounds)):
+            sent: dict[int, list[SiteMessage]] = {}
+            for part in job.parts:
+                answers = self._asked(held[part.number].work, mail.get(part.number, ()), at)
+                if at == last:
+                    yield self._summary(part, held[part.number], answers[-1])
+                    continue
+                for one in answers[-1]:
+                    sent.setdefault(job.by_name[one.target].number, []).append(one)
+            mail = sent
 
 
 # --- mail -----------------------------------------------------------------------------------------------

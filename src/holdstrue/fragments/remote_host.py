@@ -7,8 +7,8 @@ only how many.
 
 from __future__ import annotations
 
+import secrets
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
@@ -29,6 +29,8 @@ Carry = Callable[[str, bytes], bytes]
 PATIENCE = 10.0
 """Seconds for which a site that does not answer is called again. Chosen, not tuned."""
 _PAUSE = 0.05
+_SESSION_BYTES = 12
+"""A session's name is in every word of it."""
 
 
 def called(carry: Carry, site: str, frame: bytes, patience: float = PATIENCE) -> tuple[dict[str, Any], bytes]:
@@ -78,7 +80,7 @@ class RemoteHost(SiteHost):
         self._here = here
         self._names = tuple(sites)
         self._carry, self._patience = carry, patience
-        self.session = uuid.uuid4().hex
+        self.session = secrets.token_urlsafe(_SESSION_BYTES)
         self._turns = dict.fromkeys(self._names, 0)
         # a batch is some twenty calls to each: threads that begin and end with every call would cost more than these
         self._callers = ThreadPoolExecutor(max_workers=max(len(self._names), 1))
@@ -109,7 +111,8 @@ class RemoteHost(SiteHost):
         given = list(args)
         if given and isinstance(given[-1], pa.Table):
             body = pack(given.pop()).to_pybytes()
-        frame = framed({**told, "args": given, "table": bool(body)}, body)
+        more = {name: value for name, value in (("args", given), ("table", bool(body))) if value}
+        frame = framed(told | more, body)
         return answer_of(*called(self._carry, site, frame, self._patience))
 
     def each(self, verb: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.sparse_arrays import grown, zeros
-from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, with_slack
+from holdstrue.index.arrays import Numbering, Snapshot, all_true, nested, room, turns, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.index.grouping import Grouping, RowLists
 from holdstrue.kernels import bounds
@@ -33,6 +33,7 @@ class LeftSide:
     def __init__(self) -> None:
         self._grouping = Grouping()
         self._lists = RowLists()
+        self._turn = next(turns)
 
     def __len__(self) -> int:
         return len(self._grouping)
@@ -56,7 +57,7 @@ class LeftSide:
     def commit(self, slots: I32, groups: I32) -> None:
         """Give the rows that came their groups."""
         if slots.size:
-            self._grouping.t_groups = room(self._grouping.t_groups, int(slots[-1]) + 1, fill=-1)
+            self._grouping.t_groups = room(self._grouping.t_groups, int(slots[-1]) + 1, fill=-1, turn=self._turn)
             self._grouping.t_groups[slots] = groups
 
     def slice_of(self, part: int, parts: int) -> I32:
@@ -69,7 +70,7 @@ class LeftSide:
 
     def reserve(self, rows: int) -> None:
         """Make room for so many rows."""
-        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
+        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1, turn=self._turn)
 
     @property
     def listed(self) -> bool:
@@ -78,7 +79,7 @@ class LeftSide:
 
     def lists(self, rows: int) -> tuple[I32, I32]:
         """First slot by group and next slot by slot. Complexity: O(slots that came since the last call)."""
-        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
+        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1, turn=self._turn)
         return self._lists.upto(self._grouping.t_groups, len(self), rows)
 
     def size_bytes(self) -> int:
@@ -87,7 +88,7 @@ class LeftSide:
 
     def snapshot(self, rows: int) -> Snapshot:
         """The arrays that make up the state of the first `rows` slots."""
-        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1)
+        self._grouping.t_groups = room(self._grouping.t_groups, rows, fill=-1, turn=self._turn)
         return self._grouping.snapshot(rows)
 
     def restore(self, arrays: Checked, rows: int) -> None:
@@ -234,6 +235,7 @@ class RightSides:
 
     def __init__(self, cfds: int) -> None:
         self.cfds = cfds
+        self._turn = next(turns)
         width = (cfds + 7) // 8
         # by group: its common right side, the list of others, rows of the common one, how many others, flags
         self._main = np.zeros(64, dtype=np.uint64)
@@ -276,7 +278,7 @@ class RightSides:
 
     def reserve(self, rows: int) -> None:
         """Make room for so many rows."""
-        self._members = room(self._members, rows, fill=0)
+        self._members = room(self._members, rows, fill=0, turn=self._turn)
         self._side = grown(self._side, rows)
 
     def take_in(self, groups: int, slots: I32, new_groups: I32, value: U64, members: U8) -> None:
@@ -304,9 +306,9 @@ class RightSides:
 
     def make_groups(self, groups: int) -> None:
         """Make room for so many groups."""
-        self._main = room(self._main, groups, fill=0)
+        self._main = room(self._main, groups, fill=0, turn=self._turn)
         self._first = grown(self._first, groups)
-        self._count = room(self._count, groups, fill=0)
+        self._count = room(self._count, groups, fill=0, turn=self._turn)
         self._others = grown(self._others, groups)
         self._flag = grown(self._flag, groups)
 
@@ -395,7 +397,7 @@ class RightSides:
         """The living row versions of groups that a CFD looks at, ascending. Complexity: O(rows of the groups)."""
         if not groups.size or not rows:
             return np.empty(0, dtype=np.int32)
-        self._members = room(self._members, rows, fill=0)
+        self._members = room(self._members, rows, fill=0, turn=self._turn)
         out = np.empty(max(64, 4 * groups.size), dtype=np.int32)
         args = (np.ascontiguousarray(groups), *lists, alive, self._members, cfd)
         size = kernels.list_members(*args, out)
@@ -415,7 +417,7 @@ class RightSides:
     def snapshot(self, groups: int, rows: int) -> Snapshot:
         """The arrays that make up the state of so many groups and slots."""
         self.make_groups(groups)
-        self._members = room(self._members, rows, fill=0)
+        self._members = room(self._members, rows, fill=0, turn=self._turn)
         arrays: Snapshot = nested("kinds", self._kinds.snapshot())
         kinds = len(self._kinds)
         by_group: Snapshot = {"main": self._main, "first": self._first, "count": self._count, "flag": self._flag}

@@ -9,9 +9,9 @@ The columns of sites and their types are known before anything is loaded.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +22,10 @@ from holdstrue.fragments.batch_record import BatchRecord
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.indexed_rows import IndexedRows
 from holdstrue.fragments.shipping_plan import ShippingPlan
+from holdstrue.fragments.site_checkpoint import BESIDE_FROM, PATIENCE, SiteCheckpoint
+from holdstrue.fragments.site_runs import record_of, restored, write_record, write_rows
 from holdstrue.fragments.site_spec import SHAPE, SiteSpec
-from holdstrue.index.checked import Checked
 from holdstrue.sources.read import schema_of as source_schema
-from holdstrue.state.files import StateFiles
 from holdstrue.state.journal import (
     BATCHES,
     COLLECT_EVERY,
@@ -35,7 +35,6 @@ from holdstrue.state.journal import (
     has_state,
 )
 from holdstrue.state.manifest import RunFile
-from holdstrue.state.runs import Runs
 from holdstrue.state.schema_text import schema_of, schema_text
 
 StatePath = str | os.PathLike[str]
@@ -47,6 +46,9 @@ class SiteState:
     def __init__(self, journal: Journal, spec: SiteSpec) -> None:
         self._journal = journal
         self._spec = spec
+        self._beside: SiteCheckpoint | None = None
+        self._in_place = False
+        """Whether a checkpoint could not be written beside the work: the next one says why, or is written."""
 
     @staticmethod
     def at(path: StatePath, spec: SiteSpec) -> SiteState:
@@ -112,8 +114,8 @@ class SiteState:
         """Write a batch. Complexity: O(batch)."""
         journal, line = self._journal, self._journal.line(record.batch)
         written = journal.write_batch(record.tables(), record.ids.size, line, self._facts(record.batch), apart=True)
-        # now and then, what batches that were given up have written is removed
-        return replace(written, frees=written.version % COLLECT_EVERY == 0)
+        # now and then, what batches that were given up have written is removed; nobody names a checkpoint under way yet
+        return replace(written, frees=self._beside is None and written.version % COLLECT_EVERY == 0)
 
     def prepare_load(self, record: BatchRecord, indexed: IndexedRows) -> Written:
         """Write a first load: what it made, and what there is to say of it. Complexity: O(rows)."""
@@ -149,73 +151,49 @@ class SiteState:
         self._journal.commit(prepared)
 
     def tidy(self, indexed: IndexedRows) -> None:
-        """Write a checkpoint when the batches since the last one are many. Complexity: O(rows), seldom."""
+        """Have a checkpoint written when the batches since the last one are many. Complexity: O(1), seldom O(rows)."""
+        journal, rows = self._journal, indexed.rows.living
+        if self._beside is not None:
+            if self._beside.running and not journal.runs.due(0, rows, patience=PATIENCE):
+                return
+            self._finish(self._beside)
+        elif journal.runs.due(0, rows) and (rows < BESIDE_FROM or self._in_place or not self._start()):
+            self._write(indexed)
+
+    def _start(self) -> bool:
+        """Begin a checkpoint of this version; whether there is a thread for it."""
         journal = self._journal
-        if not journal.runs.due(0, indexed.rows.living):
-            return
+        try:
+            self._beside = SiteCheckpoint(journal.files.place, self._spec, journal.mark(), journal.runs.log[-1])
+        except RuntimeError:
+            return False
+        return True
+
+    def _finish(self, beside: SiteCheckpoint) -> None:
+        """Take over a checkpoint that is written, or soon will be."""
+        beside.wait()
+        self._beside = None
+        self._in_place = beside.base is None
+        if beside.base is not None:
+            self._journal.commit(self._journal.rebase(beside.base, beside.mark, {}))
+
+    def _write(self, indexed: IndexedRows) -> None:
+        journal = self._journal
         # the last batch stays readable: another site may still have to ask for it
         base = {**write_rows(journal.files, journal.version + 1, indexed), "last": journal.runs.log[-1]}
         journal.commit(journal.write_checkpoint(base, BATCHES.schema.empty_table(), {}))
+        self._in_place = False
 
     def close(self) -> None:
-        """Let go of the directory."""
-        self._journal.close()
-
-
-def restored(files: StateFiles, runs: Runs, indexed: IndexedRows, last_batch: str | None = None) -> BatchRecord | None:
-    """Bring what is held to what runs hold; returns the last batch. Complexity: O(rows since the checkpoint).
-
-    Parameters
-    ----------
-    last_batch
-        The name of the last batch, where that is all that must be known of one that lies before the checkpoint: a first
-        load is as large as the state.
-    """
-    last: BatchRecord | None = None
-    if runs.base:
-        arrays, values, kept = (runs.base.get(name) for name in ("arrays", "values", "last"))
-        if arrays is None or values is None or kept is None:
-            raise files.damaged(next(iter(runs.base.values())), "it comes without files of the same checkpoint")
-        checked = Checked(files.map_arrays(arrays), partial(files.damaged, arrays))
-        indexed.restore(checked, files.map_table(values, indexed.spec.schema))
-        files.verified()
-        last = record_of(files, kept, indexed.spec) if last_batch is None else BatchRecord.named(last_batch)
-    for file in runs.log:
-        last = replayed(files, file, indexed)
-    return None if last is None else last.answer()
-
-
-def replayed(files: StateFiles, file: RunFile, indexed: IndexedRows) -> BatchRecord:
-    """Take in a batch that is written down. Complexity: O(its rows)."""
-    record = record_of(files, file, indexed.spec)
-    try:
-        record.replay(indexed)
-    except ValueError as error:
-        raise files.damaged(file, str(error)) from error
-    return record
-
-
-def record_of(files: StateFiles, file: RunFile, spec: SiteSpec) -> BatchRecord:
-    """A batch that is written down."""
-    tables = files.read_tables(file)[1:]
-    try:
-        return BatchRecord.read(tables, spec)
-    except ValueError as error:
-        raise files.damaged(file, str(error)) from error
-
-
-def write_record(files: StateFiles, version: int, record: BatchRecord) -> RunFile:
-    """Write down a batch for a version that is not made yet."""
-    line = pa.table({"batch": [record.batch]}, schema=BATCHES.schema)
-    return files.write_tables("batch", version, [line, *record.tables()])
-
-
-def write_rows(files: StateFiles, version: int, indexed: IndexedRows) -> dict[str, RunFile]:
-    """Write down all that a site holds, for a checkpoint. Complexity: O(rows)."""
-    return {
-        "arrays": files.write_arrays("arrays", version, indexed.snapshot()),
-        "values": files.write_tables("values", version, [indexed.rows.values().combine_chunks()]),
-    }
+        """Let go of the directory, when a checkpoint that is being written is done."""
+        try:
+            if self._beside is not None:
+                self._finish(self._beside)
+        except (OSError, StateError) as error:
+            # every batch is committed: whoever applied the last one must not take this for an error of its
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        finally:
+            self._journal.close()
 
 
 def shared_seed(paths: Iterable[StatePath]) -> Seed:

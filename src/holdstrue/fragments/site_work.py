@@ -116,9 +116,14 @@ class SiteWork:
     # --- work as stages (`part_stages.py`) ----------------------------------------------------------------
 
     @property
-    def living(self) -> int:
-        """How many rows are held."""
-        return self._indexed.rows.living
+    def held(self) -> int:
+        """How many rows are held, those that the batch under way brings or removes counted too."""
+        return self._indexed.rows.living + (0 if self._batch is None else self._batch.size)
+
+    def held_bytes(self) -> int:
+        """Memory of all that is held: indexes, values, and those of the batch under way, as they came and as staged."""
+        under_way = 0 if self._batch is None else 3 * self._batch.rows.nbytes
+        return self._indexed.size_bytes() + self._indexed.rows.value_bytes() + under_way
 
     @property
     def repeated(self) -> bool:

@@ -19,7 +19,7 @@ MAPPED_FROM = 1 << 16
 of it is there. Of ten sites with 2M rows that was 280 MB by columns and 500 by rows."""
 
 
-Whole = TypeVar("Whole", np.int32, np.uint8)
+Whole = TypeVar("Whole", np.int32, np.uint8, np.uint64)
 
 
 def grown(array: NDArray[Whole], needed: int) -> NDArray[Whole]:

@@ -106,7 +106,9 @@ def write_masks(masks: Sequence[Mask]) -> bytes:
 def write_codes(codes: U8) -> bytes:
     """Small numbers by CFD and row, bit by bit; CFDs of which the same is said are written once."""
     known: dict[bytes, int] = {}
-    at = [known.setdefault(line.tobytes(), len(known)) for line in codes]
+    # at once, as a line of what is by row would be gathered byte by byte
+    lines, width = np.ascontiguousarray(codes).tobytes(), codes.shape[1]
+    at = [known.setdefault(lines[i * width : (i + 1) * width], len(known)) for i in range(codes.shape[0])]
     distinct = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(len(known), codes.shape[1])
     bits = int(distinct.max(initial=0)).bit_length()
     planes = distinct[:, None, :] >> np.arange(bits, dtype=np.uint8)[None, :, None] & 1

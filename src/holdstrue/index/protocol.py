@@ -100,6 +100,10 @@ class PairIndex(Protocol):
         """Add rows; each enters the roles that `PairRows.roles` gives it."""
         ...
 
+    def settle(self, check: int) -> None:
+        """Take in for a check what may have waited, so that probes of many rows need not."""
+        ...
+
     def remove(self, slots: Slots) -> None:
         """Take rows out again."""
         ...

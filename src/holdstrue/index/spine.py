@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from holdstrue.index.arrays import MOST_SLOTS
 from holdstrue.index.protocol import Slots
-from holdstrue.index.run import Run, UnsortedRun
+from holdstrue.index.run import UnsortedRun
 from holdstrue.typing import U8
 
 RATIO = 4
@@ -29,19 +29,33 @@ TAKEN_AFTER = 8
 """A merged run is taken when an eighth as many rows came in: half a second of batches of a thousand, for what takes
 an eighth of one."""
 
-Build: TypeAlias = Callable[[Slots], Run]
+
+class Sorted(Protocol):
+    """What a spine knows of a run."""
+
+    @property
+    def slots(self) -> Slots:
+        """Its rows."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+AnyRun = TypeVar("AnyRun", bound=Sorted)
+
+Build: TypeAlias = Callable[[Slots], AnyRun]
 """Sorts rows into a run."""
 
 
-class Merging:
+class Merging(Generic[AnyRun]):
     """A run that is being built in a thread of its own."""
 
-    def __init__(self, build: Build, living: Slots, start: int, stop: int) -> None:
+    def __init__(self, build: Build[AnyRun], living: Slots, start: int, stop: int) -> None:
         self.start, self.stop = start, stop
         """Which runs of the spine it will replace."""
         self._wait = living.size // TAKEN_AFTER
         self._build, self._living = build, living
-        self._run: Run | None = None
+        self._run: AnyRun | None = None
         self._thread: threading.Thread | None = threading.Thread(target=self._work, name="holdstrue-merge", daemon=True)
         try:
             self._thread.start()
@@ -57,7 +71,7 @@ class Merging:
         self._wait -= came
         return self._wait <= 0
 
-    def take(self) -> Run:
+    def take(self) -> AnyRun:
         """The run, when it is done."""
         if self._thread is not None:
             self._thread.join()
@@ -66,17 +80,17 @@ class Merging:
 
 
 @dataclass
-class Spine:
+class Spine(Generic[AnyRun]):
     """The rows of one role (or of both) in runs, largest first."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[AnyRun] = field(default_factory=list)
     unsorted: UnsortedRun | None = None
     held: int = 0
     dead: int = 0
-    _merging: Merging | None = None
+    _merging: Merging[AnyRun] | None = None
 
     @staticmethod
-    def of(run: Run) -> Spine:
+    def of(run: AnyRun) -> Spine[AnyRun]:
         """A spine of one run, of living rows."""
         return Spine([run], held=len(run))
 
@@ -87,11 +101,11 @@ class Spine:
         return living
 
     @property
-    def parts(self) -> list[Run | UnsortedRun]:
+    def parts(self) -> list[AnyRun | UnsortedRun]:
         """Everything that must be probed."""
         return [*self.runs] if self.unsorted is None else [*self.runs, self.unsorted]
 
-    def append(self, run: Run, alive: U8, build: Build) -> None:
+    def append(self, run: AnyRun, alive: U8, build: Build[AnyRun]) -> None:
         """Add a run, and merge what is not much larger into it. Complexity: O(rows * log(held / rows)) amortised."""
         if self._merging is not None and self._merging.due(len(run)):
             self._take()
@@ -105,7 +119,17 @@ class Spine:
         if first < len(self.runs) - 1:
             self._merge(first, size, alive, build)
 
-    def squeeze(self, alive: U8, build: Build) -> None:
+    def load(self, living: Slots, build: Build[AnyRun]) -> None:
+        """Let many rows into a spine that has none yet: beside the work, so that it is `loading` for a while."""
+        self.held += living.size
+        self._merging = Merging(build, living, 0, 0)
+
+    @property
+    def loading(self) -> bool:
+        """Whether rows that were loaded are not in any run yet."""
+        return self._merging is not None and self._merging.stop == 0
+
+    def squeeze(self, alive: U8, build: Build[AnyRun]) -> None:
         """Merge everything, where more rows were removed than are left."""
         if self.dead * 2 > self.held > SQUEEZED_FROM and self._merging is None:
             if self.unsorted is not None:
@@ -113,7 +137,7 @@ class Spine:
                 self.unsorted = None
             self._merge(0, self.held, alive, build)
 
-    def settle(self, alive: U8, build: Build) -> None:
+    def settle(self, alive: U8, build: Build[AnyRun]) -> None:
         """Merge everything into one run of living rows, at once."""
         # rows that a run under way leaves out are no longer counted, and still in those it is made of
         anew, self._merging = self._merging is not None, None
@@ -125,7 +149,7 @@ class Spine:
             self.runs = [build(living)] if living.size else []
             self.held, self.dead = living.size, 0
 
-    def _merge(self, first: int, size: int, alive: U8, build: Build) -> None:
+    def _merge(self, first: int, size: int, alive: U8, build: Build[AnyRun]) -> None:
         """Merge the runs from one on, which hold so many rows."""
         living = self._living(first, alive)
         if size >= BESIDE_FROM:

@@ -285,6 +285,23 @@ def search(
 
 
 @kernel
+def clashing(sets: U64, about: I64, scratch: I64, out: Mask) -> None:
+    """Which sets no values satisfy; `about` as for `_clashes`. Complexity: O(atoms^2) a set, more for linked ones."""
+    chosen = np.empty(about.shape[0], dtype=np.int64)
+    for i in range(sets.shape[0]):
+        depth = 0
+        out[i] = False
+        for atom in range(about.shape[0]):
+            if not _has(sets[i], atom):
+                continue
+            if _clashes(chosen, depth, atom, about, scratch):
+                out[i] = True
+                break
+            chosen[depth] = atom
+            depth += 1
+
+
+@kernel
 def first_violated(sets: U64, evidences: U64, out: I64) -> None:
     """For each set the first evidence that contains it, or -1. Complexity: O(sets x evidences) words."""
     for i in range(sets.shape[0]):

@@ -14,8 +14,10 @@ Three rows, of which the second goes:
 >>> drop_slots(cells, words, hi[1:2], lo[1:2]), find_slots(cells, words, hi, lo, out), out.tolist()
 (None, None, [0, -1, 2])
 >>> larger = np.zeros(8, np.uint64)
->>> move_slots(cells, words, larger), find_slots(larger, words, hi, lo, out), out.tolist()
+>>> move_slots(cells, words, larger, 0, 5), find_slots(larger, words, hi, lo, out), out.tolist()
 (None, None, [0, -1, 2])
+>>> find_slots(cells, words, hi, lo, out), out.tolist()
+(None, [-1, -1, -1])
 """
 
 from __future__ import annotations
@@ -84,9 +86,9 @@ def drop_slots(cells: U64, words: U64, hi: U64, lo: U64) -> None:
 
 
 @kernel
-def move_slots(cells: U64, words: U64, larger: U64) -> None:
-    """Fill an empty table with the keys that another holds. Complexity: O(cells)."""
-    for i in range(cells.size):
+def move_slots(cells: U64, words: U64, larger: U64, start: int, end: int) -> None:
+    """Move the keys of some cells to a larger table; here they are gone. Complexity: O(cells) expected."""
+    for i in range(start, end):
         cell = cells[i]
         if cell == 0 or cell >= GONE:
             continue
@@ -94,3 +96,4 @@ def move_slots(cells: U64, words: U64, larger: U64) -> None:
         while larger[at] != 0:
             at = _next(at, larger.size)
         larger[at] = cell
+        cells[i] = GONE

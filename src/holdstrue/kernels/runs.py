@@ -138,7 +138,7 @@ def extrema(low: I64, high: I64, low_out: I64, high_out: I64) -> None:
 
 
 @inline
-def _first_at_least(values: I64, start: int, end: int, wanted: int) -> int:
+def first_at_least(values: I64, start: int, end: int, wanted: int) -> int:
     """First position in the ascending `values[start:end]` whose value is not below `wanted`."""
     while start < end:
         middle = (start + end) >> 1
@@ -150,7 +150,7 @@ def _first_at_least(values: I64, start: int, end: int, wanted: int) -> int:
 
 
 @inline
-def _first_above(values: I64, start: int, end: int, wanted: int) -> int:
+def first_above(values: I64, start: int, end: int, wanted: int) -> int:
     while start < end:
         middle = (start + end) >> 1
         if values[middle] <= wanted:
@@ -225,7 +225,7 @@ def boxes(
 
 
 @inline
-def _find_group(groups: I32, group: int) -> int:
+def find_group(groups: I32, group: int) -> int:
     """Position of a group in the run's ascending directory, -1 if absent. O(1) where groups are 0, 1, 2, ..."""
     if group < groups.size and groups[group] == group:
         return group
@@ -281,7 +281,7 @@ def probe_run(
         b_low = query[q, 2]
         b_high = query[q, 3]
         if group >= 0 and a_low <= a_high and b_low <= b_high:
-            place = _find_group(groups, group)
+            place = find_group(groups, group)
         if place < 0:
             resume = -1
             continue
@@ -290,16 +290,16 @@ def probe_run(
         end = starts[place + 1]
         # the chain: both intervals are ranges of positions
         if split > start and resume < split:
-            first = start if a_low == lowest else _first_at_least(a, start, split, a_low)
-            last = split if a_high == highest else _first_above(a, first, split, a_high)
+            first = start if a_low == lowest else first_at_least(a, start, split, a_low)
+            last = split if a_high == highest else first_above(a, first, split, a_high)
             # the ends of the range tell whether the second interval is missed or covered, mostly without a search
             if first < last:
                 if rising:
                     if b[last - 1] < b_low or b[first] > b_high:
                         last = first
                     else:
-                        first = first if b[first] >= b_low else _first_at_least(b, first, last, b_low)
-                        last = last if b[last - 1] <= b_high else _first_above(b, first, last, b_high)
+                        first = first if b[first] >= b_low else first_at_least(b, first, last, b_low)
+                        last = last if b[last - 1] <= b_high else first_above(b, first, last, b_high)
                 elif b[last - 1] > b_high or b[first] < b_low:
                     last = first
                 else:
@@ -315,8 +315,8 @@ def probe_run(
                     out_slot[found] = slots[i]
                     found += 1
         # the rest: a range on the first attribute, fences on the second
-        first = max(split if a_low == lowest else _first_at_least(a, split, end, a_low), resume)
-        last = end if a_high == highest else _first_above(a, split, end, a_high)
+        first = max(split if a_low == lowest else first_at_least(a, split, end, a_low), resume)
+        last = end if a_high == highest else first_above(a, split, end, a_high)
         i = first
         while i < last:
             if i % BLOCK == 0:

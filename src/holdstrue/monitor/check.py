@@ -12,6 +12,7 @@ import pyarrow as pa
 from holdstrue.data.buffers import python_rows
 from holdstrue.data.notes import Notes
 from holdstrue.data.values import family_of
+from holdstrue.detect.delta import require_limit
 from holdstrue.detect.engine import Engine
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.detect.scratch import ScratchEngine
@@ -75,8 +76,7 @@ def check(
     unknown = set(read) - {"encoding", "format", "delimiter", "null_values"}
     if unknown:
         raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
-    if limit is not None and limit < 0:
-        raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
+    require_limit(limit)
     if threads is not None and threads < 1:
         raise HoldstrueError(f"threads is {threads}", hint="give how many threads to use, None for one a core")
     ruleset = with_types(load_rules(rules), types)

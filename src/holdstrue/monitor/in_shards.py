@@ -17,6 +17,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.monitor.keeper import Request
 from holdstrue.monitor.reading import writer_lock
 from holdstrue.plan.compile import Plan
+from holdstrue.progress import LOG
 from holdstrue.shards.facts import (
     HISTORY,
     Facts,
@@ -145,7 +146,11 @@ class InShards:
             read = {option: value for option, value in request.read.items() if option not in ("schema", "widen")}
             stage = Scatter(job, name, found.kind, found.op_column, direct, read, found.schema, declared, laid)
             own = self._runner.select(frame, columns)
-            sources.append(self._runner.own_reading(own, stage) if direct else (own, stage))
+            if direct:
+                sources.append(self._runner.own_reading(own, stage))
+            else:
+                unit = "files" if found.kind == "files" else "changes"
+                sources.append((self._runner.observed(own, name, unit), stage))
         ledger = Ledger(job.layout, self._shards)
         heard = None
         if request.one_task and not direct and len(sources) == 1:
@@ -183,6 +188,10 @@ class InShards:
         facts = replace(facts, batches=facts.batches + 1, last_batch=request.batch)
         lists = {"delta": [file.to_dict() for file in listed], "kept": bool(heard.kept)}
         self._commit(facts, after, lines, lists)
+        for rule, step in steps.items():
+            if step.added or step.removed:
+                LOG.info("batch %s: %s: %d violations added, %d removed, %d open", request.batch, rule, step.added,
+                         step.removed, step.open)  # fmt: skip
         added, removed = delta_lists(self._lists(listed), request.limit)
         measured = {
             rule: words for rule, words in after.measured(moment).items() if steps[rule].added or steps[rule].removed

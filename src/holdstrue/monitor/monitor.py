@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from holdstrue.closing import Closing
-from holdstrue.detect.delta import Delta, Step
+from holdstrue.detect.delta import Delta, Step, require_limit
 from holdstrue.detect.resolve import OnConflict
 from holdstrue.errors import HoldstrueError, brief
 from holdstrue.index.protocol import IndexKind
@@ -199,7 +199,7 @@ class Monitor(Closing, Answers):
         >>> monitor.apply(pa.table({"id": [2, 3], "zip": ["b", "b"], "city": ["y", "z"]}), snapshot=True).changed
         {'insert': 1, 'update': 0, 'delete': 1}
         """
-        _require_limit(limit)
+        require_limit(limit)
         _require_known(read)
         if not (snapshot or read or types or op_column or sequence_by) and feed == "auto" and self._piece is not None:
             delta = self._apply_row(self._piece, changes, batch_id, limit, on_conflict)
@@ -287,7 +287,7 @@ class Monitor(Closing, Answers):
         >>> monitor.preview(pa.table({"id": [2], "zip": ["1"], "city": ["Ulm"]})), monitor.rows
         (Delta(batch='#2': +1 new, -0 resolved, 1 open), {'data': 1})
         """
-        _require_limit(limit)
+        require_limit(limit)
         _require_known(read)
         if not (read or types or op_column) and feed == "auto" and _may_be_row(changes):
             with self._here() as piece:
@@ -321,7 +321,7 @@ class Monitor(Closing, Answers):
             )
         if on_conflict not in ("error", "upsert", "ignore"):
             raise HoldstrueError(f"on_conflict is {on_conflict!r}", hint="one of error, upsert, ignore")
-        _require_limit(limit)
+        require_limit(limit)
         with self._kept(read_only=False) as kept:
             kept.usable()
             facts = kept.facts
@@ -368,11 +368,6 @@ class Monitor(Closing, Answers):
 
 READ_OPTIONS = ("encoding", "format", "delimiter", "null_values", "units")
 """How files of changes are read, beside what is asked for by name."""
-
-
-def _require_limit(limit: Any) -> None:
-    if limit is not None and (type(limit) is not int or limit < 0):
-        raise HoldstrueError(f"limit is {limit!r}", hint="give how many violations to list, None for all")
 
 
 def _require_known(read: Mapping[str, Any]) -> None:

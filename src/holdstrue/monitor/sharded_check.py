@@ -6,7 +6,7 @@ How the stages are run is left to a `Runner`: Spark in earnest, plain loops in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from holdstrue.detect.ordering import SAMPLE as ORDER_SAMPLE
 from holdstrue.detect.ordering import order_notes, ordered_text
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.protocol import IndexKind
+from holdstrue.monitor.order_ranges import ApartRows, OrderRanges
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import Plan, compile_rules, needed_columns
@@ -33,10 +34,12 @@ from holdstrue.shards.layout import HOME, Columns, Job, Layout
 from holdstrue.shards.ledger import Distinct, Ledger
 from holdstrue.shards.lists import ADDED, whole_tables
 from holdstrue.shards.memory import rows_a_shard
-from holdstrue.shards.reading import Listing, Violating
-from holdstrue.shards.routes import Routes, loaded
+from holdstrue.shards.ranged_rows import CellCounts, RangedRows
+from holdstrue.shards.reading import Listing, Violating, digests
+from holdstrue.shards.routes import MOST, Routes, loaded
 from holdstrue.shards.runner import Frame, Runner, Sizing
-from holdstrue.shards.wire import OP, ROWS, SHARD, SUMMARY, Message, failure, say, send, to_tasks
+from holdstrue.shards.wire import FOUND, OP, ROWS, SHARD, SUMMARY, Message, failure, receive, say, send, to_tasks
+from holdstrue.typing import Mask
 
 ROW = ":row"
 """Names the rows of a table that has no key: their partition and their place in it."""
@@ -52,6 +55,8 @@ class ShardedFindings:
     ledger: Ledger
     source: CheckedFrames
     notes: tuple[str, ...]
+    ranges: OrderRanges | None = None
+    """The rules that went by ranges: the ledger and the source have others in their places."""
 
 
 @dataclass(frozen=True)
@@ -111,40 +116,61 @@ def from_scratch(
 
 def unread(given: Prepared, most: int, sizing: Sizing) -> tuple[Ledger, CheckedFrames]:
     """A layout of which nothing is known yet, for what is asked of rows later."""
-    layout, width = _layout(given.runner, given.plan, given.keys, given.frames, sizing, {}, counted=False)
+    layout, width = _layout(given.runner, given.plan, given.keys, given.frames, sizing, {}, {})
     job = Job(layout, width, most)
     return Ledger(layout), CheckedFrames(given.runner, job, tuple((f, Fresh(job, n)) for n, f in given.sources.items()))
 
 
 def checked(given: Prepared, most: int, sizing: Sizing) -> ShardedFindings:
     """Check tables in shards, by one engine each."""
-    runner, plan, keys, sources, notes = given.runner, given.plan, given.keys, given.sources, given.notes
-    rules, main, kept = plan.rules, plan.main, plan.schemas
+    runner, sources = given.runner, given.sources
     told = {name: runner.known_rows(frame) for name, frame in sources.items()}
     known = {name: rows for name, rows in told.items() if rows is not None}
     probe = sizing.blocks is None and len(known) < len(sources)
-    layout, width = _layout(runner, plan, keys, sources, sizing, known, counted=not probe)
     while True:
+        counts = known if probe else _counted(runner, sources, known)
+        ranges = _ranges(given, counts, most, sizing)
+        plan = given.plan if ranges is None else ranges.plan
+        ranged = {} if ranges is None else ranges.tables
+        layout, width = _layout(runner, plan, given.keys, sources, sizing, {} if probe else counts, ranged)
         job = Job(layout, width, most, probing=probe)
-        source = CheckedFrames(runner, job, tuple((sources[name], Fresh(job, name)) for name in sources))
-        ledger = Ledger(layout)
+        work = tuple((sources[name], Fresh(job, name, ranged.get(name))) for name in sources)
+        source, ledger = CheckedFrames(runner, job, work), Ledger(layout)
         heard = ledger.heard(list(runner.run(source.work, [Routes(job)], width)))
         if not heard.crowded:
             break
         # counting and sampling first would cost every small check more than the work it saves
         probe = False
-        layout, width = _layout(runner, plan, keys, sources, sizing, known, counted=True)
     ledger = ledger.after(heard)
-    rows = {name: heard.counted.get(name, 0) for name in kept}
-    distinct = source.told_apart(ledger)
+    rows = {name: heard.counted.get(name, 0) for name in plan.schemas}
+    apart = {} if ranges is None else ranges.apart(heard)
+    pairs = {rule: own.pairs for rule, own in apart.items()}
+    distinct = source.told_apart(ledger, {rule: own for rule, own in apart.items() if pairs[rule]})
     results, moment = [], wall()
     measured = ledger.measured(moment)
-    for number, rule in enumerate(rules):
-        counts = ledger.counts(number, moment, distinct)
-        status = status_of(rule, counts, rows[rule.own_table or main])
-        results.append(RuleResult(rule, rule.text, counts, status, measured=measured.get(rule.name)))
+    for number, rule in enumerate(plan.rules):
+        counts_now = ledger.counts(number, moment, distinct)
+        more = pairs.get(number, 0)
+        counts_now = replace(counts_now, pairs=counts_now.pairs + more, open=counts_now.open + more)
+        status = status_of(rule, counts_now, rows[rule.own_table or plan.main])
+        results.append(RuleResult(rule, rule.text, counts_now, status, measured=measured.get(rule.name)))
     lists = (*heard.lists, *(whole_tables(layout, ledger.broken(moment), ADDED) if most else ()))
-    return ShardedFindings(tuple(results), rows, lists, ledger, source, notes)
+    if ranges is not None:
+        lists = (*lists, *ranges.listed(runner, sources, layout, apart, lists, most))
+    return ShardedFindings(tuple(results), rows, lists, ledger, source, given.notes, ranges)
+
+
+def _counted(runner: Runner, sources: Mapping[str, Frame], known: Mapping[str, int]) -> dict[str, int]:
+    """By table its rows, counted where they are not known."""
+    return {name: known[name] if name in known else runner.count(frame) for name, frame in sources.items()}
+
+
+def _ranges(given: Prepared, counts: Mapping[str, int], most: int, sizing: Sizing) -> OrderRanges | None:
+    """The order rules that go by ranges, where nobody said how the work is to be cut, or wants a list of all pairs."""
+    tasks = sizing.tasks or given.runner.tasks()
+    if tasks < 2 or most == MOST or sizing.shards is not None or sizing.blocks is not None:
+        return None
+    return OrderRanges.of(given.runner, given.plan, given.frames, counts, tasks)
 
 
 def _order_notes(
@@ -192,30 +218,25 @@ def _layout(
     keys: Mapping[str, tuple[str, ...]],
     sources: Mapping[str, Frame],
     sizing: Sizing,
-    known: Mapping[str, int],
-    *,
-    counted: bool,
+    counts: Mapping[str, int],
+    ranged: Mapping[str, RangedRows],
 ) -> tuple[Layout, int]:
-    """Shards, blocks and hot places for tables of this size, and the number of tasks.
-
-    Where rows are to be `counted`, that is done for the tables of which they are not `known`.
-    """
+    """Shards, blocks and hot places for tables of this size, as far as they were counted, and the number of tasks."""
     tasks = sizing.tasks or runner.tasks()
     # more of them than run at a time where each would hold too much; a hot key is spread over those that run
     width = sizing.tasks or runner.tasks_for(list(sources.values()))
-    counts = dict.fromkeys(sources, 0)
-    if counted:
-        counts = {name: known[name] if name in known else runner.count(frame) for name, frame in sources.items()}
     rows = sum(counts.values())
     # half of what a worker can load, since keys do not fall evenly on tasks; what waits is in the shuffle's files
     width = max(width, sizing.tasks or -(-rows // (rows_a_shard(runner.worker_bytes()) // 2)))
     # shards are not kept, so one a task will do
     layout = Layout.of(plan, keys, sizing.shards or width, sizing.blocks or blocks_for(tasks, rows))
-    samples = {
-        name: runner.sample(frame, SAMPLE, counts[name]).cast(plan.schemas[name])
-        for name, frame in sources.items()
-        if counts[name] and counts[name] >= sizing.hot_from and layout.blocks > 1
-    }
+    samples: dict[str, pa.Table] = {}
+    for name, frame in sources.items():
+        if counts.get(name, 0) >= max(1, sizing.hot_from) and layout.blocks > 1:
+            made = ranged[name].columns if name in ranged else ()
+            own = pa.schema([field for field in plan.schemas[name] if field.name not in made])
+            sample = runner.sample(frame, SAMPLE, counts[name]).cast(own)
+            samples[name] = ranged[name].with_columns(sample, ranged[name].numbers(sample)) if made else sample
     return layout.with_hot(hot_places(layout, tasks, samples)), min(width, len(layout.spots))
 
 
@@ -251,28 +272,46 @@ class Fresh:
 
     job: Job
     table: str
+    ranged: RangedRows | None = None
+    """How rows are cut into ranges, where rules go by them."""
+    apart: Mapping[int, tuple[Mask, Mask]] = field(default_factory=dict)
+    """By rule the cells whose rows, as t and as s, violate it whoever they meet: digests of these are sent too."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows in, messages out."""
         return send(self._messages(batches))
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
-        layout, total = self.job.layout, 0
+        layout, total, ranged = self.job.layout, 0, self.ranged
         passing = PassingMeasures(layout.plan.checks, self.table)
         at_home = any(layout.plan.checks[check].width for check in layout.home_checks)
+        cells = None if ranged is None or self.apart else CellCounts(ranged)
         try:
-            schema = layout.plan.schemas[self.table]
+            made = () if ranged is None else ranged.columns
+            schema = pa.schema([own for own in layout.plan.schemas[self.table] if own.name not in made])
             for part in gathered(batches, max(BATCH_ROWS, SENT_ROWS * self.job.tasks)):
                 rows = part.select(schema.names).cast(schema)
                 total += rows.num_rows
                 passing.read(rows)
+                numbers = {} if ranged is None else ranged.numbers(rows)
+                if ranged is not None:
+                    rows = ranged.with_columns(rows, numbers)
+                if cells is not None:
+                    cells.read(rows, numbers)
                 columns = Columns(rows)
-                home, block, _ = layout.home(self.table, columns)
+                home, block, (hi, lo) = layout.home(self.table, columns)
+                for rule, masks in self.apart.items():
+                    assert ranged is not None
+                    own = np.flatnonzero(ranged.chosen(rule, rows, numbers, masks))
+                    named = pa.Table.from_batches([digests(rule, hi[own], lo[own])])
+                    yield from to_tasks(named, self.job.task_of(home[own]), FOUND, HOME, self.table)
                 if at_home:
                     sent = rows.append_column(OP, pa.array(np.zeros(rows.num_rows, dtype=np.uint8)))
                     sent = sent.append_column(SHARD, pa.array(home))
                     yield from to_tasks(sent, self.job.task_of(home), ROWS, HOME, self.table)
                 yield from first_rows(self.job, self.table, columns, block)
+            if cells is not None:
+                yield from cells.messages(self.table, self.job.tasks)
             passed = [(check, at, *written([part])) for check, at, part in passing.parts()]
             yield say(SUMMARY, {"counted": {self.table: total}, "passed": passed})
         except HoldstrueError as error:
@@ -287,14 +326,18 @@ class CheckedFrames:
     job: Job
     work: tuple[tuple[Frame, Fresh], ...]
 
-    def told_apart(self, ledger: Ledger) -> Distinct:
+    def told_apart(self, ledger: Ledger, apart: Mapping[int, ApartRows]) -> Distinct:
         """What only telling rows and groups apart can count, for rules whose rows several shards hold."""
         numbered = self.numbered()
-        violating = Violating.of(ledger, numbered.job)
+        violating = Violating.of(ledger, numbered.job, apart)
         if not violating.rules:
             return Distinct()
-        stage = FreshViolating(numbered.job, violating)
-        return violating.counted(self.runner.distinct(stage, self.job.tasks, numbered.work))
+        work = []
+        for frame, stage in numbered.work:
+            own = {rule: rows.cells.partnered() for rule, rows in apart.items() if rows.table == stage.table}
+            work.append((frame, replace(stage, apart=own)))
+        found = FreshViolating(numbered.job, violating)
+        return violating.counted(self.runner.distinct(found, self.job.tasks, work))
 
     def numbered(self) -> CheckedFrames:
         """The same with rows named by their numbers: several rows may share a key, and each of them counts."""
@@ -306,7 +349,9 @@ class CheckedFrames:
             frames[name] = self.runner.numbered(frames[name], ROW)
         plan = replace(layout.plan, schemas=schemas)
         job = replace(self.job, layout=replace(layout, plan=plan, keys=dict.fromkeys(layout.keys, (ROW,))))
-        return replace(self, job=job, work=tuple((frame, Fresh(job, name)) for name, frame in frames.items()))
+        ranged = {stage.table: stage.ranged for _, stage in self.work}
+        work = tuple((frame, Fresh(job, name, ranged[name])) for name, frame in frames.items())
+        return replace(self, job=job, work=work)
 
 
 @dataclass(frozen=True)
@@ -318,7 +363,11 @@ class FreshViolating:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Messages in, (number, hi, lo) out."""
-        for number, shard, own in loaded(self.job, batches):
+        messages = list(receive(batches))
+        for message in messages:
+            if message.kind == FOUND:
+                yield from message.table().to_batches()
+        for number, shard, own in loaded(self.job, messages):
             yield from self.violating.of_shard(number, shard, own)
 
 
@@ -330,5 +379,5 @@ class FreshListing:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Messages in, lists of violations out."""
-        for number, shard, own in loaded(self.listing.job, batches):
+        for number, shard, own in loaded(self.listing.job, receive(batches)):
             yield from self.listing.of_shard(number, shard, own)

@@ -31,6 +31,9 @@ class ComparedIndex:
     def _within(self) -> BlockIndex:
         return BlockIndex(self._shapes, self._rows)
 
+    def settle(self, check: int) -> None:
+        """Nothing: rows are taken in when they are inserted."""
+
     def probe_among(self, check: int, slots: Slots) -> Iterator[Hits]:
         """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
         return self._within.probe_among(check, slots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +62,8 @@ class Settled:
     """What measures keep of rows that are kept nowhere: check, number of the measure, numbers."""
     late: Mapping[str, int] = field(default_factory=dict)
     """By table the changes that lost to newer ones."""
+    cells: Mapping[int, Sequence[pa.Table]] = field(default_factory=dict)
+    """By rule that goes by ranges the rows of each combination of them, in parts."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,12 @@ class Ledger:
         passed: list[tuple[int, int, list[str]]] = []
         notes: dict[str, None] = {}
         late: dict[str, int] = {}
+        cells: dict[int, list[pa.Table]] = {}
         for message in messages:
             if message.kind != SUMMARY:
+                continue
+            if message.name == "cells":
+                cells.setdefault(message.route, []).append(message.table())
                 continue
             if message.name == "list":
                 lists.append(message.table())
@@ -125,7 +131,7 @@ class Ledger:
                     steps[int(check)] = before[0] + weight * added, before[1] + weight * removed
         return Settled(
             shards, steps, kept, tuple(files), tuple(lists), counted, crowded, overflow, bool(left and entered),
-            tuple(notes), tuple(passed), late,
+            tuple(notes), tuple(passed), late, cells,
         )  # fmt: skip
 
     def after(self, settled: Settled) -> Ledger:

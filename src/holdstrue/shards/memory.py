@@ -15,6 +15,9 @@ UNLIMITED_SHARE = 2
 """Where nobody limits a worker, one part in so many of the machine's memory is for open shards, by cores: a batch of
 1,000 rows on ten million under four rules (2.7 GB of open shards a worker) took 5.3 times an empty one where a worker
 kept 2 GiB of them, and 1.2 times where it keeps all."""
+SCARCE = 8
+"""Where less than one part in so many of the machine's memory is available, open shards of unlimited workers are let go
+of, half of them at a time: others need it more. Chosen, not tuned."""
 SHARE = 4
 """Of the memory that is free for rows, one part in so many is for open shards: the rest is for the batch at hand."""
 LOADED = 320 << 20
@@ -79,6 +82,28 @@ def machine_bytes() -> int:
     return min(found)
 
 
+def is_scarce() -> bool:
+    """Whether little of the machine's memory, or of the container's, is left for anybody. Complexity: O(1), 50 us."""
+    return available_bytes() < machine_bytes() // SCARCE
+
+
+def available_bytes() -> int:
+    """The memory that processes can get without others losing theirs; all of it where the system does not tell."""
+    found = [machine_bytes()]
+    if _MEMORY.is_file():
+        told = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
+        found += [int(told["MemAvailable"].split()[0]) << 10] if "MemAvailable" in told else []
+    limit, used, parts = (_CONTAINER / name for name in ("memory.max", "memory.current", "memory.stat"))
+    if limit.is_file() and (most := limit.read_text().strip()).isdigit():
+        # files that were read and are not used any more count as the container's, and go when room is asked for
+        cached = next((int(line.split()[1]) for line in parts.read_text().splitlines() if "inactive_file" in line), 0)
+        found.append(int(most) - int(used.read_text()) + cached)
+    return min(found)
+
+
+_MEMORY, _CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+"""Where Linux tells what is free, of the machine and of a container."""
+
 _CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where Linux tells the limit of a container, by its version of control groups; `max` where there is none."""
 
@@ -118,6 +143,9 @@ _LARGE = 256 << 10
 def give_back() -> None:
     """Free what nobody uses any more, structures that know each other included. Complexity: O(objects)."""
     gc.collect()
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
     trim_heap()
 
 

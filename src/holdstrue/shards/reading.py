@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,9 +140,9 @@ class Violating:
     """The checks whose groups are asked for."""
 
     @staticmethod
-    def of(ledger: Ledger, job: Job) -> Violating:
-        """What the ledger cannot count: rows and groups that several shards hold."""
-        wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if ledger.scattered(i)]
+    def of(ledger: Ledger, job: Job, also: Container[int] = ()) -> Violating:
+        """What the ledger cannot count: rows and groups that several shards hold, and rows of the rules in `also`."""
+        wanted = [i for i in range(len(ledger.layout.plan.rules.rules)) if i in also or ledger.scattered(i)]
         rules = {check: i for i in wanted for check in ledger.checks_of(i)}
         return Violating(Listing(job, tuple(rules)), rules, tuple(check for check in rules if ledger.divided(check)))
 
@@ -170,11 +170,12 @@ class Violating:
             slots = shard.engine.detectors[at].violating()
             values = shard.engine.tables[table].rows.take(slots, layout.keys[table])
             _, _, (hi, lo) = layout.home(table, Columns(values))
-            yield _digests(self.rules[check], hi, lo)
+            yield digests(self.rules[check], hi, lo)
             if check in self.groups and layout.spots[number].hot >= 0:
-                yield _digests(self._group_number(check), *shard.groups(at))
+                yield digests(self._group_number(check), *shard.groups(at))
 
 
-def _digests(number: int, hi: U64, lo: U64) -> pa.RecordBatch:
+def digests(number: int, hi: U64, lo: U64) -> pa.RecordBatch:
+    """Digests of rows or groups, with the number of the rule or check that they are counted for."""
     numbers = pa.array(np.full(hi.size, number, dtype=np.int32))
     return pa.record_batch({"rule": numbers, "hi": pa.array(hi.view(np.int64)), "lo": pa.array(lo.view(np.int64))})

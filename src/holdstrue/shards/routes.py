@@ -23,8 +23,10 @@ from holdstrue.shards.layout import HOME, Job, Layout, Spot
 from holdstrue.shards.lists import ADDED, ENTERED, LEFT_BEHIND, REMOVED, by_table, crossing, listing
 from holdstrue.shards.moved import kept_pairs
 from holdstrue.shards.passing import picked_up
+from holdstrue.shards.ranged_rows import CellSums
 from holdstrue.shards.shard import POOL, Shard
 from holdstrue.shards.wire import (
+    CELLS,
     ERROR,
     LAID,
     LEFT,
@@ -187,12 +189,16 @@ class Routes:
 
     def _messages(self, messages: Iterable[Message]) -> Iterator[Message]:
         waiting: dict[tuple[int, int], list[Message]] = {}
+        sums = CellSums()
         for message in messages:
             if message.kind in (ROWS, LAID, MOVED):
                 kind = MOVED if message.kind == MOVED else ROWS
                 waiting.setdefault((kind, message.route), []).append(message)
+            elif message.kind == CELLS:
+                sums.add(message)
             else:
                 yield message
+        yield from sums.messages()
         at = HOME
         try:
             with Worker(self.job) as worker:
@@ -303,9 +309,9 @@ def first_batch(layout: Layout, number: int, parts: Mapping[str, pa.Table]) -> d
     }
 
 
-def loaded(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
+def loaded(job: Job, messages: Iterable[Message]) -> Iterator[tuple[int, Shard, tuple[int, ...]]]:
     """The shards of a check that keeps nothing, one after the other."""
-    messages = [message for message in receive(batches) if message.kind in (ROWS, ERROR)]
+    messages = [message for message in messages if message.kind in (ROWS, ERROR)]
     raised(messages)
     for route in sorted({message.route for message in messages}):
         for number, parts in split([message for message in messages if message.route == route]).items():

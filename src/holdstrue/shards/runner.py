@@ -36,6 +36,9 @@ class Runner(Protocol):
     def gathered(self, frame: Frame) -> Frame:
         """The same rows, in their order, in one partition."""
 
+    def observed(self, frame: Frame, table: str, unit: str) -> Frame:
+        """The same rows; whoever runs them may tell its listeners how many `unit` of a table they are."""
+
     def declared(self, frame: Frame, types: Mapping[str, Declared], known: pa.Schema | None) -> Frame:
         """The frame with its columns as declared; `known` are the types that earlier values decided."""
 

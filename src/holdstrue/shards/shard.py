@@ -34,7 +34,7 @@ from holdstrue.plan.compile import Plan
 from holdstrue.shards.facts import Keys
 from holdstrue.shards.layout import Columns
 from holdstrue.shards.logged import moves_of, replay, size_of, write_run
-from holdstrue.shards.memory import allowed_bytes, give_back, pooled_bytes
+from holdstrue.shards.memory import allowed_bytes, give_back, is_scarce, pooled_bytes
 from holdstrue.state.files import Joint, StateFiles
 from holdstrue.state.manifest import RunFile
 from holdstrue.state.runs import MOVED, Runs
@@ -348,12 +348,15 @@ class Pool:
             self._held += size - known
             allowed = allowed_bytes()
             most = pooled_bytes(allowed)
+            scarce = allowed is None and is_scarce()
+            if scarce:
+                most = min(most, self._held // 2)
             # where memory is limited, even one shard that is too large is opened anew for the next batch
             before = len(self._open)
             while self._held > most and len(self._open) > (allowed is None):
                 self._held -= self._open.pop(self._victim(files.url))[1]
             dropped = len(self._open) < before
-        if dropped and allowed is not None:
+        if dropped and (scarce or allowed is not None):
             give_back()  # an engine and its detectors know each other, and are freed when somebody looks for such
 
     def _victim(self, url: str) -> tuple[str, int]:

@@ -24,8 +24,9 @@ SCHEMA = pa.schema(
     ]
 )
 
-ROWS, MOVED, SUMMARY, ERROR, LAID = range(5)
-"""What a message is: rows, rows that moved, something said, an error, and where rows lie (`shards/passing.py`)."""
+ROWS, MOVED, SUMMARY, ERROR, LAID, CELLS, FOUND = range(7)
+"""What a message is: rows, rows that moved, something said, an error, where rows lie (`shards/passing.py`), how many
+rows lie in which ranges (`shards/ranged_rows.py`), and digests of rows known to violate a rule."""
 
 Lay: TypeAlias = Callable[[pa.Table], pa.Buffer]
 """Rows as what a message holds of them."""

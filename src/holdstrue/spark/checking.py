@@ -13,8 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, TimeType
 
 from holdstrue.detect.clock import wall
-from holdstrue.detect.delta import RuleCounts, RuleResult, Violation
-from holdstrue.errors import HoldstrueError
+from holdstrue.detect.delta import RuleCounts, RuleResult, Violation, require_limit
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
@@ -92,8 +91,7 @@ def check(
 
     Complexity: as in one process, divided over the tasks.
     """
-    if limit is not None and limit < 0:
-        raise HoldstrueError(f"limit is {limit}", hint="give how many violations to list, None for all")
+    require_limit(limit)
     ruleset = with_types(load_rules(rules), types)
     frames: dict[str, DataFrame] = dict(named_frames(data)) if isinstance(data, Mapping) else {}
     main = main_table(ruleset, tuple(frames))
@@ -138,7 +136,8 @@ def _checked(
         native.run(most, {main: own} if own and main in given.frames else {})
     left = [number for number in range(len(ruleset)) if number not in native.rules]
     found = checked(given.part(left) if native.rules else given, most, sizing) if left else None
-    if found is not None and not native.rules:
+    ranges = None if found is None else found.ranges
+    if found is not None and not native.rules and ranges is None:
         ledger, source = found.ledger, found.source
     else:
         ledger, source = unread(given, most, sizing)
@@ -149,7 +148,9 @@ def _checked(
     notes = given.notes
     if own and main in given.frames and native.shares_key is not False:
         notes = (*notes, *_shared_keys(source, main, own))
-    how = None if found is None or not native.rules else explain_layout(found.ledger)
+    how = None
+    if found is not None and (native.rules or ranges is not None):
+        how = "\n".join((*(ranges.explain() if ranges is not None else ()), explain_layout(found.ledger)))
     return SparkReport(
         results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, ledger, source, runner,
         tuple(broken), native, how, notes=notes,
@@ -223,7 +224,7 @@ class SparkReport(Findings):
     """The violations of rules that Catalyst checked, as far as they are listed."""
     native: Native
     rest: str | None
-    """How other rules were checked, where Catalyst checked some."""
+    """How rules were checked where Catalyst did not check them all, and not as a report's layout says."""
     small: Report | None = None
     """What was found in this process, of small tables."""
     known: Mapping[str, KnownViolations] = field(default_factory=dict)
@@ -286,7 +287,7 @@ class SparkReport(Findings):
 
     def explain(self) -> str:
         """Which scans, shuffles, routes and checks served the rules."""
-        said = [self.native.explain()] if self.native.rules else [explain_layout(self.ledger)]
-        if self.small is not None:
-            said = []
+        said = [self.native.explain()] if self.native.rules else []
+        if not said and self.rest is None:
+            said = [explain_layout(self.ledger)]
         return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.ledger.layout.plan, {})))

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.fragments.fragment_layout import Site
 from holdstrue.fragments.part_host import PartQuestion
 from holdstrue.fragments.part_pool import POOL
-from holdstrue.fragments.part_scatter import FILES, ChangedRows, Starting
+from holdstrue.fragments.part_scatter import FILES, ChangedRows, Spread, Starting
 from holdstrue.fragments.part_stages import APPLIES
 from holdstrue.fragments.parted_relation import PartedRelation
 from holdstrue.fragments.relation import LOAD
 from holdstrue.fragments.relation_delta import RelationDelta
 from holdstrue.rules.file import RuleSource
+from holdstrue.shards.memory import rows_a_shard
 from holdstrue.shards.runner import Frame, Sources
 from holdstrue.shards.scatter import PATH, feed_of
 from holdstrue.shards.wire import Message, send
@@ -37,6 +39,11 @@ from holdstrue.spark.runner import MESSAGES, SparkRunner, sendable
 
 PART_BYTES = 64 << 20
 """Of what Spark thinks that the source of a site gives, for each of its parts: indexes take some three times that."""
+PART_TIMES = 2
+"""A part has so many times fewer rows than a shard of a monitor where workers are limited: it puts its rows in the
+order of their ids, which copies them. Of 512 MB a worker 153,000 rows of six columns did not fit, and 67,000 do."""
+LEAST_ROW_BYTES = 16
+"""A changed row takes at least so many in a file or by Spark's estimate, even where they are compressed. Chosen."""
 _UNKNOWN_BYTES = 2.0**50
 """Spark says 2^63 where it does not know."""
 _MOST_PARTS = 1000
@@ -80,6 +87,18 @@ def relation(
     return SparkRelation(runner, named, rules, key, parts=parts, tasks=tasks, schema=schemas, **options)
 
 
+def _rows_in(frame: DataFrame) -> float | None:
+    """About how many rows a data frame has at most, where Spark says before anything is run."""
+    size = estimated_bytes(frame)
+    return None if size is None or size >= _UNKNOWN_BYTES else size / LEAST_ROW_BYTES
+
+
+def _rows_of_files(paths: Sequence[str]) -> float | None:
+    """About how many changes files of this machine hold at most; None of those elsewhere."""
+    own = [Path(path) for path in paths]
+    return sum(path.stat().st_size for path in own) / LEAST_ROW_BYTES if all(path.is_file() for path in own) else None
+
+
 def _frames() -> tuple[type[Any], ...]:
     """What counts as a data frame, through Connect too."""
     try:
@@ -107,9 +126,18 @@ class SparkRelation(PartedRelation):
     _runner: SparkRunner
 
     def _fresh_parts(self, sites: Sequence[Site]) -> int:
-        sizes = [estimated_bytes(site.source) for site in sites]
-        known = [size for size in sizes if size is not None and size < _UNKNOWN_BYTES]
-        return max(1, min(_MOST_PARTS, math.ceil(max(known, default=0) / PART_BYTES)))
+        worker = self._runner.worker_bytes()
+        if worker is None:
+            sizes = [estimated_bytes(site.source) for site in sites]
+            known = [size for size in sizes if size is not None and size < _UNKNOWN_BYTES]
+            return max(1, min(_MOST_PARTS, math.ceil(max(known, default=0) / PART_BYTES)))
+        # how many bytes a source gives says little of what its rows take: these are counted, if no footers tell
+        rows = max(self._rows_of(site.source) for site in sites)
+        return max(1, min(_MOST_PARTS, math.ceil(rows * PART_TIMES / rows_a_shard(worker))))
+
+    def _rows_of(self, frame: DataFrame) -> int:
+        known = self._runner.known_rows(frame)
+        return self._runner.count(frame) if known is None else known
 
     def load(self) -> RelationDelta:
         """Load every site from its own data frame; the first batch. One job."""
@@ -131,7 +159,9 @@ class SparkRelation(PartedRelation):
         with self._runner.about(f"batch {batch_id or ''} at {len(self._sources)} sites".replace("  ", " ")):
             if not isinstance(changes, _frames()):
                 return super().apply(changes, batch_id, **read)
-            return self._apply(self._batch_name(batch_id), APPLIES, lambda: self._changed_rows(changes, **read))
+            spread = self._spread_for(_rows_in(changes))
+            sources = partial(self._changed_rows, spread, changes, **read)
+            return self._apply(self._batch_name(batch_id), APPLIES, sources, spread)
 
     def apply_files(
         self, paths: Iterable[str | os.PathLike[str]], batch_id: str | None = None, **read: Any
@@ -141,11 +171,13 @@ class SparkRelation(PartedRelation):
         with self._runner.about(f"batch {batch_id or ''} at {len(self._sources)} sites".replace("  ", " ")):
             frame = self._runner.spark.createDataFrame(names, f"{PATH} string").coalesce(1)
             seen = pa.schema([(name, self._design.types[name][0]) for name in self.layout.columns])
-            stage = ChangedRows(self._spread, FILES, read=read, seen=seen)
-            sources: Sources = [(None, Starting(self._spread)), (frame, stage)]
-            return self._apply(self._batch_name(batch_id), APPLIES, lambda: sources)
+            spread = self._spread_for(_rows_of_files([path for (path,) in names]))
+            sources: Sources = [(None, Starting(spread)), (frame, ChangedRows(spread, FILES, read=read, seen=seen))]
+            return self._apply(self._batch_name(batch_id), APPLIES, lambda: sources, spread)
 
-    def _changed_rows(self, frame: DataFrame, feed: str = "auto", op_column: str | None = None) -> Sources:
+    def _changed_rows(
+        self, spread: Spread, frame: DataFrame, feed: str = "auto", op_column: str | None = None
+    ) -> Sources:
         """The changes of a data frame, in the order of its rows."""
         told = feed_of(self._runner.schema(frame), self.layout.key, self.schema, feed, op_column, None)
         if told.kind not in ("ops", "append"):
@@ -153,12 +185,14 @@ class SparkRelation(PartedRelation):
                 f"changes of a data frame cannot be {told.kind} here", hint="give rows with an operation column"
             )
         own = self._runner.select(frame, told.columns(self.schema.names))
-        stage = ChangedRows(self._spread, told.kind, told.op_column)
-        return [(None, Starting(self._spread)), (own, stage)]
+        stage = ChangedRows(spread, told.kind, told.op_column)
+        return [(None, Starting(spread)), (own, stage)]
 
-    def _run(self, batch: str, does: str, sources: Sources) -> tuple[dict[int, dict[str, Any]], list[Message]]:
+    def _run(
+        self, batch: str, does: str, sources: Sources, spread: Spread
+    ) -> tuple[dict[int, dict[str, Any]], list[Message]]:
         with _in_one_job(self._runner.spark):
-            return super()._run(batch, does, sources)
+            return super()._run(batch, does, sources, spread)
 
     def _frame_of(self, messages: Sequence[Message]) -> Frame:
         table = pa.Table.from_batches(send(messages))

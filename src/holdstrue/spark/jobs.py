@@ -87,7 +87,8 @@ def cause_of(said: str) -> HoldstrueError | None:
     if _NO_MEMORY.search(said):
         return HoldstrueError(
             "a Python worker of Spark ran out of the memory that it may hold",
-            hint="raise spark.executor.pyspark.memory, or lay the state out in more shards: rebalance(shards=...)",
+            hint="raise spark.executor.pyspark.memory, or cut the state into more shards: rebalance(shards=...); "
+            "sites into more parts: parts=",
         )
     ours = _OURS.findall(said)
     if not ours:

@@ -27,7 +27,7 @@ def named_frames(data: Any, spark: SparkSession | None = None) -> Any:
         frame = spark.sql(data) if _QUERY.match(data) else spark.table(data)
         frame.schema  # noqa: B018  # through Connect a name is looked up only when something is asked of it
     except PySparkException as error:
-        said = str(error).splitlines()[0]
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise DataError(
             f"Spark cannot read {data!r}: {said}", hint="give a table of its catalog, a query or a data frame"
         ) from error

@@ -41,6 +41,9 @@ MESSAGES = StructType(
 )
 DIGESTS = StructType([StructField("rule", IntegerType()), StructField("hi", LongType()), StructField("lo", LongType())])
 
+OBSERVED = "holdstrue"
+"""The name under which Spark's listeners are told what a batch read and moved, as its one job goes on."""
+
 TASK_BYTES = 128 << 20
 """Of files, or of what Spark thinks that a query gives, for each task, as Spark itself cuts files."""
 TIMES_IN_MEMORY = 16
@@ -88,6 +91,10 @@ class SparkRunner:
     def gathered(self, frame: DataFrame) -> DataFrame:
         """The same rows, in their order, in one partition."""
         return frame.coalesce(1)
+
+    def observed(self, frame: DataFrame, table: str, unit: str) -> DataFrame:
+        """The same rows, counted as they pass: listeners are told how many `unit` of a table a batch read."""
+        return frame.observe(f"{OBSERVED} {table}", F.count(F.lit(1)).alias(unit))
 
     def declared(self, frame: DataFrame, types: Mapping[str, Declared], known: pa.Schema | None) -> DataFrame:
         """The data frame with its columns as declared."""
@@ -175,6 +182,11 @@ class SparkRunner:
         messages = self.messages(sources, tasks)
         for at, stage in enumerate(stages):
             if at:
+                moved = F.coalesce(F.sum(F.length("payload")), F.lit(0))
+                # a metric of one name may stand in a job once, and sites take many rounds in one
+                messages = messages.observe(
+                    f"{OBSERVED}:{at}", F.count(F.lit(1)).alias("messages"), moved.alias("bytes")
+                )
                 messages = messages.repartitionById(tasks, F.col("task"))
             messages = messages.mapInArrow(sendable(stage), MESSAGES)
         with causes():
@@ -190,6 +202,8 @@ class SparkRunner:
             sent = own if sent is None else sent.unionAll(own)
         if sent is None:
             raise ValueError("no sources")
+        if tasks == 1 and all(stage is None for _, stage in sources):
+            return sent.coalesce(1)  # messages for the only task, which need not be moved
         return sent.repartitionById(tasks, F.col("task"))
 
     def distinct(self, stage: Stage, tasks: int, sources: Sources = ()) -> dict[int, int]:
@@ -201,6 +215,8 @@ class SparkRunner:
 
     def numbers(self, tasks: int) -> DataFrame:
         """The numbers of the tasks, each in a partition of its own."""
+        if tasks == 1:
+            return self.spark.range(0, 1, 1, 1).select(F.col("id").cast("int").alias("task"))
         numbers = self.spark.range(tasks).select(F.col("id").cast("int").alias("task"))
         return numbers.repartitionById(tasks, F.col("task"))
 

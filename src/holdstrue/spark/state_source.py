@@ -152,7 +152,10 @@ class StateSource(DataSource):
         self.at, self.since = (None if name not in given else at_of(given[name], name) for name in ("at", "since"))
         if self.since is not None and self.what != "deltas":
             raise HoldstrueError("since is about deltas", hint='add option("what", "deltas"), or leave it out')
-        self.tasks = int(given.get("tasks", TASKS))
+        told = str(given.get("tasks", TASKS))
+        if not told.isdecimal() or not int(told):
+            raise HoldstrueError(f"tasks is {told!r}", hint='a number of at least 1, as in option("tasks", "4")')
+        self.tasks = int(told)
 
     @classmethod
     def name(cls) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from holdstrue.spark.files import literal
 from holdstrue.spark.letters import BadBatch, Letters, OnBadBatch, letters_of
 from holdstrue.spark.monitor import SparkMonitor
 from holdstrue.spark.sinks import AppliedBatch, Sink
+from holdstrue.state.lock import HeldError
 from holdstrue.state.object_url import is_object_url
 from holdstrue.state.store import fixed_place
 
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 
 SPARK = "spark"
 """The folder of Spark's own checkpoint."""
+WAITED = 120.0
+"""Seconds for which a batch waits for another process that writes the state: through Spark Connect each stream is a
+process of its own, and one monitor may have several. Chosen: a batch takes less."""
+LOOKED_AGAIN = 0.1
+"""Seconds between two attempts, little beside a batch."""
 MODIFIED = "modificationTime"
 """The column in which Spark's source of binary files says how old a file is."""
 
@@ -66,7 +73,7 @@ class Batches:
         # the sinks read what the last batch did, so no other thread may apply one before they are done
         with monitor.alone():
             try:
-                delta = monitor.apply({self.table: changes} if self.table else changes, name, **self.options)
+                delta = self._in_turn(monitor, {self.table: changes} if self.table else changes, name)
             except (ChangeError, DataError) as error:
                 delta = self._bad(monitor, changes, name, files, in_file(error, *files))
             if delta.duplicate:
@@ -77,6 +84,17 @@ class Batches:
                 delta = last
             for sink in self.sinks:
                 sink(AppliedBatch(monitor, delta, files))
+
+    def _in_turn(self, monitor: SparkMonitor, changes: Any, name: str) -> Delta:
+        """Apply a batch when no other process writes the state, such as another stream's beside a Connect server."""
+        until = time.monotonic() + WAITED
+        while True:
+            try:
+                return monitor.apply(changes, name, **self.options)
+            except HeldError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOKED_AGAIN)
 
     def _bad(
         self, monitor: SparkMonitor, changes: DataFrame, name: str, files: tuple[str, ...], error: HoldstrueError

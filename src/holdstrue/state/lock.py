@@ -27,6 +27,10 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class HeldError(StateError):
+    """Another process writes the state just now, and nothing was done."""
+
+
 class WriterLock:
     """A file that one writer holds locked, and in which it notes the last version it knows to be on disk.
 
@@ -53,7 +57,7 @@ class WriterLock:
             _take(handle)
         except OSError as error:
             os.close(handle)
-            raise StateError(
+            raise HeldError(
                 f"{self._path.parent} is being written by another process",
                 hint="wait for that to finish, or close the monitor that has it open",
             ) from error

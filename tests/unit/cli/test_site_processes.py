@@ -112,7 +112,7 @@ def test_processes_that_are_killed(tmp_path: Path) -> None:
 
         # who brings the batch is killed when it tells the other site to commit
         def killing(data: bytes) -> None:
-            if b'"verb": "commit"' in data:
+            if b'"verb":"commit"' in data:
                 world.kill("s0")
 
         world.proxy.watched = killing

@@ -174,8 +174,8 @@ def test_the_way_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     core.apply(np.array([61, 3]), table.slice(0, 0))
     rest = pa.concat_tables([table.slice(0, 3), table.slice(4), pa.table({"a": [60], "b": [30]})])
     assert texts(core) == texts(DenialCore.load(rest, work=ONE))
-    with pytest.raises(DataError, match="near misses need the counts"):
-        core.near_misses(10, ONE)
+    counted = DenialCore.load(rest, work=ONE, method="evidence")
+    assert [one.text for one in core.near_misses(10, ONE)[0]] == [one.text for one in counted.near_misses(10, ONE)[0]]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -248,13 +248,15 @@ def test_near_misses_that_were_not_looked_for_are_said() -> None:
     looked = discover(table, kinds="dc").near_misses()
     assert looked.unlooked == ()
     sampled = discover(table, kinds="dc", sample=10).near_misses()
-    assert list(sampled) == [] and "pairs" in sampled.unlooked[0]
+    assert {one.text: one.rows for one in sampled} == {one.text: one.rows for one in looked} and not sampled.unlooked
+    hurried = discover(table, kinds="dc", sample=10, budget=1e-9).near_misses()
+    assert list(hurried) == [] and "all of up to 0 predicates" in hurried.unlooked[0]
 
 
 def test_the_command_says_that_it_did_not_look(tmp_path: Path) -> None:
     data = write(tmp_path / "t.csv", "a,b\n" + "\n".join(f"{i},{i % 3}" for i in range(30)) + "\n")
-    assert "not looked for" in run("discover", data, "--kind", "dc", "--sample", "5").stdout
-    assert run_json("discover", data, "--kind", "dc", "--sample", "5")["near_misses_not_looked_for"]
+    assert "not looked for" in run("discover", data, "--kind", "cfd").stdout
+    assert run_json("discover", data, "--kind", "cfd")["near_misses_not_looked_for"]
     assert run_json("discover", data, "--kind", "dc")["near_misses_not_looked_for"] == []
 
 
@@ -278,6 +280,9 @@ def test_exceptions_where_pairs_are_too_many_to_count(monkeypatch: pytest.Monkey
     rows = pa.table({"a": [i % 7 for i in range(300)], "b": [i % 5 for i in range(300)]})
     monkeypatch.setattr(way_choice, "SMALL", 10)
     assert texts(discover(rows, kinds="dc", error=0.2, measure="pairs"))
+    counted = discover(rows, kinds="dc", error=0.2, measure="pairs")
     monkeypatch.setattr(way_choice, "COUNTED_PAIRS", 1000)
-    with pytest.raises(HoldstrueError, match="need the counts of all pairs, and 300 rows have 44,850"):
-        discover(rows, kinds="dc", error=0.2, measure="pairs")
+    monkeypatch.setattr(way_choice, "COUNTING_SECONDS", 0.0)
+    swept = discover(rows, kinds="dc", error=0.2, measure="pairs")
+    assert "44850 pairs would take" in str(swept.explain()) and swept.complete
+    assert {one.text: one.measures["error"] for one in swept} == {one.text: one.measures["error"] for one in counted}

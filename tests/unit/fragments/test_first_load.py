@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.errors import HoldstrueError, StateError
-from holdstrue.fragments import Relation, Site, first_load, packed_values
+from holdstrue.fragments import Relation, Site, first_load, key_slots, packed_values
 from holdstrue.fragments.ids import Ids
 from holdstrue.fragments.key_slots import KeySlots
 from holdstrue.index import rows as index_rows
@@ -77,6 +78,16 @@ def _loaded_again(relation: Relation) -> Any:
 @given(data=st.data())
 def test_keys_are_found_where_they_were_put(data: st.DataObject) -> None:
     """Against a dictionary, through growing, removing and restoring; ids that share halves are told apart."""
+    few = data.draw(st.booleans())
+    with (
+        patch.object(key_slots, "MOVED_FROM", 1 if few else key_slots.MOVED_FROM),
+        patch.object(key_slots, "MOVED_FOR", 1),
+        patch.object(key_slots, "MOVED_AT_LEAST", data.draw(st.integers(1, 40))),
+    ):
+        _put_and_find(data)
+
+
+def _put_and_find(data: st.DataObject) -> None:
     slots, known, rows = KeySlots(), dict[tuple[int, int], int](), 0
     word = st.integers(0, 3).map(lambda n: n << 32) | st.integers(0, 2**64 - 1)
     for _ in range(data.draw(st.integers(1, 6))):

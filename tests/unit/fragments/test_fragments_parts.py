@@ -112,3 +112,23 @@ def test_a_pool_holds_what_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for part, standing in zip(relation._work.parts, relation._work.standing(), strict=True):
             pool.put(part, pool.take(part, standing))
         assert len(pool._open) == 1
+
+
+def test_one_task_does_all_rounds_of_few_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one worker has room for all parts, and nobody asks for more; what fails leaves the parts as they were."""
+    with opened("horizontal", tmp_path) as relation:
+        relation.load()
+        assert relation._spread_for(3).whole and relation._spread_for(3).tasks == 1
+        assert not relation._spread_for(1e9).whole and not relation._spread_for(None).whole
+        before = state_of(relation)
+        with pytest.raises(HoldstrueError, match="which exists already"):
+            relation.apply(pa.table({"op": ["i"], "id": [2], "a": [1], "b": [2], "c": [1]}), "twice")
+        assert state_of(relation) == before
+        relation.apply(FIRST, "one")
+        assert state_of(relation) == wanted("horizontal", FIRST)
+        monkeypatch.setattr(relation._work, "room", lambda: 0)
+        assert not relation._spread_for(3).whole
+        relation.apply(SECOND, "two")
+        assert state_of(relation) == wanted("horizontal", FIRST, SECOND)
+    with opened("horizontal", tmp_path, tasks=2) as relation:
+        assert not relation._spread_for(3).whole

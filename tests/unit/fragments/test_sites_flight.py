@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue.errors import HoldstrueError
+from holdstrue.fragments import flight
 from holdstrue.fragments.apart_relation import ApartDelta
 from holdstrue.fragments.declaration import Declaration
 from holdstrue.fragments.flight import Credentials, Wires, parted, served
@@ -185,6 +186,20 @@ def test_both_sides_show_certificates(tmp_path: Path) -> None:
             with pytest.raises(UnreachableError):
                 wires.carry("s0", framed({"verb": "status"}))
             wires.close()
+
+
+def test_long_answers_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few bytes here, so that every answer is cut; what is too long to be said is refused by name."""
+    monkeypatch.setattr(flight, "PIECE", 7)
+    with running(tmp_path) as world:
+        assert world["ask"]("s0", "load").added_keys("a -> b") == {"key-s0"}
+        for key, b in (("n1", "canary-x"), ("n2", "canary-y")):
+            offered(world["ask"], key, b)
+            delta = world["ask"]("s1", "apply", batch=key)
+        assert delta.added_keys("a -> b") == {"n1", "n2"}
+        monkeypatch.setattr(flight, "MOST_BYTES", 100)
+        with pytest.raises(HoldstrueError, match="at most 100 go at once"):
+            offered(world["ask"], "n3", "canary-x")
 
 
 @pytest.mark.parametrize("address", ["nowhere", ":7001", "host:port", "host:70000"])

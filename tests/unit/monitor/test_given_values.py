@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdstrue import HoldstrueError, Monitor
+from holdstrue import HoldstrueError, Monitor, check
 
 TEXT = {"id": pa.int64(), "u": pa.string(), "a": pa.string()}
 
@@ -54,6 +54,8 @@ def test_limits(limit: Any) -> None:
             with pytest.raises(HoldstrueError, match="limit is"):
                 ask(rows, limit=limit)
     assert monitor.rows == {"data": 0} and monitor.batches == 1
+    with pytest.raises(HoldstrueError, match="limit is"):
+        check([{"id": 1}], "key(id)", limit=limit)
 
 
 def test_ids_options_and_records() -> None:

@@ -208,3 +208,17 @@ def test_a_pool_that_is_too_small_still_helps(tmp_path: Path, monkeypatch: pytes
     kept = set(POOL._open)
     change(monitor, rows, 10)
     assert set(POOL._open) & kept, "some are still there"
+
+
+def test_where_memory_is_scarce_shards_are_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of("Bonn")
+    monitor = made(str(tmp_path / "state"), rows)
+    POOL.empty()
+    rows = change(monitor, rows, 0)
+    held = len(POOL._open)
+    assert held > 2
+    monkeypatch.setattr(shard, "is_scarce", lambda: True)
+    for number in range(2, 8, 2):
+        rows = change(monitor, rows, number)
+    assert_stands(monitor, rows)
+    assert 1 <= len(POOL._open) < held

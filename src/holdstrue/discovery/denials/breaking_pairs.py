@@ -7,10 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from holdstrue.discovery.denials.coded_rows import CodedRows
+from holdstrue.discovery.denials.counted_search import CountedSearch
 from holdstrue.discovery.denials.cover import CoverSearch
 from holdstrue.discovery.denials.evidence import ranked
-from holdstrue.discovery.denials.measures import Measures, violations
-from holdstrue.discovery.denials.space import shown
+from holdstrue.discovery.denials.lower_bounds import LowerBounds
+from holdstrue.discovery.denials.measures import DenialRule, Measures, violations
+from holdstrue.discovery.denials.pair_sums import PairSums
+from holdstrue.discovery.denials.pair_words import PairWords
+from holdstrue.discovery.denials.set_counts import SetCounts
+from holdstrue.discovery.denials.space import canonical_each, shown
+from holdstrue.discovery.denials.steps import LocalSteps
 from holdstrue.discovery.found import NearMiss
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.kernels import outcome_words as kernels
@@ -20,6 +26,9 @@ ROWS_AT_ONCE = 256
 """Rows compared with all others between two looks at the clock. Chosen, not tuned."""
 
 _ROOM = 1 << 14
+
+SEARCHED = 0.8
+"""The share of the time that the search for near misses may take: their pairs have to be listed. Chosen, not tuned."""
 
 
 def breaking_pairs(
@@ -85,18 +94,52 @@ def near_misses(
     broken = violations(found, words, counts)
     near = (broken > 0) & (broken <= most)
     found = np.ascontiguousarray(found[near])
-    rated = list(zip(measures.rules(found, broken[near].tolist()), found, strict=True))
-    rated.sort(key=lambda one: (-one[0].score, one[0].violations))
-    rated = rated[:limit]
+    rated = _best(measures, found, broken[near], limit)
     try:
         listed = breaking_pairs(rows, [mask for _, mask in rated], work)
     except OutOfTimeError:
         return (), False
+    return tuple(_told(rows, *one, pairs) for one, pairs in zip(rated, listed, strict=True)), cover.complete
+
+
+def near_misses_by_sweeps(
+    rows: CodedRows, search: CoverSearch, measures: Measures, most: int, limit: int, work: Work
+) -> tuple[tuple[NearMiss, ...], int | None]:
+    """The same for tables of any size; and up to how many predicates there was time for all, None where for all.
+
+    Complexity: that of `LowerBounds.draw`, and a sweep or several for each set that is broken by few of those pairs.
+    """
+    space, live = rows.space, rows.live()
+    if live.size * (live.size - 1) <= most:
+        return (), None
+    bounds = LowerBounds(space.width)
+    bounds.draw(LocalSteps(rows), live, work)
+    counts = SetCounts(rows, bounds, {}, most)
+    cover = CountedSearch(space, search).search(counts.within, work.first(SEARCHED))
+    found = shown(space, cover.sets)
     out = []
-    for (rule, mask), pairs in zip(rated, listed, strict=True):
-        exchanged = rows.space.swapped(mask)
-        symmetric = exchanged is not None and bool((exchanged == mask).all())
-        once = tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))
-        measures_of = {"score": round(rule.score, 4), "support": rule.support}
-        out.append(NearMiss(rule.body, len(once), rule.error, once, measures=measures_of))
-    return tuple(out), cover.complete
+    try:
+        broken = counts.counts(np.ascontiguousarray(canonical_each(space, found)), work)
+        found, broken = np.ascontiguousarray(found[broken > 0]), broken[broken > 0]
+        sums, words = PairSums(rows, work), PairWords(rows)
+        for rule, mask in _best(measures, found, broken, limit):
+            work.require_time()
+            out.append(_told(rows, rule, mask, sums.pairs(mask, words)))
+    except OutOfTimeError:
+        return tuple(out), 0
+    return tuple(out), None if cover.complete else cover.length
+
+
+def _best(measures: Measures, found: U64, broken: I64, limit: int) -> list[tuple[DenialRule, U64]]:
+    rated = list(zip(measures.rules(found, broken.tolist()), found, strict=True))
+    rated.sort(key=lambda one: (-one[0].score, one[0].violations))
+    return rated[:limit]
+
+
+def _told(rows: CodedRows, rule: DenialRule, mask: U64, pairs: Sequence[tuple[int, int]]) -> NearMiss:
+    """A rule with the pairs that break it, each once."""
+    exchanged = rows.space.swapped(mask)
+    symmetric = exchanged is not None and bool((exchanged == mask).all())
+    once = tuple(sorted((t, s) for t, s in pairs if t < s or not symmetric))
+    measures_of = {"score": round(rule.score, 4), "support": rule.support}
+    return NearMiss(rule.body, len(once), rule.error, once, measures=measures_of)

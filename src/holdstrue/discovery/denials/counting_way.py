@@ -10,6 +10,7 @@ from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, deepened
 from holdstrue.discovery.denials.evidence import Evidence, evidence_between, evidence_within
+from holdstrue.discovery.denials.measures import violations
 from holdstrue.discovery.denials.word_layout import WordCounts
 from holdstrue.discovery.options import Method, Proportion, allowed
 from holdstrue.discovery.work import OutOfTimeError, Work
@@ -96,6 +97,10 @@ class CountingWay:
         """The distinct evidences with their numbers of ordered pairs."""
         counts = self._tally.counts()
         return np.ascontiguousarray(self._tally.words()[counts > 0]), counts[counts > 0]
+
+    def violations(self, sets: U64, work: Work) -> I64:
+        """How many ordered pairs break each set. Complexity: O(sets x evidences)."""
+        return violations(sets, *self.weighted())
 
     def _shifted(self, removed: list[Evidence], added: list[Evidence]) -> Shift:
         """Subtract, then add; returns what changed from none to some and from some to none.

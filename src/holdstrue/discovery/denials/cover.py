@@ -23,7 +23,7 @@ from holdstrue.discovery.work import Work
 from holdstrue.kernels import hitting_sets as kernels
 from holdstrue.kernels.approximate_hitting_sets import search_approximate
 from holdstrue.rules.model import Op
-from holdstrue.typing import I64, U64
+from holdstrue.typing import I64, U64, Mask
 
 STEPS = 1 << 14
 """Atoms tried between two looks at the clock. Chosen, not tuned."""
@@ -146,6 +146,12 @@ class CoverSearch:
             sets = np.concatenate([sets[:count][keep], out[:made]])
             count = sets.shape[0]
         return replace(cover, sets=np.ascontiguousarray(sets[:count]))
+
+    def clashing(self, sets: U64) -> Mask:
+        """Which sets no values satisfy. Complexity: O(atoms^2) a set, more where columns are compared crosswise."""
+        found = np.empty(sets.shape[0], dtype=np.bool_)
+        kernels.clashing(np.ascontiguousarray(sets), self._about, self._scratch, found)
+        return found
 
     def touching(self, cover: Cover, evidences: U64, pairs: I64) -> tuple[U64, I64]:
         """The evidences, with their pairs, that contain a set. Complexity: O(evidences x sets)."""

@@ -7,15 +7,16 @@ import pyarrow as pa
 
 from holdstrue.discovery.bitsets import without
 from holdstrue.discovery.denials.batch_costs import batch_costs
-from holdstrue.discovery.denials.breaking_pairs import near_misses
+from holdstrue.discovery.denials.breaking_pairs import near_misses, near_misses_by_sweeps
 from holdstrue.discovery.denials.choose_space import choose_space, space_from
 from holdstrue.discovery.denials.coded_rows import CodedRows
 from holdstrue.discovery.denials.counting_way import CountingWay, CoverUpdate
 from holdstrue.discovery.denials.cover import Cover, CoverSearch, violated
-from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures, violations
+from holdstrue.discovery.denials.measures import ColumnFacts, DenialRule, Measures
 from holdstrue.discovery.denials.probing_way import ProbingWay
 from holdstrue.discovery.denials.refuter import Refuter
 from holdstrue.discovery.denials.space import Space, contradictory, shown
+from holdstrue.discovery.denials.sweeping_way import SweepingWay
 from holdstrue.discovery.denials.way_choice import NEW_PAIRS, chosen_way
 from holdstrue.discovery.found import Died, NearMiss, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, Method
@@ -62,8 +63,11 @@ class DenialCore:
         self._rows = CodedRows(space)
         self._search = CoverSearch(space, options.max_predicates, most_rules)
         self._cover = Cover(np.zeros((1, space.width), dtype=np.uint64))
-        self._way: CountingWay | ProbingWay = CountingWay(self._rows, self._search, options.error)
+        self._most_rules = most_rules
+        self._way: CountingWay | ProbingWay | SweepingWay = CountingWay(self._rows, self._search, options.error)
         self._reasons: list[str] = []
+        self.near_length: int | None = None
+        """Up to how many predicates all near misses were found when they were last looked for; None: all there are."""
 
     @classmethod
     def load(
@@ -88,7 +92,8 @@ class DenialCore:
             Instead of one chosen from the table.
         method
             `evidence`: the evidences of all pairs are counted. `index`: rules are searched on a sample and verified,
-            new rows by what costs least. By default the number of pairs and of evidences decides.
+            new rows by what costs least. `sweep`: sets of atoms are counted by sweeps. By default the number of pairs
+            and of evidences decides.
         most_rules
             The search ends when it has found this many.
 
@@ -100,8 +105,7 @@ class DenialCore:
         slots = core._rows.insert(table)
         method, reason = chosen_way(core._rows, options, method, work)
         core._reasons = [reason]
-        if method == "index":
-            core._way = core._probing()
+        core._way = core._way_of(method)
         core._cover = core._way.load(slots, work)
         return core
 
@@ -152,7 +156,7 @@ class DenialCore:
         """The rules that hold now, the most interesting first. Runtime complexity: as `Measures`, for each rule."""
         sets = shown(self.space, self._cover.sets)
         words, counts = self._way.weighted()
-        measures = Measures(self.space, words, counts, self._facts(), sampled=self.method == "index")
+        measures = Measures(self.space, words, counts, self._facts(), sampled=self.method != "evidence")
         rules = measures.rules(sets, self._violations(sets))
         return tuple(sorted(rules, key=lambda rule: (-rule.score, len(rule.body.predicates))))
 
@@ -163,21 +167,16 @@ class DenialCore:
     def near_misses(self, most: int, work: Work, *, limit: int = 100) -> tuple[tuple[NearMiss, ...], bool]:
         """Rules that at most this many ordered pairs break, with those pairs: likely errors in the data.
 
-        The best of them, and whether there was time to look for all.
-
-        Raises
-        ------
-        DataError
-            When the evidences of all pairs are not kept.
+        The best of them, and whether there was time to look for all; `near_length` says up to which length there was.
+        Where not all pairs are counted, rules are, by sweeps.
         """
-        if self.method != "evidence":
-            raise DataError(
-                "near misses need the counts of all pairs, which are not kept for this table",
-                hint="discover in fewer rows, without a sample",
-            )
         words, counts = self._way.weighted()
-        measures = Measures(self.space, words, counts, self._facts(), sampled=False)
-        return near_misses(self._rows, self._search, (words, counts), measures, most, limit, work)
+        measures = Measures(self.space, words, counts, self._facts(), sampled=self.method != "evidence")
+        self.near_length = None
+        if self.method == "evidence":
+            return near_misses(self._rows, self._search, (words, counts), measures, most, limit, work)
+        found, self.near_length = near_misses_by_sweeps(self._rows, self._search, measures, most, limit, work)
+        return found, self.near_length is None
 
     def explain(self) -> list[str]:
         """Which way is in use, why, and what it keeps."""
@@ -202,11 +201,16 @@ class DenialCore:
     def _probing(self) -> ProbingWay:
         return ProbingWay(self._rows, self._search, self.options.sample)
 
+    def _way_of(self, method: Method) -> CountingWay | ProbingWay | SweepingWay:
+        if method == "sweep":
+            return SweepingWay(self._rows, self._search, self.options.error, self._most_rules)
+        return self._probing() if method == "index" else self._way
+
     def _violations(self, sets: U64) -> list[int]:
         """By rule: the ordered pairs that break it."""
         if not self.options.error:
             return [0] * sets.shape[0]
-        broken: list[int] = violations(sets, *self._way.weighted()).tolist()
+        broken: list[int] = self._way.violations(sets, Work(threads=self.options.threads)).tolist()
         return broken
 
     def _facts(self) -> ColumnFacts:
@@ -272,6 +276,8 @@ class DenialCore:
         arrays = nested("rows", self._rows.snapshot()) | nested("way", self._way.snapshot())
         arrays["cover"] = self._cover.sets
         arrays["flags"] = np.array([self._cover.complete, self.method == "index"])
+        if self.method == "sweep":
+            arrays["sweeping"] = np.array([True])
         arrays["length"] = np.array([self._cover.length], dtype=np.int64)
         arrays["columns"] = np.frombuffer("\0".join(self.space.columns).encode(), dtype=np.uint8).copy()
         arrays["comparisons"] = np.array([(c.left, c.right, c.ordered) for c in self.space.comparisons], dtype=np.int64)
@@ -294,8 +300,9 @@ class DenialCore:
         core = cls(space, options)
         core._rows.restore(arrays.part("rows"))
         complete, probing = arrays.flags("flags", 2).tolist()
-        if probing:
-            core._way = core._probing()
+        sweeping = "sweeping" in arrays
+        arrays.require(not (probing and sweeping), "it is kept in two ways")
+        core._way = core._way_of("sweep" if sweeping else "index" if probing else "evidence")
         core._way.restore(arrays.part("way"))
         sets = arrays.sets("cover", space.mask(range(len(space.atoms)))).copy()
         arrays.require(not contradictory(space, sets).any(), "a rule contradicts itself")

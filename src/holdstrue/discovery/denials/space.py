@@ -263,7 +263,7 @@ def _implied(space: Space, kept: U64) -> Mask:
     """
     cyclic = space.mask(atom for atom, (i, _) in enumerate(space.atoms) if space.linked[i])
     on, off = kept & cyclic, kept & ~cyclic
-    off_exchanged = _exchanged(space, off)[0]
+    off_exchanged = exchanged(space, off)[0]
     implied = np.zeros(kept.shape[0], dtype=np.bool_)
     patterns, which = np.unique(on, axis=0, return_inverse=True)
     a_pattern = max(1, len(members(cyclic)))
@@ -312,16 +312,17 @@ def canonical(space: Space, sets: U64) -> U64:
 
 def canonical_each(space: Space, sets: U64) -> U64:
     """Each set, or with t and s exchanged if that is the smaller one."""
-    exchanged, possible = _exchanged(space, sets)
+    turned, possible = exchanged(space, sets)
     smaller = np.zeros(sets.shape[0], dtype=np.bool_)
     undecided = possible.copy()
     for w in range(sets.shape[1]):
-        smaller |= undecided & (exchanged[:, w] < sets[:, w])
-        undecided &= exchanged[:, w] == sets[:, w]
-    return np.where(smaller[:, None], exchanged, sets)
+        smaller |= undecided & (turned[:, w] < sets[:, w])
+        undecided &= turned[:, w] == sets[:, w]
+    return np.where(smaller[:, None], turned, sets)
 
 
-def _exchanged(space: Space, sets: U64) -> tuple[U64, Mask]:
+def exchanged(space: Space, sets: U64) -> tuple[U64, Mask]:
+    """Each set with t and s exchanged, and for which the space can say that."""
     out, possible = np.zeros_like(sets), np.ones(sets.shape[0], dtype=np.bool_)
     for atom, twin in enumerate(space.twins.tolist()):
         has = (sets[:, atom // 64] >> np.uint64(atom % 64)) & np.uint64(1)

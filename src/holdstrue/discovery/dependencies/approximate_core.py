@@ -1,7 +1,8 @@
 """Minimal keys and FDs that hold up to an error: a share of the pairs of rows (g1), or of rows to remove (g3).
 
-No single pair refutes such a rule, so every batch counts left sides anew, shortest first (`limits.within`):
-a batch costs what the search from scratch does, without coding the table again.
+No single pair refutes such a rule, so every batch searches left sides again, shortest first (`limited_search.within`).
+What was counted before is known within bounds (`remembered_counts.py`): a batch counts the left sides that these leave
+in doubt, and the rules that are told.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.coded_core import CodedCore
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, within
 from holdstrue.discovery.dependencies.ranking import Dependency, judged, profiles, suspects
+from holdstrue.discovery.dependencies.remembered_counts import RememberedCounts, RememberingWeigher
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
+from holdstrue.discovery.found import RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import Snapshot, nested
@@ -41,20 +44,34 @@ class ApproximateCore(CodedCore):
         self._lines: U64 = np.empty((0, len(self.names) // 64 + 1), dtype=np.uint64)
         self._of: I64 = np.empty(0, dtype=np.int64)
         self._counts: I64 = np.empty((0, 4), dtype=np.int64)
+        self._place = OFFENDING if options.measure == "pairs" else SURPLUS
+        self._remembered = RememberedCounts(self._place)
+        self.counted = 0
+        """Dependencies that were counted on the rows by the last search."""
+
+    def apply(self, removed: I64, added: pa.Table, work: Work | None = None) -> RuleTurnover:
+        """Take rows out by slot, add others; what became of the rules.
+
+        Complexity: O(rows) for each left side that the bounds leave in doubt and each rule; that of the search at most.
+        """
+        self._remembered.moved(len(removed), added.num_rows, self.codes.rows + added.num_rows)
+        return super().apply(removed, added, work)
 
     def _find(self, work: Work) -> None:
         error, rows = self.options.error, self.codes.rows
         limits = np.array([NO_LIMIT, NO_LIMIT], dtype=np.int64)
-        if self.options.measure == "pairs":
-            limits[OFFENDING] = allowed(error, rows * (rows - 1) // 2)
-        else:
-            limits[SURPLUS] = allowed(error, rows)
-        validator = Validator(Partitions(self.codes), work)
-        found, self.complete = within(validator, len(self.names), self._targets, limits, self._longest)
+        limits[self._place] = allowed(error, rows * (rows - 1) // 2 if self._place == OFFENDING else rows)
+        weigher = RememberingWeigher(Validator(Partitions(self.codes), work), self._remembered)
+        found, self.complete = within(weigher, len(self.names), self._targets, limits, self._longest)
+        self.counted = weigher.counted
         found = [one for one in found if one.target < len(self.names) or one.line.any()]
         self._lines = np.array([one.line for one in found], dtype=np.uint64).reshape(-1, len(self.names) // 64 + 1)
         self._of = np.array([one.target for one in found], dtype=np.int64)
-        self._counts = np.array([one.counts for one in found], dtype=np.int64).reshape(-1, 4)
+        self._counts, counted = weigher.exactly(self._lines, self._of)
+        if not counted.all():
+            # a rule whose count is not known cannot be told
+            self.complete = False
+            self._lines, self._of, self._counts = self._lines[counted], self._of[counted], self._counts[counted]
 
     def _witness(self, body: Body) -> tuple[int, ...]:
         """Slots of two rows that break a dependency which breaks too often now; none where a shorter one took over."""
@@ -77,9 +94,8 @@ class ApproximateCore(CodedCore):
             self._lines, self._of, self._body, extents, columns, rows, self.codes.known_rows, nulls_equal=False
         )
         share = rows * (rows - 1) / 2 if self.options.measure == "pairs" else rows
-        place = OFFENDING if self.options.measure == "pairs" else SURPLUS
         errors = {
-            body: int(count[place]) / share if share else 0.0
+            body: int(count[self._place]) / share if share else 0.0
             for body, count in zip(self.bodies(), self._counts, strict=True)
         }
         # transitivity and keys carry over exact rules only
@@ -87,7 +103,8 @@ class ApproximateCore(CodedCore):
 
     def size_bytes(self) -> int:
         """Memory held."""
-        return self.codes.size_bytes() + self._lines.nbytes + self._of.nbytes + self._counts.nbytes
+        found = self._lines.nbytes + self._of.nbytes + self._counts.nbytes
+        return self.codes.size_bytes() + self._remembered.size_bytes() + found
 
     def snapshot(self) -> Snapshot:
         """The arrays that make up the state."""

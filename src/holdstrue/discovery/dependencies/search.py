@@ -123,8 +123,9 @@ class LeftSideSearch:
     """Left sides up to this length are all known."""
     length: int = 1
     """Covers hold left sides up to this length; longer ones were cut."""
-    tester: Callable[[U64, U64], Tested] | None = None
-    """Tests left sides elsewhere, where the rows that are held are a sample; as `Validator.test`."""
+    tester: Callable[[U64, U64, bool], Tested] | None = None
+    """Tests left sides elsewhere, where the rows that are held are a sample; as `Validator.test`. It is told whether
+    they held before a batch."""
 
     def deepen(self, whole: Partitions, touched: Partitions, work: Work) -> bool:
         """Find all left sides of a length, then of the next; False when time or room ran out. Starts where it ended.
@@ -183,11 +184,13 @@ class LeftSideSearch:
             sets, wanted, owners = self._candidates(kind)
             if sets.shape[0] == 0:
                 return all(cover.settled for cover in self.covers)
-            if self.tester is None and stale_first not in validators:
-                validators[stale_first] = Validator(touched if stale_first else whole, work)
             chosen = np.arange(sets.shape[0])[:size]
-            test = self.tester or validators[stale_first].test
-            tested = test(sets[chosen], wanted[chosen])
+            if self.tester is not None:
+                tested = self.tester(sets[chosen], wanted[chosen], stale_first)
+            else:
+                if stale_first not in validators:
+                    validators[stale_first] = Validator(touched if stale_first else whole, work)
+                tested = validators[stale_first].test(sets[chosen], wanted[chosen])
             if not stale_first:
                 self.extents.note(sets[chosen], tested)
             for cover, places, lines in owners:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType
 
 from holdstrue.data.exact import whole, words_of
@@ -22,7 +21,7 @@ from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Aggregate, Part
 from holdstrue.spark.catalyst.conditions import Conditions
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
-from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family
+from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family, written
 from holdstrue.spark.runner import quoted
 
 _MASKED = 8
@@ -58,6 +57,22 @@ class Tables:
     def __post_init__(self) -> None:
         self.values = {name: ColumnValues(frame.schema) for name, frame in self.frames.items()}
         self.conditions = {n: Conditions(self.values[n], self.plan.schemas[n]) for n in self.frames}
+
+    @property
+    def sources(self) -> dict[str, Sql]:
+        """By table what stands for it in the text of a query.
+
+        It has an alias, since Spark takes `where (flag)` for one where it may.
+        """
+        return {name: f"{{t{at}}} as t{at}" for at, name in enumerate(self.frames)}
+
+    def ask(self, query: Sql) -> DataFrame:
+        """What a query over `sources` gives.
+
+        One text is parsed and analysed once: of an FD the same built call by call took 41 ms before it ran, and 15 so.
+        """
+        named: dict[str, Any] = {f"t{at}": frame for at, frame in enumerate(self.frames.values())}
+        return next(iter(self.frames.values())).sparkSession.sql(query, **named)
 
     def holds(self, check: Check, condition: Any) -> Sql:
         """Whether a condition of a check is known to hold."""
@@ -386,10 +401,10 @@ class Detection:
                 names.append(name)
                 self.asked[name] = f"{'sum' if how == 'count' else how}(m{own})"
 
-    def grouped(self) -> DataFrame:
+    def grouped(self) -> Sql:
         """Every group with its counts and extremes."""
         shape = ElementShape.of(self.elements, self.kinds)
-        rows = spread(self.tables.frames, self.elements, shape)
+        rows = spread(self.tables.sources, self.elements, shape)
         kept = [f"count(f{at}) as f{at}" for at in range(shape.flags)]
         for at, lanes in enumerate(shape.values):
             kept += [
@@ -397,8 +412,9 @@ class Detection:
             ]
         for names in self.measures.values():
             kept += [f"{how}(m{own}) as m{own}" for how, own in (name.split() for name in names)]
-        groups = rows.groupBy(*shape.group).agg(*map(F.expr, kept))
-        return groups if shape.wide else groups.selectExpr("*", "0L as lo")
+        group = ", ".join(shape.group)
+        told = ", ".join((group, *([] if shape.wide else ["0L as lo"]), *kept))
+        return f"select {told} from ({rows}) group by {group}"
 
     @property
     def shuffles(self) -> int:
@@ -413,10 +429,11 @@ class Detection:
             for name in (name for names in self.measures.values() for name in names):
                 how, own = name.split()
                 found.append(f"{how}(cast({only.measured[int(own)]} as {self.kinds[int(own)]})) as {quoted(name)}")
-            frame = self.tables.frames[only.table]
-            return (frame if only.given == "true" else frame.where(only.given)).selectExpr(*found)
-        asked = [f"{question} as {quoted(name)}" for name, question in self.asked.items()]
-        return self.grouped().where(" or ".join(dict.fromkeys(self.wanted))).selectExpr(*asked)
+            given = "" if only.given == "true" else f" where {written(only.given)}"
+            return self.tables.ask(f"select {written(', '.join(found))} from {self.tables.sources[only.table]}{given}")
+        asked = ", ".join(f"{question} as {quoted(name)}" for name, question in self.asked.items())
+        wanted = " or ".join(dict.fromkeys(self.wanted))
+        return self.tables.ask(f"select {written(asked)} from ({self.grouped()}) where {wanted}")
 
     def run(self) -> Detected:
         """The one job."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.spark.catalyst.bundles import LaneSample, bundled
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, right_side
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
-from holdstrue.spark.catalyst.lanes import Lanes, Sql
+from holdstrue.spark.catalyst.lanes import Lanes, Sql, written
 from holdstrue.spark.catalyst.pairing import Pairing, found_in, pair_totals
 
 SAMPLED = 20_000
@@ -69,14 +67,16 @@ class JointGroupings:
         """For each grouping by combination, by left side of an FD, and what partitions found to one of them."""
         return 3 * len(self.bundles)
 
-    def _counted(self, checks: Mapping[int, GroupCheck]) -> DataFrame:
-        """The counts of all FDs of a bundle, a row each."""
+    def _counted(self, checks: Mapping[int, GroupCheck]) -> Sql:
+        """A query for the counts of all FDs of a bundle, a row each."""
         if len(checks) == 1:
-            return Pairing(self.tables, checks, {}, self.most).totals()
+            return Pairing(self.tables, checks, {}, self.most).query()
         lanes = sorted({lane for check in checks.values() for lane in lanes_of(self.tables, check)})
         names = {lane: f"l{at}" for at, lane in enumerate(lanes)}
-        rows = self.tables.frames[self.table].selectExpr(*(f"{lane} as {name}" for lane, name in names.items()))
-        combinations = rows.groupBy(*names.values()).agg(F.expr("count(1) as n"))
+        rows = ", ".join(f"{written(lane)} as {name}" for lane, name in names.items())
+        every = ", ".join(names.values())
+        source = self.tables.sources[self.table]
+        combinations = f"(select {every}, count(1) as n from (select {rows} from {source}) group by {every}) as t"
         elements = []
         for number, check in checks.items():
             (hi, lo), (a, b) = sides(self.tables, check)
@@ -86,12 +86,13 @@ class JointGroupings:
         shape = ElementShape.of(elements, {0: "bigint"})
         # few of them are alike, so that one shuffle serves both groupings and nothing is grouped before it: account ->
         # four columns on 10M rows (1M combinations) took 9.4 s of CPU so, and 12.5 with a shuffle for each
-        apart = spread({self.table: combinations}, elements, shape).repartition(*shape.group)
+        found = spread({self.table: combinations}, elements, shape)
+        apart = f"select /*+ repartition({', '.join(shape.group)}) */ * from ({found})"
         return pair_totals(apart, shape, self.most, alone=None, weight="sum(m0)")
 
     def totals(self) -> DataFrame:
         """A row a check, of all groupings in one job."""
-        return reduce(DataFrame.unionAll, map(self._counted, self.bundles))
+        return self.tables.ask(" union all ".join(f"({self._counted(bundle)})" for bundle in self.bundles))
 
     def run(self) -> dict[int, Found]:
         """By check what was found."""

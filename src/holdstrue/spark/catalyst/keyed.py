@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, whole_of
+from holdstrue.spark.catalyst.lanes import written
 
 SAMPLED_FROM = 2_000_000
 """Rows from which on a sample says how to group them: 10M different keys took 4.6 s of CPU where they were sent to
@@ -36,7 +36,7 @@ class Keyed:
 
     def totals(self) -> DataFrame:
         """One row."""
-        frame, given = self.tables.frames[self.check.table], member(self.tables, self.check)
+        source, given = self.tables.sources[self.check.table], member(self.tables, self.check)
         lanes = [lane for lane in left_side(self.tables, self.check) if lane is not None]
         names = ["hi", "lo"][: len(lanes)]
         counted = self.known is None
@@ -44,19 +44,15 @@ class Keyed:
             # rows without a key are in the group NULL: a key of which a column is not known gives NULL by itself,
             # unless NULLs are equal
             plain = self.check.member is None and (self.check.nulls_equal or len(lanes) == 1)
-            own = lanes if plain else [f"if({given}, {lane}, null)" for lane in lanes]
-            rows = frame.selectExpr(*(f"{lane} as {name}" for lane, name in zip(own, names, strict=True)))
-        else:
-            rows = frame.where(given).selectExpr(
-                *(f"{lane} as {name}" for lane, name in zip(lanes, names, strict=True))
-            )
-        if (self.known or 0) >= SAMPLED_FROM and self._mostly_holds(rows):
+            lanes = lanes if plain else [f"if({given}, {lane}, null)" for lane in lanes]
+        key = ", ".join(names)
+        rows = ", ".join(f"{written(lane)} as {name}" for lane, name in zip(lanes, names, strict=True))
+        rows = f"select {rows} from {source}" + ("" if counted else f" where {written(given)}")
+        if (self.known or 0) >= SAMPLED_FROM and self._mostly_holds(self.tables.ask(rows)):
             # tasks would group rows of which no two are alike before they send them
-            rows = rows.repartition(*names)
-        groups = rows.groupBy(*names).agg(F.expr("count(1) as n"))
-        many = "filter (where n > 1 and hi is not null)" if counted else ""
-        if not counted:
-            groups = groups.where("n > 1")
+            rows = f"select /*+ repartition({key}) */ * from ({rows})"
+        groups = f"select {key}, count(1) as n from ({rows}) group by {key}"
+        many, only = ("filter (where n > 1 and hi is not null)", "") if counted else ("", " where n > 1")
         (_, upper), (_, lower) = halves("(n * (n - 1))")
         told = [
             "sum(n) as counted",
@@ -68,7 +64,7 @@ class Keyed:
         if self.most:
             group = f"named_struct('hi', hi, 'lo', {'lo' if len(lanes) == 2 else '0L'}, 'n', n)"
             told.append(f"max_by({group}, hi, {self.most}) {many} as chosen")
-        return groups.selectExpr(*told)
+        return self.tables.ask(f"select {', '.join(told)} from ({groups}){only}")
 
     def _mostly_holds(self, rows: DataFrame) -> bool:
         """Whether hardly two rows of a sample share a key."""

@@ -47,6 +47,15 @@ _ONE_WORD = 18
 """Digits of the decimals that Spark keeps in 64 bits."""
 
 
+def written(sql: Sql) -> Sql:
+    """An expression inside the text of a query, where `{t0}` is a table and all other braces are doubled.
+
+    >>> written("name = '{x}'")
+    "name = '{{x}}'"
+    """
+    return sql.replace("{", "{{").replace("}", "}}")
+
+
 class Inexpressible(Exception):  # noqa: N818
     """Catalyst does not compare these values as our table of types says; Arrow kernels do."""
 

@@ -117,7 +117,7 @@ class Naming:
         shape = ElementShape.of(elements, {})
         source = self.tables.frames[self.table].withColumn(ROW, F.monotonically_increasing_id())
         row = f"struct({', '.join(map(quoted, (ROW, *self.columns)))}) as row"
-        rows = source.selectExpr(row, shape.written(elements)).where("side is not null")
+        rows = source.selectExpr(row, shape.inlined(elements)).where("side is not null")
         groups = rows.sparkSession.createDataFrame(list(self.chosen), _CHOSEN)
         if not shape.wide:
             groups = groups.drop("lo")

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.plan.checks import GroupCheck, RowCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, halves, left_side, member, right_side, whole_of
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
-from holdstrue.spark.catalyst.lanes import Lanes
+from holdstrue.spark.catalyst.lanes import Lanes, Sql
 
 
 def kind_of(tables: Tables, check: GroupCheck) -> Lanes:
@@ -54,7 +53,7 @@ class Pairing:
     counted: bool = False
     """Whether the rows of the table are counted on the way, for the only check there is."""
 
-    def _spread(self) -> tuple[DataFrame, ElementShape]:
+    def _spread(self) -> tuple[Sql, ElementShape]:
         elements = pair_elements(self.tables, self.checks, self.alone)
         for element in elements:
             if element.side in self.groups:
@@ -69,7 +68,7 @@ class Pairing:
             only.values = [(f"if({given}, {a}, null)", None if b is None else f"if({given}, {b}, null)")]
             only.given = "true"
         shape = ElementShape.of(elements, {})
-        rows = spread(self.tables.frames, elements, shape)
+        rows = spread(self.tables.sources, elements, shape)
         return rows, shape
 
     @property
@@ -77,11 +76,15 @@ class Pairing:
         """By group and kind, by group, and what partitions found to one of them."""
         return 3
 
-    def totals(self) -> DataFrame:
+    def query(self) -> Sql:
         """A row a check."""
         rows, shape = self._spread()
         alone = next(iter(self.checks)) if len(self.checks) == 1 else None
         return pair_totals(rows, shape, self.most, alone=alone, counted=self.counted)
+
+    def totals(self) -> DataFrame:
+        """What the query gives."""
+        return self.tables.ask(self.query())
 
     def run(self) -> tuple[dict[int, Found], int]:
         """By check what was found, and how many rows were counted."""
@@ -89,31 +92,31 @@ class Pairing:
 
 
 def pair_totals(
-    rows: DataFrame,
+    rows: Sql,
     shape: ElementShape,
     most: int,
     *,
     alone: int | None,
     counted: bool = False,
-    weight: str = "count(1)",
-) -> DataFrame:
-    """Groups, rows and pairs of each check, by what rows give to its side; `weight` counts what a row stands for.
+    weight: Sql = "count(1)",
+) -> Sql:
+    """A query for groups, rows and pairs of each check, by what rows give to its side.
+
+    `weight` counts what a row stands for.
 
     Of a check that is `alone` nothing tells sides apart, so that what partitions found goes to one of them at once.
     Where all rows are `counted`, those that are in no group are in the group NULL.
     """
-    keys = shape.group if alone is None else shape.group[1:]
-    kinds = [f"{lane}0" for lane in shape.values[0]]
+    keys = ", ".join(shape.group if alone is None else shape.group[1:])
+    kinds = ", ".join(f"{lane}0" for lane in shape.values[0])
     counts = [f"{weight} as rows", *(["count(f0) as both"] if shape.flags else [])]
-    by_kind = rows.groupBy(*keys, *kinds).agg(*map(F.expr, counts))
+    by_kind = f"select {keys}, {kinds}, {', '.join(counts)} from ({rows}) group by {keys}, {kinds}"
     square = "if(hi is null, 0L, rows * rows)" if counted else "rows * rows"
     summed = ["sum(rows) as n", "count(1) as kinds", f"sum({square}) as squares"]
     summed += ["min(a0) as least"] if most else []
     summed += ["sum(both) as both"] if shape.flags else []
-    groups = by_kind.groupBy(*keys).agg(*map(F.expr, summed))
-    many = "filter (where kinds > 1)" if counted else ""
-    if not counted:
-        groups = groups.where("kinds > 1")
+    groups = f"select {keys}, {', '.join(summed)} from ({by_kind}) group by {keys}"
+    many, only = ("filter (where kinds > 1)", "") if counted else ("", " where kinds > 1")
     (_, upper), (_, lower) = halves("(n * n - squares)")
     told = [
         "sum(n) as counted",
@@ -126,13 +129,8 @@ def pair_totals(
     if most:
         group = f"named_struct('hi', hi, 'lo', {'lo' if shape.wide else '0L'}, 'n', n, 'least', least)"
         told.append(f"max_by({group}, hi, {most}) {many} as chosen")
-    if alone is not None:
-        return groups.agg(*map(F.expr, told)).withColumn("side", F.lit(alone))
-    return groups.groupBy("side").agg(*map(F.expr, told)).select(*SAID, *(["chosen"] if most else []), "side")
-
-
-SAID = ("counted", "groups", "rows", "upper", "lower", "both")
-"""What `pair_totals` tells of each check, beside groups that are chosen."""
+    by_side, side = (" group by side", "side") if alone is None else ("", f"{alone} as side")
+    return f"select {', '.join(told)}, {side} from ({groups}){only}{by_side}"
 
 
 def found_in(totals: pa.Table) -> tuple[dict[int, Found], int]:

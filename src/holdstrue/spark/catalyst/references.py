@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from holdstrue.monitor.sharded_check import ROW
 from holdstrue.plan.checks import ReferenceCheck
 from holdstrue.spark.catalyst.detecting import Found, Tables, reference_elements
 from holdstrue.spark.catalyst.elements import Element
+from holdstrue.spark.catalyst.lanes import Sql, written
 from holdstrue.spark.runner import quoted
 
 
@@ -37,36 +37,37 @@ class Referring:
     def _sides(self) -> tuple[Element, Element]:
         return reference_elements(self.tables, self.check, 0)
 
-    def _provided(self) -> Column:
+    def _provided(self) -> Sql:
         """Whether the value of a row of `:hi` and `:lo` is there."""
         refers, provides = self._sides()
         hi, lo = provides.group
-        columns = [f"{hi} as `:there`", *([] if lo is None else [f"{lo} as `:there too`"])]
-        others = self.tables.frames[self.check.ref_table].where(provides.given).selectExpr(*columns)
-        same = F.col("`:there`") == F.col("`:hi`").outer()
-        if lo is not None:
-            same = same & (F.col("`:there too`") == F.col("`:lo`").outer())
         assert (lo is None) == (refers.group[1] is None)
-        return others.where(same).exists()
+        lanes = [f"{hi} as `:there`", *([] if lo is None else [f"{lo} as `:there too`"])]
+        same = ["`:there` = `:hi`", *([] if lo is None else ["`:there too` = `:lo`"])]
+        others = f"select {written(', '.join(lanes))} from {self.tables.sources[self.check.ref_table]}"
+        return f"exists (select 1 from ({others} where {written(provides.given)}) where {' and '.join(same)})"
 
-    def _rows(self, frame: DataFrame, kept: str) -> DataFrame:
+    def _rows(self, source: Sql, kept: Sql) -> Sql:
+        """A query for the rows of a source: what is kept of them, whether they refer, and to what."""
         refers, _ = self._sides()
         hi, lo = refers.group
         lanes = [f"{hi} as `:hi`", *([] if lo is None else [f"{lo} as `:lo`"])]
-        own = frame.selectExpr(kept, f"{refers.given} as `:refers`", *lanes)
-        return own.select("*", self._provided().alias(":provided"))
+        return f"select {written(', '.join((kept, f'{refers.given} as `:refers`', *lanes)))} from {source}"
 
     def totals(self) -> DataFrame:
         """One row: the rows that miss their value, and those of tables that are not known."""
-        check, frames, known = self.check, self.tables.frames, self.known
-        rows = self._rows(frames[check.table], "1 as `:one`")
+        check, sources, known = self.check, self.tables.sources, self.known
+        rows = self._rows(sources[check.table], "1 as `:one`")
         if check.table in known:
-            own = rows.where("`:refers` and not `:provided`").selectExpr("count(1) as missing")
+            own = f"select count(1) as missing from ({rows}) where `:refers` and not {self._provided()}"
         else:
-            own = rows.selectExpr("count(1) as `rows`", "count_if(`:refers` and not `:provided`) as missing")
-        if check.ref_table == check.table or check.ref_table in known:
-            return own
-        return own.crossJoin(frames[check.ref_table].selectExpr("count(1) as provided"))
+            own = (
+                "select count(1) as `rows`, count_if(`:refers` and not `:provided`) as missing "
+                f"from (select *, {self._provided()} as `:provided` from ({rows}))"
+            )
+        if check.ref_table != check.table and check.ref_table not in known:
+            own = f"select * from ({own}) cross join (select count(1) as provided from {sources[check.ref_table]})"
+        return self.tables.ask(own)
 
     def run(self) -> tuple[Found, dict[str, int]]:
         """What was found, and the rows of each table."""
@@ -76,10 +77,12 @@ class Referring:
 
     def named(self, columns: list[str], most: int) -> pa.Table:
         """The first rows that miss their value."""
-        frame = self.tables.frames[self.check.table].withColumn(ROW, F.monotonically_increasing_id())
-        kept = f"struct({', '.join(map(quoted, (ROW, *columns)))}) as row"
-        missing = self._rows(frame, kept).where("`:refers` and not `:provided`")
-        found = missing.agg(F.expr(f"min_by(row, row.{quoted(ROW)}, {most}) as rows")).toArrow().combine_chunks()
+        own_rows = self.tables.sources[self.check.table]
+        source = f"(select *, monotonically_increasing_id() as {quoted(ROW)} from {own_rows})"
+        rows = self._rows(source, f"struct({', '.join(map(quoted, (ROW, *columns)))}) as row")
+        missing = f"({rows}) where `:refers` and not {self._provided()}"
+        told = self.tables.ask(f"select min_by(row, row.{quoted(ROW)}, {most}) as rows from {missing}")
+        found = told.toArrow().combine_chunks()
         own = found.column("rows").combine_chunks().flatten()
         schema = pa.schema(
             [pa.field(ROW, pa.int64()), *(self.tables.plan.schemas[self.check.table].field(n) for n in columns)]

@@ -1,16 +1,16 @@
-"""Conditional FDs of a data frame: left sides counted under all values of their columns at once.
+"""Conditional FDs of a data frame: left sides looked at under all values of their columns at once.
 
 What is minimal, and what makes a pattern worth telling, are as in one process (`dependencies/patterns.py`,
-`cfd_core.py`). A job counts many left sides with a target each (`pattern_jobs.py`); those that a sample refutes under
-every value are not asked for.
+`cfd_core.py`). A job tests many left sides for all their targets (`pattern_sides.py`), of which neither a sample nor a
+part of the groups refutes every condition that enough rows satisfy. Where rows may be exceptions, left sides are
+counted with a target each (`pattern_jobs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,19 @@ from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.cfd_core import MOST_VALUES, CfdCore, not_luck
 from holdstrue.discovery.dependencies.patterns import Columns, Conditional, more_general
 from holdstrue.discovery.dependencies.ranking import Profile
-from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.options import DiscoveryOptions, allowed, exact
 from holdstrue.discovery.work import OutOfTimeError, Work
-from holdstrue.kernels import patterns as kernels
 from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.discovering.frame_dependencies import profiles_of
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.pattern_jobs import Case, Condition, PatternCounts, PatternJobs
+from holdstrue.spark.discovering.left_side_jobs import SCOUTED, SideQuestion
+from holdstrue.spark.discovering.pattern_jobs import Condition, PatternCounts, PatternJobs
+from holdstrue.spark.discovering.pattern_sides import holding, scouted
+from holdstrue.spark.discovering.refutations import Refutations
 from holdstrue.typing import I32
+
+WIDEST = 24
+"""Targets of a left side in one job: each takes up to five aggregates. Chosen, not tuned."""
 
 Lanes = tuple[int, int]
 """Both lanes of a value."""
@@ -78,13 +82,12 @@ class FrameConditions(CfdCore):
         longest = min(self.options.max_conditional_lhs, len(self.names))
         self.complete = True
         try:
-            for length in range(longest + 1):
-                self._reached = max(0, length - 1)
-                search.level(length, last=length == longest)
+            for length in search.look(longest):
+                self._reached = length
         except OutOfTimeError:
             self.complete = False
         # what was found in time is weighed whatever the time
-        found = search.told(replace(jobs, work=Work()))
+        found = search.told(replace(jobs, work=Work()), self._may_be_told)
         kept = [one for one in found if not_luck(one)]
         shares, selections = jobs.shares(kept), jobs.selections(kept)
         self.jobs += jobs.asked
@@ -97,6 +100,12 @@ class FrameConditions(CfdCore):
 
         kept = [one for one in kept if self._chance(one, self._columns, share) >= self.options.support]
         self._rules = self._together(kept, self._columns, self._table.rows, share, selection)
+
+    def _may_be_told(self, one: Conditional) -> bool:
+        """Whether enough rows could have broken a pattern, whatever the jobs that weigh it say."""
+        if one.line.any():
+            return one.support - one.groups >= self.options.support
+        return self._chance(one, self._columns, lambda _: 1.0) >= self.options.support
 
     def _histograms(self, work: Work) -> dict[int, list[Frequent]]:
         """The values of all columns that have few. One job."""
@@ -140,53 +149,65 @@ class FramePatterns:
         self._held: dict[tuple[Columns, Columns, int], set[tuple[int, ...]]] = {}
         self._places = places
         """By column with few values, by their lanes, which of them it is."""
-        self._sampled = {column: _codes_of(table, column, own.values()) for column, own in jobs.named.items()}
+        self._refutations: Refutations | None = None
         self._found: list[tuple[Columns, Columns, int, tuple[int, ...], PatternCounts]] = []
 
-    def level(self, length: int, *, last: bool) -> None:
-        """All left sides of so many columns; OutOfTimeError at the deadline."""
+    def look(self, longest: int) -> Iterator[int]:
+        """All left sides of up to so many columns, by length, which are told when done; OutOfTimeError at the deadline.
+
+        Where no row may be an exception, a pair of rows refutes a condition, and left sides are asked about on Spark of
+        which the sample, and then a part of the groups, leave some condition. Else all are counted.
+        """
+        if not self._exceptions:
+            codes = {column: _codes_of(self._table, column, own) for column, own in self._jobs.named.items()}
+            self._refutations = Refutations(self._table, self._jobs.conditions(longest), codes)
+        for length in range(longest + 1):
+            self._work.tell(length / (longest + 1), f"patterns of {length} columns on the left")
+            self._level(length, last=length == longest)
+            yield length
+
+    def _level(self, length: int, *, last: bool) -> None:
         many, usable = len(self._table.names), self._jobs.named
-        cases: list[Case] = []
+        asked = []
         for left in combinations(range(many), length):
             if last and not any(column in usable for column in left):
                 continue
             whole = frozenset(left)
-            asked = [
+            targets = [
                 target
                 for target in range(many)
                 if target not in whole and not any(part <= whole for part in self._everywhere[target])
             ]
-            cases += [(left, target) for target in self._unrefuted(left, asked)]
-        rows = self._jobs.rows_of(length) if self._exceptions else {}
+            asked += [SideQuestion(left, tuple(targets))] if targets else []
+        if self._refutations is not None:
+            self._hold(asked, self._refutations)
+            return
+        rows = self._jobs.rows_of(length)
+        cases = [(one.columns, target) for one in asked for target in one.targets]
         for (left, target), counted in self._jobs.counted(cases):
             self._take(left, target, counted, rows)
 
-    def _unrefuted(self, left: Columns, targets: list[int]) -> list[int]:
-        """Targets that may depend on a left side under some condition: the sample does not break it under each."""
-        usable = [column for column in left if column in self._jobs.named]
-        if not targets or self._exceptions or not left:
-            return targets
-        codes, own = self._table.codes, self._table.members
-        line = set_of(left, len(codes.names) // 64 + 1)
-        rows, starts = Validator(Partitions(codes, members=own), Work(threads=1)).rows_of(line)
-        asked = np.array(targets, dtype=np.int64)
-        surplus, known, commonest = (np.empty((asked.size, starts.size - 1), dtype=np.int32) for _ in range(3))
-        most = max(len(numbering) for numbering in codes.numberings) + 1
-        scratch = np.zeros((3, most), dtype=np.int32)
-        kernels.weigh_groups(codes.matrix, asked, rows, starts, scratch, surplus, known, commonest)
-        heads = rows[starts[:-1]]
-        values = np.array([codes.matrix[column][heads] for column in usable]).reshape(len(usable), heads.size)
-        named = np.ones(heads.size, dtype=np.bool_)
-        for column, own in zip(usable, values, strict=True):
-            named &= np.isin(own, self._sampled[column])
-        every = prod(len(self._jobs.named[column]) for column in usable)
-        kept = []
-        for at, target in enumerate(targets):
-            broken = surplus[at] > 0
-            refuted = np.unique(values[:, broken & named], axis=1).shape[1] if usable else 1
-            if not broken.any() or refuted < every:
-                kept.append(target)
-        return kept
+    def _hold(self, asked: list[SideQuestion], refutations: Refutations) -> None:
+        """What holds without exception."""
+        table = self._table
+        for one in asked:
+            self._work.require_time()
+            if one.columns:
+                refutations.sift(one.columns, one.targets)
+                continue
+            for target in one.targets:
+                if table.profiled[target].distinct > 1:
+                    refutations.note((), target, (), [])
+        asked = _narrow(asked, refutations)
+        part = table.rows // SCOUTED
+        if part > 1 and not table.all_here:
+            for told in scouted(self._jobs, asked, part):
+                refutations.note(told.left, told.target, told.fixed, told.places)
+            asked = _narrow(asked, refutations)
+        for question, held in holding(self._jobs, asked):
+            for target, counted in held.items():
+                self._take(question.columns, target, counted, {})
+        refutations.forget()
 
     def _take(
         self, left: Columns, target: int, counted: dict[Condition, PatternCounts], rows: dict[Condition, int]
@@ -195,7 +216,8 @@ class FramePatterns:
         if whole.broken <= allowed(self._exceptions, self._table.rows):
             self._everywhere[target].append(frozenset(left))
             return
-        for (fixed, values), one in counted.items():
+        # what has fewer constants says more, and comes first
+        for (fixed, values), one in sorted(counted.items(), key=lambda item: len(item[0][0])):
             most = allowed(self._exceptions, rows.get((fixed, values), 0)) if self._exceptions else 0
             if not fixed or one.speaking < self._support or one.broken > most:
                 continue
@@ -207,35 +229,56 @@ class FramePatterns:
         held = self._held.get((*parts, target))
         return held is not None and tuple(values[fixed.index(column)] for column in parts[1]) in held
 
-    def told(self, jobs: PatternJobs) -> list[Conditional]:
-        """The patterns found, weighed beside those with one constant less."""
-        parents = {
-            ((left, target), (rest, at))
-            for left, fixed, target, values, _ in self._found
-            for rest, at in _with_one_less(fixed, values)
-        }
-        wider = jobs.asked_for(parents)
-        rows = jobs.rows_under({(fixed, values) for _, fixed, _, values, _ in self._found})
+    def told(self, jobs: PatternJobs, worth: Callable[[Conditional], bool]) -> list[Conditional]:
+        """The patterns found that may be worth telling, weighed beside those with one constant less."""
         words, made = len(self._table.names) // 64 + 1, []
         for left, fixed, target, values, one in self._found:
-            expected = min(
-                one.speaking / max(1, other.speaking) * other.broken
-                for rest in _with_one_less(fixed, values)
-                for other in [wider[(left, target), rest]]
-            )
             line = set_of((column for column in left if column not in fixed), words)
             best = self._places.get(target, {}).get(one.commonest, -1)
-            counts = rows[fixed, values], one.broken, one.speaking, one.groups
-            made.append(Conditional(fixed, values, line, target, *counts, best, expected))
-        return made
+            counts = one.broken, one.speaking, one.groups
+            # what is expected is as yet unknown, and how many rows there are
+            pattern = Conditional(fixed, values, line, target, 0, *counts, best, float("inf"))
+            if worth(pattern):
+                made.append((left, pattern))
+        parents = {((left, one.target), rest) for left, one in made for rest in _with_one_less(one.columns, one.values)}
+        wider = jobs.asked_for(parents)
+        rows = jobs.rows_under({(one.columns, one.values) for _, one in made})
+        return [
+            replace(
+                one,
+                rows=rows[one.columns, one.values],
+                expected=min(
+                    one.support / max(1, other.speaking) * other.broken
+                    for rest in _with_one_less(one.columns, one.values)
+                    for other in [wider[(left, one.target), rest]]
+                ),
+            )
+            for left, one in made
+        ]
 
 
-def _codes_of(table: LaneTable, column: int, lanes: Iterable[Lanes]) -> I32:
-    """The codes of values in the sample; of one that it lacks there is none, so that it is never refuted there."""
-    both = np.array(list(lanes), dtype=np.int64).reshape(-1, 2).view(np.uint64)
+def _codes_of(table: LaneTable, column: int, named: Mapping[int, Lanes]) -> I32:
+    """By code of the sample the place of its value among those that conditions may name; -1 for others, and NULL."""
+    both = np.array(list(named.values()), dtype=np.int64).reshape(-1, 2).view(np.uint64)
     hi, lo = (np.ascontiguousarray(both[:, at]) for at in (0, 1))
-    found = table.codes.numberings[column].find(hi, lo, np.ones(hi.size, dtype=np.bool_))
-    return found[found >= 0].astype(np.int32)
+    numbering = table.codes.numberings[column]
+    found = numbering.find(hi, lo, np.ones(hi.size, dtype=np.bool_))
+    # a value that the sample lacks has no code; the last place is for NULL
+    places = np.full(len(numbering) + 1, -1, dtype=np.int32)
+    places[found[found >= 0]] = np.array(list(named), dtype=np.int32)[found >= 0]
+    return places
+
+
+def _narrow(asked: Iterable[SideQuestion], refutations: Refutations) -> list[SideQuestion]:
+    """Left sides with the targets that may depend on them, no more than `WIDEST` at a time."""
+    found = []
+    for one in asked:
+        targets = [target for target in one.targets if refutations.open(one.columns, target)]
+        found += [
+            SideQuestion(one.columns, tuple(targets[start : start + WIDEST]))
+            for start in range(0, len(targets), WIDEST)
+        ]
+    return found
 
 
 def _with_one_less(fixed: Columns, values: tuple[int, ...]) -> Iterator[Condition]:

@@ -7,6 +7,7 @@ sample. A left side that contains a key needs no test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,17 +16,29 @@ from holdstrue.discovery.bitsets import members, set_of
 from holdstrue.discovery.dependencies.agree_sets import AgreeSets
 from holdstrue.discovery.dependencies.left_sides import LeftSides
 from holdstrue.discovery.dependencies.limited_search import NO_LIMIT, Weighed, within
-from holdstrue.discovery.dependencies.ranking import Dependency, Profile, body_of, judged, quality_of
+from holdstrue.discovery.dependencies.ranking import Dependency, Profile, body_of, columns_of, judged, quality_of
 from holdstrue.discovery.dependencies.search import Extents, LeftSideSearch, sample
 from holdstrue.discovery.dependencies.validation import Partitions, Tested, Validator
+from holdstrue.discovery.found import Died, RuleTurnover
 from holdstrue.discovery.options import DiscoveryOptions, allowed
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import StateError
 from holdstrue.kernels import antichains
 from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
+from holdstrue.spark.discovering.frame_batches import FrameBatch
+from holdstrue.spark.discovering.kept_lanes import follow
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.left_side_jobs import SideQuestion, breaking_rows, known_rows, test, weigh
+from holdstrue.spark.discovering.left_side_jobs import (
+    SCOUTED,
+    SideAnswer,
+    SideQuestion,
+    SideShift,
+    breaking_rows,
+    known_rows,
+    test,
+    weigh,
+)
 from holdstrue.typing import I32, I64, U64, Mask
 
 CASES = 64
@@ -54,6 +67,8 @@ class FrameDependencies:
         self._extents: I64 = np.empty((0, 2), dtype=np.int64)
         self._errors: list[float] = []
         self._known: dict[tuple[int, ...], int] = {}
+        self._search: LeftSideSearch | None = None
+        self._tester: SideTester | None = None
         self.jobs = 0
         if table.profiled:
             try:
@@ -71,6 +86,9 @@ class FrameDependencies:
             self.table.sample(work)
         work.tell(0.1, "rows sampled")
         (self._approximate if self.options.error else self._exact)(work.part(0.1, 0.9))
+        self._only_shown()
+
+    def _only_shown(self) -> None:
         shown = (self._of < len(self.names)) | self._lines.any(axis=1)
         self._lines, self._of, self._extents = self._lines[shown], self._of[shown], self._extents[shown]
         self._errors = [error for error, is_shown in zip(self._errors, shown, strict=True) if is_shown]
@@ -80,13 +98,18 @@ class FrameDependencies:
 
     def _exact(self, work: Work) -> None:
         covers = [LeftSides(target, len(self.names)) for target in self._targets]
-        tester = SideTester(self.table, work)
+        tester = self._tester = SideTester(self.table, work)
         evidence, codes = AgreeSets(len(self.names)), self.table.codes
         search = LeftSideSearch(codes, evidence, covers, Extents(), self._longest, tester=tester.test)
+        self._search = search
         parts = Partitions(codes, members=self.table.members)
         parts.ranked(work)
         sample(codes, parts, evidence, work)
         search.take(evidence.known(), work)
+        self._deepen(search, tester, work)
+
+    def _deepen(self, search: LeftSideSearch, tester: SideTester, work: Work) -> None:
+        covers, parts = search.covers, Partitions(self.table.codes, members=self.table.members)
         try:
             self.complete = search.deepen(parts, parts, work)
         except OutOfTimeError:
@@ -96,6 +119,84 @@ class FrameDependencies:
         self._extents = np.array([tester.extent(line) for line in self._lines], dtype=np.int64).reshape(-1, 2)
         self._errors = [0.0] * len(self._of)
         self.jobs = tester.jobs
+
+    # --- kept current ----------------------------------------------------------------------------
+
+    @property
+    def kept(self) -> bool:
+        """Whether a batch is followed by the groups that it touches; else the search starts over."""
+        return self._search is not None and self.complete
+
+    def apply(self, batch: FrameBatch, work: Work) -> RuleTurnover:
+        """Follow a batch: what holds is tested in the groups it touches, what is mended where witnesses went.
+
+        As DynFD (Schirmer et al. 2019) in one process: new rows only break dependencies, in groups that they are in;
+        rows that go only mend them, where the pair that showed the contrary lost a row. Complexity: one scan for every
+        `SIDES` left sides that hold, and what a search costs for those that do not any more.
+        """
+        search, table, before = self._search, self.table, self.bodies()
+        assert search is not None and self._tester is not None
+        search.resume()
+        held: dict[bytes, set[int]] = {}
+        for cover in search.covers:
+            for line in cover.holding():
+                held.setdefault(line.tobytes(), set()).add(cover.target)
+        lines = [np.frombuffer(name, dtype=np.uint64) for name in held]
+        asked = [
+            SideQuestion(tuple(members(line)), tuple(sorted(held[line.tobytes()])) if batch.come else ())
+            for line in lines
+        ]
+        extents = [self._tester.extent(line) for line in lines]
+        # counting ends, and a batch that is half counted would be no version of the table
+        followed = follow(table, table.runner, batch, asked, Work())
+        lost = search.agree_sets.remove(followed.gone)
+        moved = table.forget(followed.gone)
+        if moved is not None:
+            search.agree_sets.move(moved)
+        tester = self._tester = SideTester(table, work)
+        search.tester = tester.test
+        for line, (rows, groups), one, shift in zip(lines, extents, asked, followed.shifts, strict=True):
+            tester.follow(line, rows + shift.support, groups + shift.groups, one, shift)
+        if batch.come:
+            for cover in search.covers:
+                cover.age()
+        self.rows, self._columns = table.rows, profiles_of(table)
+        self._mend(search, lost, tester, work)
+        self._deepen(search, tester, work)
+        self._only_shown()
+        search.agree_sets.compact()
+        are = frozenset(self.bodies())
+        died = tuple(Died(body, self._witness(body)) for body in before if body not in are)
+        return RuleTurnover(died, tuple(body for body in self.bodies() if body not in before))
+
+    def _mend(self, search: LeftSideSearch, lost: I64, tester: SideTester, work: Work) -> None:
+        """Look for other pairs where those are gone that showed a dependency not to hold; renew covers without."""
+        evidence = search.agree_sets
+        targets = set_of((cover.target for cover in search.covers), evidence.words)
+        while lost.size:
+            wanted = evidence.uncovered(lost) & targets
+            asked = np.flatnonzero(wanted.any(axis=1))
+            if not asked.size:
+                return
+            tested = tester.test(evidence.agree[lost[asked]], wanted[asked])
+            search.take(evidence.add(self.table.codes.matrix, tested.pairs), work)
+            if not tested.broken.any():
+                # all that is left holds; or time is over, and it is open
+                mended = np.bitwise_or.reduce(wanted[asked], axis=0)
+                search.renew(
+                    [c for c in search.covers if mended[c.target >> 6] & np.uint64(1 << (c.target & 63))], work
+                )
+                return
+
+    def _witness(self, body: Body) -> tuple[int, ...]:
+        """Places of two rows that break a dependency; none where a shorter one holds."""
+        assert self._search is not None
+        left, right = columns_of(body)
+        target = len(self.names) if right is None else self.names.index(right)
+        line, evidence = set_of(map(self.names.index, left), self._words), self._search.agree_sets
+        numbers = evidence.against(evidence.known(), target)
+        breaking = numbers[((evidence.agree[numbers] & line) == line).all(axis=1)]
+        return tuple(evidence.witness[breaking[0]].tolist()) if breaking.size else ()
 
     # --- rules within an error -------------------------------------------------------------------
 
@@ -167,6 +268,9 @@ class SideTester:
         self._keys: U64 = np.empty((0, self._words), dtype=np.uint64)
         """Left sides of which all groups are single rows."""
         self._extents: dict[bytes, tuple[int, int]] = {}
+        self._followed: dict[bytes, tuple[SideQuestion, SideShift]] = {}
+        self._passed: dict[tuple[int, ...], set[int]] = {}
+        """By left side targets that a part of its groups does not break."""
         self.jobs = 0
         for number, one in enumerate(table.profiled):
             self._note(set_of([number], self._words), one.support, one.groups)
@@ -181,8 +285,34 @@ class SideTester:
         """Rows and groups of a left side that holds."""
         return self._extents.get(line.tobytes(), (0, 0))
 
-    def test(self, sets: U64, wanted: U64) -> Tested:
+    def follow(self, line: U64, rows: int, groups: int, asked: SideQuestion, shift: SideShift) -> None:
+        """A left side held before a batch, has this extent now, and was looked at in the groups that changed."""
+        self._note(line, rows, groups)
+        self._followed[line.tobytes()] = asked, shift
+
+    def _touched(self, sets: U64, wanted: U64) -> Tested:
+        """What is known of left sides that held before the batch; those of others are told as not done."""
+        broken, done = np.zeros_like(wanted), np.zeros(sets.shape[0], dtype=np.bool_)
+        asked, shifts = [], []
+        for place, line in enumerate(sets):
+            question, shift = self._followed.get(line.tobytes(), (None, None))
+            if question is None or shift is None or not {*members(wanted[place])} <= {*question.targets}:
+                continue
+            done[place] = True
+            own = {target: shift.broken[target] for target in members(wanted[place]) if target in shift.broken}
+            broken[place] = set_of(own, self._words)
+            asked.append(question)
+            shifts.append(SideAnswer(broken=own))
+        pairs = self._shown(asked, shifts) if broken.any() else np.empty((0, 2), dtype=np.int32)
+        return Tested(broken, pairs, done, _no_extents(sets))
+
+    def test(self, sets: U64, wanted: U64, stale: bool = False) -> Tested:
         """As `Validator.test`; what fails on the sample is told first, and the rest is then left undone."""
+        if stale:
+            touched = self._touched(sets, wanted)
+            if touched.done.any():
+                # the others of this round come again
+                return touched
         if self._here is None:
             self._here = Validator(Partitions(self._table.codes, members=self._table.members), self._work)
         found = self._here.test(sets, wanted)
@@ -201,11 +331,31 @@ class SideTester:
         if left.size:
             asked = [SideQuestion(tuple(members(sets[i])), tuple(members(wanted[i]))) for i in left]
             try:
+                part = self._table.rows // SCOUTED
+                failed, answers = self._tried(asked, part)
+                if failed:
+                    # few rows refute much: what they leave is asked of all rows in a later round
+                    for one, answer in zip(failed, answers, strict=True):
+                        broken[left[asked.index(one)]] = set_of(answer.broken, self._words)
+                    pairs = self._shown(failed, answers, part)
+                    return Tested(broken, pairs, np.zeros_like(done), _no_extents(sets))
                 pairs = self._on_spark(asked, left, sets, broken)
                 done[left] = True
             except OutOfTimeError:
                 broken[:] = 0
-        return Tested(broken, pairs, done, np.zeros((sets.shape[0], 2), dtype=np.int64))
+        return Tested(broken, pairs, done, _no_extents(sets))
+
+    def _tried(self, asked: list[SideQuestion], part: int) -> tuple[list[SideQuestion], list[SideAnswer]]:
+        """Left sides that one part of their groups breaks, of those that were not tried before."""
+        fresh = [one for one in asked if not {*one.targets} <= self._passed.get(one.columns, set())]
+        if part < 2 or not fresh:
+            return [], []
+        answers = test(self._table, fresh, self._work, part)
+        self.jobs += 1
+        for one, answer in zip(fresh, answers, strict=True):
+            self._passed.setdefault(one.columns, set()).update({*one.targets} - {*answer.broken})
+        broken = [at for at, answer in enumerate(answers) if answer.broken]
+        return [fresh[at] for at in broken], [answers[at] for at in broken]
 
     def _on_spark(self, asked: list[SideQuestion], places: I64, sets: U64, broken: U64) -> I32:
         answers = test(self._table, asked, self._work)
@@ -213,10 +363,12 @@ class SideTester:
         for place, answer in zip(places, answers, strict=True):
             self._note(sets[place], answer.support, answer.groups)
             broken[place] = set_of(answer.broken, self._words)
-        if not broken.any():
-            return np.empty((0, 2), dtype=np.int32)
+        return self._shown(asked, answers) if broken.any() else np.empty((0, 2), dtype=np.int32)
+
+    def _shown(self, asked: list[SideQuestion], answers: Sequence[SideAnswer], part: int = 1) -> I32:
+        """Pairs of rows that break what was found to be broken, in the sample from now on."""
         self.jobs += 1
-        shown, *rows = breaking_rows(self._table, asked, answers, self._work)
+        shown, *rows = breaking_rows(self._table, asked, answers, self._work, part)
         one, other = (self._table.take(lanes) for lanes in rows)
         matrix = self._table.codes.matrix
         for (side, target), t, s in zip(shown, one, other, strict=True):
@@ -228,6 +380,11 @@ class SideTester:
         if not shown:
             raise StateError("rows that break a rule on Spark were not found again", hint=_STILL)
         return np.ascontiguousarray(np.stack([one, other], axis=1))
+
+
+def _no_extents(sets: U64) -> I64:
+    """Extents are told by the tester."""
+    return np.zeros((sets.shape[0], 2), dtype=np.int64)
 
 
 class SideWeigher:

@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 
 from holdstrue.data.seed import Seed
 from holdstrue.data.values import family_of
+from holdstrue.discovery.answers import alone
 from holdstrue.discovery.column_kind import ColumnKind
 from holdstrue.discovery.columns.profile import ColumnProfile
 from holdstrue.discovery.discovery import Discovery
-from holdstrue.discovery.found import FoundRule, RuleChanges
+from holdstrue.discovery.found import BROKEN, FEW_ROWS, SEARCHED_AGAIN, SMALLER, STOPPED, Died, FoundRule, RuleChanges
 from holdstrue.discovery.held import Held, Keys
 from holdstrue.discovery.kinds import Kind
 from holdstrue.discovery.options import DiscoveryOptions
@@ -24,7 +25,9 @@ from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.model import Body, Rule, Tolerance
+from holdstrue.shards.facts import batch_name
 from holdstrue.spark.checking import check
+from holdstrue.spark.discovering.frame_batches import FrameBatch, resolved
 from holdstrue.spark.discovering.frame_columns import column_profiles
 from holdstrue.spark.discovering.frame_conditions import FrameConditions
 from holdstrue.spark.discovering.frame_denials import FrameDenialKind, FrameDenials
@@ -33,6 +36,9 @@ from holdstrue.spark.discovering.frame_inclusions import FrameInclusionKind, Fra
 from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.typing import I64
+
+FOLDED = 16
+"""Batches after which a table is written once to the executors, instead of being a longer plan. Chosen, not tuned."""
 
 NOT_HERE = "the rows stay on Spark, where exceptions are counted only with an error: error=0.01, measure='rows'"
 
@@ -49,6 +55,10 @@ class FrameTables(Held):
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         return dict(self._rows)
+
+    def follow(self, table: str, batch: FrameBatch) -> None:
+        """Count a batch."""
+        self._rows[table] += batch.come - batch.gone
 
     def speaks_of_values(self, table: str, body: Body) -> bool:
         """Whether every column of a rule has a value."""
@@ -99,13 +109,14 @@ class FrameConditionKind(ConditionKind):
 
 
 class FrameDiscovery(Discovery):
-    """Rules found in data frames that the driver does not hold. They are as of the rows that were read."""
+    """Rules found in data frames that the driver does not hold, kept current by `apply` while the session lasts."""
 
     def __init__(
         self, held: FrameTables, kinds: Mapping[str, Kind], options: DiscoveryOptions, frames: Mapping[str, DataFrame]
     ) -> None:
         super().__init__(held, kinds, options)
         self._frames = dict(frames)
+        self._runner = SparkRunner(next(iter(frames.values())).sparkSession)
 
     def nearly(self) -> list[FoundRule]:
         """What few cells of a column break; of FDs and orders none (see `notes`)."""
@@ -127,9 +138,75 @@ class FrameDiscovery(Discovery):
                         rules[at] = replace(rules[at], tolerance=Tolerance(count=result.counts.rows))
         return rules
 
-    def apply(self, changes: Any, **how: Any) -> RuleChanges:
-        """Refused: the rows of before are not here."""
-        raise _elsewhere("a batch is to be followed")
+    @alone
+    def apply(  # type: ignore[override]  # options of reading are those of the data frame
+        self, changes: Any, *, batch_id: str | int | None = None, op_column: str | None = None
+    ) -> RuleChanges:
+        """Apply one batch, whole or not at all, and say which rules died and which were born.
+
+        Keys and FDs are tested in the groups that the batch touches, and looked for where the rows went that showed
+        the contrary; other kinds, and those within an error, are searched anew on Spark. Rows stay there: those of the
+        batch on the executors, the table as a plan over the data frame that was given, which must not change.
+
+        Parameters
+        ----------
+        changes
+            A data frame, the name of a table, a query or an Arrow table of whole rows; a mapping from table name to
+            such for several tables.
+        batch_id
+            Names the batch. A batch whose id was applied before changes nothing.
+        op_column
+            The column that says insert, update, delete or upsert of each row; without it all are inserts.
+        """
+        self._require_current()
+        batch = batch_name(batch_id, self._batches)
+        if batch_id is not None and self._seen(batch):
+            return RuleChanges(batch, rules=len(self.rules), duplicate=True)
+        parts = changes if isinstance(changes, Mapping) else {next(iter(self._frames)): changes}
+        batches = {}
+        for name, part in parts.items():
+            if name not in self._frames:
+                raise HoldstrueError(f"no table {name!r} in this discovery", hint=f"it has {', '.join(self._frames)}")
+            frame = self._runner.select(self._frames[name], self._held.schemas[name].names)
+            batches[name] = resolved(self._runner, name, frame, self._held.keys[name], part, op_column)
+        before = {(found.table, found.body): found for found in self.rules}
+        self._broken = True
+        ends = self._follow_frames(batches)
+        return self._changed(batch, before, ends, {}, SEARCHED_AGAIN)
+
+    def _follow_frames(self, batches: Mapping[str, FrameBatch]) -> dict[tuple[str | None, Body], Died]:
+        self._found = self._nearly = self.until = None
+        work = Work.lasting(self.options.budget, threads=self.options.threads)
+        held = cast("FrameTables", self._held)
+        ends: dict[tuple[str | None, Body], Died] = {}
+        kind = self._kinds.get("dependencies")
+        cores = cast("Any", kind.cores) if isinstance(kind, FrameDependencyKind) else {}
+        for name, batch in batches.items():
+            # plans grow with every batch, and with them the time that Spark thinks about them
+            whole = (self._batches + 1) % FOLDED == 0
+            self._frames[name] = batch.after.localCheckpoint() if whole else batch.after
+            held.follow(name, batch)
+            core: FrameDependencies | None = cores.get(name)
+            if core is not None and core.kept:
+                where = held.shown(name)
+                why = FEW_ROWS if held.counts()[name] < 2 else SMALLER
+                turnover = core.apply(batch, work)
+                why = why if core.complete else STOPPED
+                for one in turnover.died:
+                    ends[where, one.body] = replace(one, table=where, why=BROKEN if one.rows else why)
+            elif name in held.tables:
+                frame = self._runner.select(self._frames[name], held.tables[name].schema.names)
+                table = held.tables[name] = LaneTable(self._runner, frame, self.options)
+                if {*self.options.kinds} - {"ind", "column"}:
+                    with suppress(OutOfTimeError):
+                        table.profile(work)
+                if core is not None:
+                    cores[name] = FrameDependencies(table, self.options, work)
+        search = _Search(self._runner, self._frames, held, self.options)
+        for name in self._kinds:
+            if name != "dependencies":
+                self._kinds[name] = getattr(search, name)(work)
+        return ends
 
     def save(self, path: Any) -> NoReturn:
         """Refused: a state holds the rows."""

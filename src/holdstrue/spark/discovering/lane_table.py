@@ -23,12 +23,15 @@ from holdstrue.discovery.dependencies.codes import Codes
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql
-from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
+from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, in_time, most_bytes
 from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
-from holdstrue.typing import I32, U64, Mask
+from holdstrue.typing import I32, I64, U64, Mask
 
 SAMPLE = 1 << 15
 """Rows of the sample at most, as many as the search in one process scouts on (`limited_search.SCOUTS`)."""
+
+MOST_PIECES = 16
+"""Jobs at most in which the sample is brought to the driver. Chosen, not tuned."""
 
 _SALTS = secrets.randbits(62), secrets.randbits(62)
 
@@ -48,7 +51,7 @@ class Profiled:
     """Whether it has a value that is not NULL, also where NULLs are known, being equal."""
 
 
-_NOTHING = Profiled(0, 0, 0, 0, 0, valued=False)
+NOTHING = Profiled(0, 0, 0, 0, 0, valued=False)
 _NULL = 0, 1
 """The lanes of a NULL that is equal to others, as of `ColumnValues.with_nulls`."""
 
@@ -60,12 +63,14 @@ class LaneTable:
         self.runner = runner
         self.schema = runner.schema(frame)
         self._sample = options.sample or SAMPLE
-        self._equal = options.nulls == "equal"
+        self.nulls_equal = options.nulls == "equal"
         self.codes = Codes(self.schema, options.nulls, options.seed)
         self.names = self.codes.names
         """The columns that can be compared, by number."""
         self.lanes: list[tuple[str, str | None]] = []
-        self.frame = self._as_lanes(frame)
+        self.frame = self.lanes_of(frame)
+        self.identities: I64 = np.empty((0, 2), dtype=np.int64)
+        """By place among the codes two digests of all lanes, by which rows that go are known."""
         self.rows = 0
         self.profiled: list[Profiled] = []
         self.members: I32 = np.empty(0, dtype=np.int32)
@@ -73,11 +78,13 @@ class LaneTable:
         self.all_here = False
         """Whether the sample is the whole table."""
 
-    def _as_lanes(self, frame: DataFrame) -> DataFrame:
+    def lanes_of(self, frame: DataFrame) -> DataFrame:
+        """The lanes of rows with the columns of the table."""
+        self.lanes = []
         values, written, odd = ColumnValues(frame.schema), [], {}
         for number, name in enumerate(self.names):
             try:
-                a, b = values.with_nulls(name) if self._equal else values.lanes(name)
+                a, b = values.with_nulls(name) if self.nulls_equal else values.lanes(name)
             except Inexpressible:
                 odd[number] = name
                 self.lanes.append((f"a{number}", f"b{number}"))
@@ -91,14 +98,14 @@ class LaneTable:
         raw = frame.select(*map(F.expr, written), *(column(name).alias(f"v{at}") for at, name in odd.items()))
         kinds = StructType([StructField(name, LongType()) for name in self.columns])
         domains = {f"v{at}": self.codes.domains[name] for at, name in odd.items()}
-        return raw.mapInArrow(sendable(OddLanes(domains, tuple(self.columns), self._equal)), kinds)
+        return raw.mapInArrow(sendable(OddLanes(domains, tuple(self.columns), self.nulls_equal)), kinds)
 
     def with_values(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
         """The lanes of some columns that Spark compares itself, and what they hold as `v0`, `v1`, ..."""
         values, written = ColumnValues(frame.schema), []
         for number in numbers:
             name = self.names[number]
-            lanes = values.with_nulls(name) if self._equal else values.lanes(name)
+            lanes = values.with_nulls(name) if self.nulls_equal else values.lanes(name)
             own = zip("ab", lanes, strict=True)
             written += [f"{lane} as {x}{number}" for x, lane in own if lane is not None]
             written.append(f"{quoted(name)} as v{number}")
@@ -112,7 +119,12 @@ class LaneTable:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row on its way to the driver."""
-        return 9 * len(self.columns) + 1
+        return 9 * len(self.columns) + 19
+
+    def identified(self, rows: DataFrame) -> DataFrame:
+        """Rows with digests of all their lanes, `ra` and `rb`."""
+        digests = (f"xxhash64({salt}L, {', '.join(self.columns)})" for salt in _SALTS)
+        return rows.selectExpr("*", *(f"{digest} as r{x}" for x, digest in zip("ab", digests, strict=True)))
 
     def group(self, columns: Sequence[int]) -> Lanes:
         """What rows that agree on some columns share: exact for up to two lanes, else digests of two secrets."""
@@ -135,13 +147,13 @@ class LaneTable:
         groups = values.groupBy("side", "a", "b").agg(F.count(F.lit(1)).alias("n"))
         several = "sum(if(n > 1, n, 0L)) as s", "sum(if(n > 1, 1L, 0L)) as g"
         # a NULL that is known is this pair of lanes
-        valued = "bool_or(not (a = 0 and b = 1)) as v" if self._equal else "true as v"
+        valued = "bool_or(not (a = 0 and b = 1)) as v" if self.nulls_equal else "true as v"
         asked = "count(1) as d", "sum(n) as k", "max(n) as m", *several, valued
         told = collected(self.runner, groups.groupBy("side").agg(*map(F.expr, asked)), "columns profiled", work)
         found = {row["side"]: row for row in told.to_pylist()}
         self.rows = found[-1]["k"] if -1 in found else 0
         self.profiled = [
-            Profiled(*(found[i][name] for name in "dkmsgv")) if i in found else _NOTHING for i in range(len(self.names))
+            Profiled(*(found[i][name] for name in "dkmsgv")) if i in found else NOTHING for i in range(len(self.names))
         ]
 
     @property
@@ -152,22 +164,32 @@ class LaneTable:
     def sample(self, work: Work) -> None:
         """Hold the codes of some rows, of which many agree somewhere: groups by each column, and some at random.
 
-        One job; a bounded number of rows.
+        A bounded number of rows, in as many jobs as the driver needs to be sent them.
         """
         self.members = self.take(self._sampled(work))
         self.all_here = self.members.size == self.rows
 
     def _sampled(self, work: Work) -> pa.Table:
-        most = min(self._sample, max(2, most_bytes(self.runner, ANSWER) // self.row_bytes))
-        rows = self.rows
-        if rows <= most:
-            return collected(self.runner, self.frame, "all rows", work)
+        # the driver may be sent less at a time than the sample takes
+        piece = max(2, most_bytes(self.runner, ANSWER) // self.row_bytes)
+        most, rows = min(self._sample, MOST_PIECES * piece), self.rows
+        if rows <= min(most, piece):
+            return collected(self.runner, self.identified(self.frame), "all rows", work)
         # groups are chosen by their hash: half of the sample for all columns, the other half at random
         every = max(1, 2 * len(self.lanes) * rows // most)
         chosen = [F.pmod(F.xxhash64(F.lit(1), F.col(a)), F.lit(every)) == 0 for a, _ in self.lanes]
         spread = F.rand(seed=1) < most / (2 * rows)
-        found = self.frame.where(reduce(or_, chosen, spread)).limit(most)
-        return collected(self.runner, found, "a sample of rows", work)
+        found = self.identified(
+            self.frame if rows <= most else self.frame.where(reduce(or_, chosen, spread)).limit(most)
+        )
+        if min(most, rows) <= piece:
+            return collected(self.runner, found, "a sample of rows", work)
+        pieces = -(-min(most, rows) // piece)
+        numbered = found.withColumn("piece", F.expr(f"pmod(monotonically_increasing_id(), {pieces})"))
+        with in_time(self.runner, work), self.runner.about("a sample of rows"):
+            numbered = numbered.localCheckpoint()
+        parts = (numbered.where(f"piece = {at}").drop("piece") for at in range(pieces))
+        return pa.concat_tables([collected(self.runner, part, "a part of the sample", work) for part in parts])
 
     def take(self, lanes: pa.Table) -> I32:
         """Number the values of rows that came as lanes, and hold them as codes; their places."""
@@ -178,7 +200,20 @@ class LaneTable:
             coded[number] = self.codes.numberings[number].assign(hi, lo, known)
         first = self.codes.used
         self.codes.append(coded)
+        told = np.stack([lanes.column(name).to_numpy() for name in ("ra", "rb")], axis=1).astype(np.int64)
+        self.identities = np.concatenate([self.identities[:first], told])
         return np.arange(first, self.codes.used, dtype=np.int32)
+
+    def forget(self, gone: Mask) -> I32 | None:
+        """Drop rows of the sample by place; the new places of all where they moved."""
+        self.codes.remove(np.flatnonzero(gone))
+        self.members = self.members[~gone[self.members]]
+        alive = self.codes.members()
+        moved = self.codes.compact()
+        if moved is not None:
+            self.identities = self.identities[alive]
+            self.members = moved[self.members]
+        return moved
 
 
 def _struct(side: int, group: Lanes) -> Sql:

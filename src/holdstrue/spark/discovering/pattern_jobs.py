@@ -10,21 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from holdstrue.discovery.dependencies.patterns import Columns, Conditional
-from holdstrue.discovery.options import DiscoveryOptions, exact
+from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.spark.catalyst.lanes import Sql
-from holdstrue.spark.discovering.bounded_jobs import collected
+from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
 from holdstrue.spark.discovering.frame_dependencies import CASES
 from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.spark.discovering.left_side_jobs import COUNTED, written_sides
+from holdstrue.spark.discovering.refutations import FrequentConditions
+from holdstrue.typing import I64
+
+MOST_CONDITIONS = 1 << 20
+"""Conditions on the same columns that the driver holds at most, to know which are refuted. Chosen, not tuned."""
+
+CONDITION = 48
+"""Bytes of a condition on its way to the driver. Chosen, not tuned."""
 
 Case = tuple[Columns, int]
 """A left side and a target."""
@@ -55,11 +65,9 @@ class PatternJobs:
     """Jobs so far."""
 
     def counted(self, cases: list[Case]) -> Iterator[tuple[Case, dict[Condition, PatternCounts]]]:
-        """For each case what is broken on all rows, under each single constant, and where several make it hold."""
-        whole = exact(self.options.confidence) == 1
+        """For each case what is broken on all rows, and under conditions."""
         # exceptions are judged on the driver, which knows how many rows a condition has
-        several = "broken = 0" if whole else "true"
-        wanted = f"mask = 0 or speaking >= {max(2, self.options.support)} and (bit_count(mask) = 1 or {several})"
+        wanted = f"mask = 0 or speaking >= {max(2, self.options.support)}"
         for start in range(0, len(cases), CASES):
             part = cases[start : start + CASES]
             found: list[dict[Condition, PatternCounts]] = [{} for _ in part]
@@ -96,12 +104,55 @@ class PatternJobs:
 
     def rows_of(self, length: int) -> dict[Condition, int]:
         """How many rows satisfy each frequent condition on up to so many columns. One job."""
-        sides = [fixed for size in range(1, length + 1) for fixed in combinations(sorted(self.named), size)]
-        if not sides:
-            return {}
-        rows = self._conditions(sides).agg(F.count(F.lit(1)).alias("n")).where(f"n >= {max(2, self.options.support)}")
-        told = self._told(rows, "rows of conditions")
-        return {(sides[row["side"]], _values(row, len(sides[row["side"]]))): row["n"] for row in told.to_pylist()}
+        found: dict[Condition, int] = {}
+        for fixed, values, rows in self.frequent(self._sets(length)):
+            found |= {(fixed, tuple(one)): n for one, n in zip(values.tolist(), rows.tolist(), strict=True)}
+        return found
+
+    def conditions(self, length: int) -> FrequentConditions:
+        """The conditions on up to so many columns that enough rows satisfy, as far as the driver can hold them.
+
+        A job for as many sets of columns as the driver may be told of at a time.
+        """
+        sizes = {column: max(own) + 1 for column, own in self.named.items()}
+        sets = [fixed for fixed in self._sets(length) if prod(sizes[column] for column in fixed) < MOST_CONDITIONS]
+        most = most_bytes(self.table.runner, ANSWER) // CONDITION
+        parts: list[list[Columns]] = []
+        room = 0
+        for fixed in sets:
+            size = min(prod(sizes[column] for column in fixed), self.table.rows // max(2, self.options.support))
+            if not parts or size > room:
+                parts.append([])
+                room = most
+            parts[-1].append(fixed)
+            room -= size
+        found = {fixed: values for part in parts for fixed, values, _ in self.frequent(part)}
+        return FrequentConditions(sizes, found)
+
+    def _sets(self, length: int) -> list[Columns]:
+        return [fixed for size in range(1, length + 1) for fixed in combinations(sorted(self.named), size)]
+
+    def frequent(self, sets: list[Columns]) -> Iterator[tuple[Columns, I64, I64]]:
+        """Conditions on these sets of columns that enough rows satisfy, by the places of values, and their rows."""
+        if not sets:
+            return
+        longest = max(map(len, sets))
+        written = []
+        for side, fixed in enumerate(sets):
+            own = [f"p{column}" for column in fixed] + ["-1"] * (longest - len(fixed))
+            fields = ", ".join([f"'side', {side}", *(f"'k{at}', {value}" for at, value in enumerate(own))])
+            named = " and ".join(f"p{column} >= 0" for column in fixed)
+            written.append(f"if({named}, named_struct({fields}), null)")
+        places = [f"k{at}" for at in range(longest)]
+        # rows have few different values in all these columns together, as a rule: they are counted first
+        joint = self.placed().groupBy(*(f"p{column}" for column in self.named)).agg(F.count(F.lit(1)).alias("n"))
+        each = joint.selectExpr("n", f"inline(array({', '.join(written)}))").where("side is not null")
+        counted = each.groupBy("side", *places).agg(F.sum("n").alias("n"))
+        told = self.told(counted.where(f"n >= {max(2, self.options.support)}"), "rows of conditions")
+        sides, rows = told.column("side").to_numpy(), told.column("n").to_numpy()
+        values = np.stack([told.column(name).to_numpy() for name in places], axis=1).astype(np.int64)
+        for side, fixed in enumerate(sets):
+            yield fixed, values[sides == side, : len(fixed)], rows[sides == side]
 
     def rows_under(self, conditions: Iterable[Condition]) -> dict[Condition, int]:
         """How many rows satisfy some conditions. One job."""
@@ -126,21 +177,21 @@ class PatternJobs:
         rows = self._conditions(sides).agg(*map(F.expr, asked))
         longest = max(map(len, sides))
         rows = self._only(rows.selectExpr("*", "cast(pow(2, depth) as int) - 1 as mask"), lines, longest)
-        told = self._told(rows, "rows of conditions").to_pylist()
+        told = self.told(rows, "rows of conditions").to_pylist()
         return {(sides[row["side"]], _values(row, len(sides[row["side"]]))): row for row in told}
 
     def _conditions(self, sides: list[Columns]) -> Any:
         """Rows by the values that they have in the columns of each side, where conditions may name all of them."""
         longest = max(map(len, sides))
         written = [
-            (fixed, [("depth", str(len(fixed))), *self._places(fixed, longest)]) for fixed in sides
+            (fixed, [("depth", str(len(fixed))), *self.places(fixed, longest)]) for fixed in sides
         ]  # fmt: skip
-        numbered = self._placed().withColumn("place", F.monotonically_increasing_id())
+        numbered = self.placed().withColumn("place", F.monotonically_increasing_id())
         rows = numbered.selectExpr("place", written_sides(self.table, written)).where("side is not null")
         known = " and ".join(f"(k{at} >= 0 or depth <= {at})" for at in range(longest))
         return rows.where(known).groupBy("side", "depth", *(f"k{at}" for at in range(longest)))
 
-    def _placed(self) -> DataFrame:
+    def placed(self) -> DataFrame:
         """The lanes, and by column that conditions may name the place of its value, -1 for others."""
         columns = []
         for number, own in self.named.items():
@@ -152,7 +203,7 @@ class PatternJobs:
             columns.append(f"case {cases} else -1 end as p{number}")
         return self.table.frame.selectExpr("*", *columns)
 
-    def _places(self, left: Columns, longest: int) -> list[tuple[str, Sql]]:
+    def places(self, left: Columns, longest: int) -> list[tuple[str, Sql]]:
         """The places of a left side's values, as fields of a row that is written."""
         named = [f"p{column}" if column in self.named else "-1" for column in left]
         return [(f"k{at}", name) for at, name in enumerate([*named, *["-1"] * (longest - len(left))])]
@@ -163,9 +214,9 @@ class PatternJobs:
         sides = []
         for left, target in cases:
             v, w = table.lanes[target]
-            sides.append((left, [("v", v), ("w", w or "0L"), *self._places(left, longest)]))
+            sides.append((left, [("v", v), ("w", w or "0L"), *self.places(left, longest)]))
         places = [f"k{at}" for at in range(longest)]
-        rows = self._placed().selectExpr(written_sides(table, sides)).where("side is not null and v is not null")
+        rows = self.placed().selectExpr(written_sides(table, sides)).where("side is not null and v is not null")
         values = rows.groupBy("side", "a", "b", "v", "w", *places).agg(F.count(F.lit(1)).alias("c"))
         best = "max_by(v, c) as v", "max_by(w, c) as w"
         groups = values.groupBy("side", "a", "b", *places).agg(*map(F.expr, (*COUNTED, *best))).where("n > 1")
@@ -194,14 +245,14 @@ class PatternJobs:
         return rows.join(F.broadcast(few), ["side", "mask", *places], "left_semi")
 
     def _answers(self, cases: list[Case], summed: DataFrame) -> Iterator[tuple[int, Condition, PatternCounts]]:
-        for row in self._told(summed, f"{len(cases)} FDs counted under conditions").to_pylist():
+        for row in self.told(summed, f"{len(cases)} FDs counted under conditions").to_pylist():
             left, _ = cases[row["side"]]
             fixed = tuple(column for at, column in enumerate(left) if row["mask"] >> at & 1)
             values = tuple(row[f"k{at}"] for at, _ in enumerate(left) if row["mask"] >> at & 1)
             commonest = (row["v"], row["w"]) if fixed == left else None
             yield row["side"], (fixed, values), PatternCounts(row["broken"], row["speaking"], row["groups"], commonest)
 
-    def _told(self, rows: DataFrame, what: str) -> pa.Table:
+    def told(self, rows: DataFrame, what: str) -> pa.Table:
         self.asked += 1
         return collected(self.table.runner, rows, what, self.work)
 

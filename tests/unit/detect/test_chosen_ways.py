@@ -1,0 +1,88 @@
+"""Which way a batch takes, as `explain` tells it, and that every way leaves the same counts behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from holdstrue import Monitor, check
+from holdstrue.detect.costs import FEW
+
+ROWS = 3_000
+MOST_LISTED = 50_000
+"""Violations that are named one by one, which takes most of the time here."""
+RULES = {
+    "key": "key(a, b)",
+    "FD": "zip -> city",
+    "order": "not(t.state = s.state and t.salary > s.salary and t.tax < s.tax)",
+    "two columns": "not(t.salary > s.tax and t.tax < s.salary and t.state != s.state)",
+}
+
+
+def table(rows: np.ndarray, seed: int) -> pa.Table:
+    """Rows of which some break each rule, with NULLs."""
+    rng = np.random.default_rng(seed)
+    salary = rng.integers(0, 5_000, rows.size)
+    unknown = rng.random(rows.size) < 0.01
+    return pa.table({
+        "id": rows, "a": rows % 50, "b": pa.array(rng.integers(0, 400, rows.size), mask=unknown),
+        "zip": rng.integers(0, 300, rows.size), "city": pa.array(rng.integers(0, 2, rows.size), mask=unknown),
+        "state": pa.array(rng.integers(0, 5, rows.size), mask=unknown), "salary": salary,
+        "tax": pa.array(salary // 10 + (rng.random(rows.size) < 0.01) * 7, mask=unknown),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("share", [0.001, FEW / ROWS, (FEW + 1) / ROWS, 0.4, 0.5, 0.51, 0.9, 1.0])
+@pytest.mark.parametrize("limit", [0, 1_000])
+def test_batches_of_all_sizes_one_after_the_other(rule: str, share: float, limit: int) -> None:
+    """Updates, then deletes, then inserts of the same rows; the index is read only when there is need."""
+    base, own = table(np.arange(ROWS), 1), np.random.default_rng(2).permutation(ROWS)[: max(1, round(ROWS * share))]
+    monitor = Monitor(RULES[rule], key="id", data=base)
+    living = {row["id"]: row for row in base.to_pylist()}
+    batches = [("update", table(own, 3)), ("delete", table(own, 3).select(["id"])), ("insert", table(own, 4))]
+    for op, rows in [*batches, ("update", table(own, 5))]:
+        marked = rows.append_column("_op", pa.array([op] * own.size))
+        [step] = monitor.apply(marked, limit=limit, op_column="_op", feed="ops").counts.values()
+        for row in rows.to_pylist():
+            living.pop(row["id"], None) if op == "delete" else living.update({row["id"]: row})
+        after = pa.Table.from_pylist(list(living.values()), schema=base.schema)
+        [result] = check(after, RULES[rule], limit=0).results
+        [counts] = monitor.counts().values()
+        assert (counts.open, counts.rows, counts.groups) == (
+            result.counts.open,
+            result.counts.rows,
+            result.counts.groups,
+        )
+        assert step.open == result.counts.open
+    # rows that come alone find partners in an index that was started over
+    row = {**base.slice(7, 1).to_pylist()[0], "id": ROWS}
+    [step] = monitor.apply(row).counts.values()
+    [result] = check(pa.concat_tables([after, pa.Table.from_pylist([row], base.schema)]), RULES[rule], limit=0).results
+    assert step.open == result.counts.open
+    if result.counts.open < MOST_LISTED:
+        assert sum(1 for _ in monitor.violations(limit=None)) == result.counts.open
+
+
+@pytest.mark.parametrize(
+    ("rule", "share", "told"),
+    [
+        ("key", 0.1, "the last batch counted 300 rows out and 300 in"),
+        ("key", 1.0, "the last batch started over with 0 rows that stay and 3,000 new ones"),
+        ("FD", 0.6, "the last batch started over with 1,200 rows that stay and 1,800 new ones"),
+        ("order", 0.02, "the last batch probed the index: probing for about"),
+        ("order", 1.0, "the last batch started over: sweeping all 3,000 rows"),
+    ],
+)
+def test_explain_tells_the_way_and_its_estimate(rule: str, share: float, told: str) -> None:
+    base, own = table(np.arange(ROWS), 1), np.arange(round(ROWS * share))
+    clean = {"tax": base["salary"]} if rule == "order" else {}
+    for name, column in clean.items():
+        base = base.set_column(base.schema.get_field_index(name), name, column)
+    monitor = Monitor(RULES[rule], key="id", data=base)
+    rows = base.slice(0, own.size).append_column("_op", pa.array(["update"] * own.size))
+    monitor.apply(rows, limit=0, op_column="_op", feed="ops")
+    text = str(monitor.explain())
+    assert told in text
+    assert " ms" in text
