@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import holdstrue
-from holdstrue.errors import HoldstrueError
+from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.spark import Monitor
+from holdstrue.spark.letters import BadBatch, DeadLetters
 from laws.test_detection import found, nonempty
 from spark.frames import listed
 from spark.test_stream import BATCHES, RULES, Source, deltas, forget_last, into, row, run
@@ -55,6 +57,43 @@ def event(op: str, lsn: int, **image: Any) -> dict[str, Any]:
     return {"op": op, **sides, "source": {"lsn": lsn}, "ts_ms": lsn}
 
 
+def came(spark: SparkSession, letters: Path) -> Any:
+    """Dead letters of batches of the same columns, with these."""
+    kept = spark.read.parquet(str(letters))
+    (schema,) = {row["schema"] for row in kept.select("schema").collect()}
+    return kept.select("batch", "table", "reason", F.from_json("row", schema).alias("row")).select("*", "row.*")
+
+
+def test_dead_letters_of_any_columns_are_one_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches that differ in columns and types stand side by side, and each comes back as it was."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    batches = {
+        "all": spark.sql("""select 1 as `a b`, 'x"y' as s, cast('12.30' as decimal(30,2)) as d, date'0024-01-02' as day,
+            timestamp'1700-01-02 03:04:05.123456' as at, timestamp_ntz'0009-01-02 03:04:05.123456' as local,
+            X'00ff' as b, float(0.1) as f, 5e-324D as least, double('-Infinity') as low, null as nothing,
+            array(named_struct('q r', 1, 's', cast(null as string))) as nested, map('k', 1) as m, true as yes,
+            9223372036854775807 as big, interval '1 02:03:04.123456' day to second as took, time'12:34:56.123456' as t
+        """),
+        "other": spark.sql("select 'one' as `a b`, array(1, null) as s, 'more' as `c``d`"),
+        "none": spark.sql("select 1 as `a b` where false"),
+    }
+    keep = DeadLetters(tmp_path / "letters")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for name, rows in batches.items():
+            keep(BadBatch(name, "data", rows, ChangeError("does not fit", hint="mend it")))
+        letters = spark.read.parquet(str(tmp_path / "letters"))
+        assert {row["batch"] for row in letters.select("batch").collect()} == {"all", "other"}
+        for name in ("all", "other"):
+            one = letters.where(F.col("batch") == name)
+            said = one.first()
+            assert (said["table"], said["reason"], said["hint"]) == ("data", "does not fit", "mend it")
+            back = one.select(F.from_json("row", said["schema"]).alias("row")).select("row.*")
+            assert back.collect() == batches[name].collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
 def test_bad_batches_are_set_aside_once(spark: SparkSession, tmp_path: Path) -> None:
     """The batches after a bad one are applied, its rows and the reason kept, also when it comes again."""
     source = Source(tmp_path / "source")
@@ -74,7 +113,7 @@ def test_bad_batches_are_set_aside_once(spark: SparkSession, tmp_path: Path) -> 
         [], ["the batch was set aside: row 2 of a partition of the changes: insert of id=2, which exists already; "
              "nothing was applied"], [],
     ]  # fmt: skip
-    kept = spark.read.parquet(str(letters)).select("batch", "table", "reason", "row.*").toArrow().to_pylist()
+    kept = came(spark, letters).toArrow().to_pylist()
     assert [(one["id"], one["op"], one["table"]) for one in kept] == [(20, "insert", "data"), (2, "insert", "data")]
     assert {one["batch"] for one in kept} == {told[1]["batch"]}
     assert all("exists already" in one["reason"] for one in kept)
@@ -109,7 +148,7 @@ def test_records_late_changes_and_a_backfill(spark: SparkSession, tmp_path: Path
     assert [len(delta["added"]) for delta in told] == [1, 0, 0]
     assert "offset 100: the value is no JSON" in told[1]["notes"][0]
     assert told[2]["notes"] == ["2 changes of data came late: newer ones are there, by source.lsn"]
-    letters = spark.read.parquet(str(tmp_path / "letters")).select("row.value").toArrow().to_pylist()
+    letters = came(spark, tmp_path / "letters").toArrow().to_pylist()
     assert letters[0]["value"] == b"{no json"
     assert found(listed(monitor.violations())) == {"zip -> city": {(1, 2)}}
 

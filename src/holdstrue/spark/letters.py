@@ -14,6 +14,13 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.location import spark_place
 from holdstrue.spark.sinks import batch_folder
 
+AS_IT_CAME = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How rows are written as JSON: nothing left out, and times to the microsecond, which Spark would cut."""
+
 OnBadBatch: TypeAlias = Literal["stop", "skip", "quarantine"]
 
 
@@ -29,7 +36,11 @@ class BadBatch:
     """Where it was read from, if from files: `rows` holds these with their bytes then."""
 
     def frame(self) -> DataFrame:
-        """Its rows as `row`, a struct of their own columns, beside the batch, its table, the reason and when it was."""
+        """Its rows beside the batch, its table, the reason and when it was.
+
+        A row is JSON, its columns and their types are `schema`, so that batches of any columns make one table, of which
+        `F.from_json("row", schema)` gives a batch back as it came.
+        """
         row = F.struct(*(F.col("`" + name.replace("`", "``") + "`") for name in self.rows.columns))
         return self.rows.select(
             F.lit(self.batch).alias("batch"),
@@ -37,7 +48,8 @@ class BadBatch:
             F.lit(self.error.message).alias("reason"),
             F.lit(self.error.hint).cast("string").alias("hint"),
             F.current_timestamp().alias("at"),
-            row.alias("row"),
+            F.lit(self.rows.schema.json()).alias("schema"),
+            F.to_json(row, AS_IT_CAME).alias("row"),
         )
 
 
@@ -48,7 +60,7 @@ Letters: TypeAlias = Callable[[BadBatch], None]
 class DeadLetters:
     """Keeps the rows of bad batches and what is wrong with them in a parquet table, a folder a batch.
 
-    `spark.read.parquet(path).select("row.*")` has the rows as they came, to be mended and applied again.
+    The rows wait there as they came, to be mended and applied again.
     """
 
     path: str | os.PathLike[str]

@@ -136,10 +136,11 @@ def files_in(changes: DataFrame) -> list[str]:
 
 
 def in_file(error: HoldstrueError, *path: str) -> HoldstrueError:
-    """The same error; what it says of a row of the changes is of the file that holds all of them, if there is one."""
+    """The same error with the name of the file that holds all of the changes, if there is one."""
     if len(path) != 1:
         return error
-    return type(error)(error.message.replace(SOMEWHERE, path[0]), hint=error.hint)
+    said = error.message.replace(SOMEWHERE, path[0])
+    return type(error)(said if path[0] in said else f"{path[0]}: {said}", hint=error.hint)
 
 
 def start_stream(
