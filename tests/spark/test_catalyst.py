@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,9 +18,10 @@ import pytest
 
 import holdstrue
 from holdstrue import load_rules
+from holdstrue.plan.checks import GroupCheck
 from holdstrue.spark import footers
 from holdstrue.spark.catalyst import joint, keyed, native
-from holdstrue.spark.catalyst.detecting import Detection
+from holdstrue.spark.catalyst.detecting import Detection, Tables
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.checking import SparkReport, check
@@ -183,7 +185,7 @@ def test_twenty_rules_are_one_scan(spark: SparkSession, tmp_path: Path) -> None:
     [only] = report.native.passes
     assert (only.tables, only.shuffles) == (("data",), 2)
     assert "1 scan (data), 2 shuffles" in report.explain()
-    given = Native.of(report.source.job.layout.plan, {"data": data}, {"data": ("id",)})
+    given = Native.of(report.given.plan, {"data": data}, {"data": ("id",)})
     plan = explained(Detection.of(given.tables, given.checks, {"data": ("id",)}, 10).totals())
     assert plan.count("FileScan") == len(only.tables) and plan.count("Exchange ") == only.shuffles
     assert "Python" not in plan and "MapInArrow" not in plan
@@ -212,9 +214,47 @@ def test_the_condition_of_a_cfd_is_pushed_where_footers_tell_the_rows(
         assert report.results[0].counts == one.results[0].counts
         assert found(report.listed()) == found(one.listed()) and report.rows == {"data": 11}
         assert [one.tables for one in report.native.passes][:1] == [("data",)]
-        given = Native.of(report.source.job.layout.plan, {"data": data}, {})
+        given = Native.of(report.given.plan, {"data": data}, {})
         plan = explained(Pairing(given.tables, given.checks, {}, 0).totals())  # type: ignore[arg-type]
         assert f"EqualTo(a,{pattern})" in plan
+
+
+@pytest.mark.parametrize("nulls", ["unknown", "equal"])
+def test_what_a_condition_fixes_is_not_grouped_by(spark: SparkSession, nulls: Any) -> None:
+    """Patterns and filters with constants, alone, beside others of the same left side, and with nothing left open."""
+    random = Random(7)
+    draw: dict[str, list[Any]] = {
+        "a": [1, 1, 2, None],
+        "t": ["x", "y", None],
+        "f": [0.0, -0.0, 1.5],
+        "b": [1, 2, None],
+        "c": [1, 2],
+    }
+    table = pa.table({"id": list(range(60)), **{n: [random.choice(own) for _ in range(60)] for n, own in draw.items()}})
+    data = frame(spark, table, 3)
+    cases: dict[str, tuple[str, ...]] = {
+        "[a, t] -> [b] with (1, _ || _)": ("t",),
+        "[a, f] -> [b] with (1, 0 || _)": ("a",),
+        "[a, t] -> [b] with (_, 'x' || _), (1, _ || _)": ("a", "t"),
+        "[f, t] -> [b] with (0, _ || _)": ("t",),
+        "[b, t] -> [c] with (2, _ || 1), (2, _ || _)": ("t",),
+    }
+    where = [{"rule": "key(a, t)", "where": "a = 1"}, {"rule": "c, f -> b", "where": "c = 1 and f > 0"}]
+    sets: list[list[Any]] = [[one] for one in (*cases, *where)]
+    sets += [[*cases, *where], [*list(cases)[:2], "a, f -> b", "key(a, t)"]]
+    for texts in sets:
+        rules = replace(load_rules(texts), nulls=nulls)
+        one = holdstrue.check(table, rules, key="id", limit=None)
+        assert_like_one_process(check(data, rules, key="id", limit=None), one)
+        assert one.total
+    for text, left in cases.items():
+        plan = check(data, replace(load_rules([text]), nulls=nulls), limit=0).given.plan
+        [own] = [one for one in plan.checks if isinstance(one, GroupCheck)]
+        assert Tables(plan, {"data": data}).grouping(own) == left
+    both = check(data, ["[a, t] -> [b] with (1, _ || _)", "a, t -> c"], limit=0).given.plan
+    assert {Tables(both, {"data": data}).grouping(one) for one in both.checks if isinstance(one, GroupCheck)} == {
+        ("a", "t")
+    }
 
 
 @pytest.mark.parametrize("read", [True, False])

@@ -68,7 +68,8 @@ def test_a_check_sends_no_rows_anywhere(spark: SparkSession) -> None:
     assert listed(report.violations()) == whole(*RULES[:2])
     assert listed(report.violations(RULES[1])) == whole(RULES[1])
     assert report.examples(report.results[0], 3) == []
-    messages = report.runner.messages(report.source.work, report.source.job.tasks)
+    source = report._shards[1]
+    messages = report.runner.messages(source.work, source.job.tasks)
     assert {row["kind"] for row in messages.toArrow().to_pylist()} == {SUMMARY}
 
 

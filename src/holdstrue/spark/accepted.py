@@ -68,18 +68,18 @@ class _Fetched:
             taken = [(place, own) for key, own in zip(names, sets, strict=True) for place in places.get(key, ())]
             own_rows = rows.take(pa.array([place for place, _ in taken], pa.int64()))
             own_rows = own_rows.append_column(SET, pa.array([own for _, own in taken], pa.int64()))
-            count += conflicts_in(rule, own_rows, self.report.source.job.layout.plan.rules.nulls)
+            count += conflicts_in(rule, own_rows, self.report.given.plan.rules.nulls)
         return count
 
     def _key(self, rule: Rule) -> tuple[str, ...]:
         return self.report.key_columns(rule)
 
     def _table(self, rule: Rule) -> str:
-        return rule.own_table or self.report.source.job.layout.plan.main
+        return rule.own_table or self.report.given.plan.main
 
     def _keys(self, rule: Rule, names: Sequence[RowName]) -> list[tuple[Any, ...]]:
         """Names of a file as values of the key's columns."""
-        schema = self.report.source.job.layout.plan.schemas[self._table(rule)]
+        schema = self.report.given.plan.schemas[self._table(rule)]
         return self._keys_in(rule, key_table(schema, self._key(rule), names))
 
     def _keys_in(self, rule: Rule, rows: pa.Table) -> list[tuple[Any, ...]]:
@@ -98,26 +98,26 @@ class _Fetched:
     def _named(self, rule: Rule) -> pa.Table:
         """The rows that entries of the rule name. One job."""
         if rule.name not in self._rows:
-            schema = self.report.source.job.layout.plan.schemas[self._table(rule)]
+            schema = self.report.given.plan.schemas[self._table(rule)]
             columns = list(dict.fromkeys((*self._key(rule), *rule.columns)))
             found = rows_with_keys(self._frame(rule), self._key(rule), columns, self._asked(rule))
             self._rows[rule.name] = found.cast(pa.schema([schema.field(name) for name in columns]))
         return self._rows[rule.name]
 
     def _frame(self, rule: Rule) -> Any:
-        return next(frame for frame, stage in self.report.source.work if stage.table == self._table(rule))
+        return self.report.given.sources[self._table(rule)]
 
     def _violating(self, rule: Rule) -> list[Any]:
         """The keys of rows that violate the rule alone, among those that entries name."""
         if rule.name in self._alone:
             return self._alone[rule.name]
         key = self._key(rule)
-        plan = self.report.source.job.layout.plan
+        plan = self.report.given.plan
         alone = replace(plan.rules, rules=(rule,), types=(), key=())
         if isinstance(rule.body, Inclusion):
             from holdstrue.spark.checking import check
 
-            frames = {stage.table: frame.drop(ROW) for frame, stage in self.report.source.work}
+            frames = dict(self.report.given.frames)
             frames[self._table(rule)] = with_keys(self._frame(rule).drop(ROW), key, self._asked(rule))
             found = check(frames, replace(alone, table=plan.main), key=key, limit=None).listed()
         else:

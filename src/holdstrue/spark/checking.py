@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -19,7 +20,16 @@ from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
 from holdstrue.monitor.known import KnownViolations, is_known
 from holdstrue.monitor.report import Findings, Report, known_rule
-from holdstrue.monitor.sharded_check import ROW, CheckedFrames, FreshListing, Prepared, checked, prepared, unread
+from holdstrue.monitor.sharded_check import (
+    ROW,
+    CheckedFrames,
+    FreshListing,
+    Prepared,
+    ShardedFindings,
+    checked,
+    prepared,
+    unread,
+)
 from holdstrue.monitor.views import status_of
 from holdstrue.plan.checks import MeasureCheck
 from holdstrue.plan.compile import Plan, main_table
@@ -127,7 +137,7 @@ def _checked(
     # how the work is cut was asked for, so that it is to be cut
     small = check_small(given, limit) if sizing == Sizing() else None
     if small is not None:
-        return _in_this_process(runner, given, small, most)
+        return _in_this_process(runner, given, small)
     native = Native.of(given.plan, given.frames, given.keys)
     if sizing.shards is not None or sizing.blocks is not None:
         # how shards are cut was asked for, so that there are to be shards
@@ -137,34 +147,30 @@ def _checked(
     left = [number for number in range(len(ruleset)) if number not in native.rules]
     found = checked(given.part(left) if native.rules else given, most, sizing) if left else None
     ranges = None if found is None else found.ranges
-    if found is not None and not native.rules and ranges is None:
-        ledger, source = found.ledger, found.source
-    else:
-        ledger, source = unread(given, most, sizing)
+    all_in_shards = found if found is not None and not native.rules and ranges is None else None
     rows = {**native.rows, **({} if found is None else found.rows)}
     results = _results(given.plan, native, {} if found is None else {r.rule.name: r for r in found.results}, rows)
     lists = () if found is None else found.lists
     broken = [v for number in native.rules for v in _named(native, number, results[number])] if most else []
     notes = given.notes
     if own and main in given.frames and native.shares_key is not False:
-        notes = (*notes, *_shared_keys(source, main, own))
+        notes = (*notes, *_shared_keys(given.frames[main], own))
     how = None
     if found is not None and (native.rules or ranges is not None):
         how = "\n".join((*(ranges.explain() if ranges is not None else ()), explain_layout(found.ledger)))
     return SparkReport(
-        results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, ledger, source, runner,
-        tuple(broken), native, how, notes=notes,
+        results, {name: rows.get(name, 0) for name in given.plan.schemas}, limit, lists, given, sizing, runner,
+        tuple(broken), native, how, all_in_shards, notes=notes,
     )  # fmt: skip
 
 
-def _in_this_process(runner: SparkRunner, given: Prepared, found: Report, most: int) -> SparkReport:
+def _in_this_process(runner: SparkRunner, given: Prepared, found: Report) -> SparkReport:
     """The report on tables that are so small that they were fetched."""
-    ledger, source = unread(given, most, Sizing())
     rows = {name: found.rows[name] for name in given.plan.schemas}
     said = f"in this process: {sum(rows.values()):,} rows, as few as a job of tasks would mostly wait for"
     return SparkReport(
-        found.results, rows, found.limit, (), ledger, source, runner, tuple(found.listed()),
-        Native(Tables(given.plan, {}), given.keys), said, found, notes=(*given.notes, *found.notes),
+        found.results, rows, found.limit, (), given, Sizing(), runner, tuple(found.listed()),
+        Native(Tables(given.plan, {}), given.keys), said, small=found, notes=(*given.notes, *found.notes),
     )  # fmt: skip
 
 
@@ -198,9 +204,8 @@ def _named(native: Native, number: int, result: RuleResult) -> tuple[Violation, 
     return native.named.get(number, ())
 
 
-def _shared_keys(source: CheckedFrames, table: str, key: Sequence[str]) -> Iterator[str]:
+def _shared_keys(frame: DataFrame, key: Sequence[str]) -> Iterator[str]:
     """What there is to say of a key that several rows have: an aggregation that only one row of leaves the cluster."""
-    frame = next(frame for frame, stage in source.work if stage.table == table)
     names = list(dict.fromkeys(key))
     keys = frame.select(*names)
     if any(isinstance(field.dataType, _UNGROUPED) for field in keys.schema):
@@ -217,18 +222,27 @@ class SparkReport(Findings):
     """How data frames stand to their rules: counts and first violations here, all violations as a data frame."""
 
     lists: tuple[pa.Table, ...]
-    ledger: Ledger
-    source: CheckedFrames
+    given: Prepared
+    sizing: Sizing
     runner: SparkRunner
     named: tuple[Violation, ...]
     """The violations of rules that Catalyst checked, as far as they are listed."""
     native: Native
     rest: str | None
     """How rules were checked where Catalyst did not check them all, and not as a report's layout says."""
+    sharded: ShardedFindings | None = None
+    """What shards found, where they checked all rules as the layout says."""
     small: Report | None = None
     """What was found in this process, of small tables."""
     known: Mapping[str, KnownViolations] = field(default_factory=dict)
     """By rule which violations are accepted."""
+
+    @cached_property
+    def _shards(self) -> tuple[Ledger, CheckedFrames]:
+        """What violations are found with when they are asked for: planned only then, which takes Spark some time."""
+        if self.sharded is not None:
+            return self.sharded.ledger, self.sharded.source
+        return unread(self.given, MOST if self.limit is None else self.limit, self.sizing)
 
     def listed(self) -> Iterator[Violation]:
         """The violations that are written out: the first ones, up to the report's limit."""
@@ -244,18 +258,17 @@ class SparkReport(Findings):
         names = [result.rule.name for result in self.results]
         known_rule([result.rule for result in self.results], rule)
         wanted = [i for i, name in enumerate(names) if rule in (None, name)]
-        listing = Listing(self.source.job, tuple(c for i in wanted for c in self.ledger.checks_of(i)))
-        layout = self.source.job.layout
-        messages = self.runner.messages(self.source.work, self.source.job.tasks)
-        found = violations_frame(messages, FreshListing(listing), layout, listing.checks, known=self.known)
+        ledger, source = self._shards
+        listing = Listing(source.job, tuple(c for i in wanted for c in ledger.checks_of(i)))
+        messages = self.runner.messages(source.work, source.job.tasks)
+        found = violations_frame(messages, FreshListing(listing), source.job.layout, listing.checks, known=self.known)
         whole = [result.rule.name for result in self.results if result.measured is not None and result.counts.open]
         own = [(name, False, None, None) for name in whole if rule in (None, name)]
         return found.unionAll(found.sparkSession.createDataFrame(own, found.schema)) if own else found
 
     def key_columns(self, rule: Rule) -> tuple[str, ...]:
         """The columns that name the rows of a rule's table; none where rows are numbered."""
-        layout = self.source.job.layout
-        own = layout.keys[rule.own_table or layout.plan.main]
+        own = self.given.keys[rule.own_table or self.given.plan.main]
         return () if own == (ROW,) else own
 
     def examples(self, result: RuleResult, limit: int) -> list[tuple[Violation, list[dict[str, Any]]]]:
@@ -267,27 +280,25 @@ class SparkReport(Findings):
             named = self.small.examples(result, limit)
             return [(v, [{n: x for n, x in row.items() if n != ROW} for row in rows]) for v, rows in named]
         own = list(islice((v for v in self.found() if v.rule == result.rule.name), limit))
-        layout = self.source.job.layout
-        table = result.rule.own_table or layout.plan.main
+        table = result.rule.own_table or self.given.plan.main
         columns = list(dict.fromkeys((*self.key_columns(result.rule), *result.rule.columns)))
         keys = {key for v in own for key in ((v.t, v.s) if v.pair else (v.t,))}
-        frame = next(frame for frame, stage in self.source.work if stage.table == table)
         if not keys:
             return []
-        found = rows_with_keys(frame, layout.keys[table], columns, keys)
+        found = rows_with_keys(self.given.sources[table], self.given.keys[table], columns, keys)
         if found.num_rows > len(keys) and not isinstance(result.rule.body, Inclusion):
             # rows share a key, so that only the rule itself can tell which of them break it
             # some rows say nothing about what all of them look like: text that was ordered is ordered here too
             text = {field.name: "text" for field in found.schema if is_text(field.type)}
-            alone = replace(layout.plan.rules, rules=(result.rule,), types=())
-            here = check_here(found, alone, key=layout.keys[table], types=text)
+            alone = replace(self.given.plan.rules, rules=(result.rule,), types=())
+            here = check_here(found, alone, key=self.given.keys[table], types=text)
             return here.examples(here.results[0], limit)
-        rows = by_key(found, layout.keys[table], columns)
+        rows = by_key(found, self.given.keys[table], columns)
         return [(v, [rows[key] for key in ((v.t, v.s) if v.pair else (v.t,))]) for v in own]
 
     def explain(self) -> str:
         """Which scans, shuffles, routes and checks served the rules."""
         said = [self.native.explain()] if self.native.rules else []
         if not said and self.rest is None:
-            said = [explain_layout(self.ledger)]
-        return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.ledger.layout.plan, {})))
+            said = [explain_layout(self._shards[0])]
+        return "\n".join((*said, *([self.rest] if self.rest else ()), explain(self.given.plan, {})))

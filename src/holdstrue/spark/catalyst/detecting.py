@@ -16,9 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType
 
 from holdstrue.data.exact import whole, words_of
+from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Aggregate, Part
+from holdstrue.rules.model import All, Comparison, Condition, Constant
 from holdstrue.spark.catalyst.conditions import Conditions
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family, written
@@ -53,10 +55,17 @@ class Tables:
     frames: Mapping[str, DataFrame]
     values: dict[str, ColumnValues] = field(init=False)
     conditions: dict[str, Conditions] = field(init=False)
+    _open: dict[tuple[str, tuple[str, ...]], frozenset[str]] = field(init=False)
+    """By left side the columns that some check of the plan leaves open."""
 
     def __post_init__(self) -> None:
         self.values = {name: ColumnValues(frame.schema) for name, frame in self.frames.items()}
         self.conditions = {n: Conditions(self.values[n], self.plan.schemas[n]) for n in self.frames}
+        self._open = {}
+        for check in self.plan.checks:
+            if isinstance(check, GroupCheck):
+                side = check.table, check.lhs
+                self._open[side] = self._open.get(side, frozenset()) | _open(check)
 
     @property
     def sources(self) -> dict[str, Sql]:
@@ -74,6 +83,15 @@ class Tables:
         named: dict[str, Any] = {f"t{at}": frame for at, frame in enumerate(self.frames.values())}
         return next(iter(self.frames.values())).sparkSession.sql(query, **named)
 
+    def grouping(self, check: GroupCheck) -> tuple[str, ...]:
+        """The columns that rows are grouped by: of a left side those that the condition of the check leaves open.
+
+        `[region, half] -> manager` with (7, _) is a grouping by `half`. Where another check has the same left side and
+        leaves more of it open, both are served by one grouping.
+        """
+        open_ = self._open.get((check.table, check.lhs), frozenset()) | _open(check)
+        return tuple(name for name in check.lhs if name in open_) or check.lhs[:1]
+
     def holds(self, check: Check, condition: Any) -> Sql:
         """Whether a condition of a check is known to hold."""
         return self.conditions[check.table].holds(condition)
@@ -81,6 +99,28 @@ class Tables:
     def truth(self, check: Check, condition: Any) -> Sql:
         """The same with NULL where it is not known, which Spark pushes into scans where it filters rows."""
         return self.conditions[check.table].truth(condition)
+
+
+def _open(check: GroupCheck) -> frozenset[str]:
+    """The columns of a left side of which the condition of a check allows several values."""
+    return frozenset(check.lhs) - _fixed(check.member)
+
+
+def _fixed(condition: Condition | None) -> frozenset[str]:
+    """The columns that have one value wherever a condition holds.
+
+    >>> from holdstrue.rules.condition import parse_condition
+    >>> sorted(_fixed(parse_condition("a = 1 and b > 2 and c = 'x'")))
+    ['a', 'c']
+    >>> _fixed(parse_condition("a = 1 or b = 2"))
+    frozenset()
+    """
+    match condition:
+        case Comparison(name, Op.EQ, Constant()):
+            return frozenset([name])
+        case All(operands):
+            return frozenset().union(*map(_fixed, operands))
+    return frozenset()
 
 
 def right_side(tables: Tables, check: GroupCheck, at: int) -> Lanes:
@@ -130,7 +170,7 @@ def told_apart(tables: Tables, check: GroupCheck, at: int) -> Lanes:
 
 def left_side(tables: Tables, check: GroupCheck) -> Lanes:
     """The group of a row."""
-    return tables.values[check.table].tuple_lanes(check.lhs, nulls_equal=check.nulls_equal)
+    return tables.values[check.table].tuple_lanes(tables.grouping(check), nulls_equal=check.nulls_equal)
 
 
 def is_native(tables: Tables, check: Check) -> bool:
@@ -268,7 +308,8 @@ class Detection:
         for number, check in checks.items():
             match check:
                 case GroupCheck():
-                    sides.setdefault((check.table, check.lhs, check.nulls_equal), []).append((number, check))
+                    side = check.table, tables.grouping(check), check.nulls_equal
+                    sides.setdefault(side, []).append((number, check))
                 case ReferenceCheck():
                     made._reference(number, check)
         for own in sides.values():

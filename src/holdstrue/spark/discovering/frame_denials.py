@@ -171,11 +171,10 @@ class FrameDenials:
                 pairs[int(name)] = one["t"], one["s"]
             if not pairs:
                 return {}
-            layout = report.source.job.layout
-            [numbered] = [source for source, stage in report.source.work]
-            wanted = {key for pair in pairs.values() for key in pair}
-            rows = rows_with_keys(numbered, layout.keys[layout.plan.main], frame.columns, wanted)
-        numbers = rows.column(layout.keys[layout.plan.main][0]).to_pylist()
+            [numbered], [key] = report.given.sources.values(), report.given.keys.values()
+            wanted = {name for pair in pairs.values() for name in pair}
+            rows = rows_with_keys(numbered, key, frame.columns, wanted)
+        numbers = rows.column(key[0]).to_pylist()
         slots = dict(zip(numbers, self._found.rows.insert(rows).tolist(), strict=True))
         return {i: (slots[t], slots[s]) for i, (t, s) in pairs.items()}
 
