@@ -59,8 +59,8 @@ class Checkpointer:
         self._since = time.monotonic()
         """When the batch before this one was done."""
 
-    def tend(self, shard: Shard) -> None:
-        """Commit a checkpoint that is done, begin one that is due; called after every commit."""
+    def tend(self, shard: Shard, *, begin: bool) -> None:
+        """Commit a checkpoint that is done, and with `begin` begin one that is due; called after every commit."""
         runs, rows = self._journal.runs, sum(shard.living().values())
         took, self._since = time.monotonic() - self._since, time.monotonic()
         try:
@@ -71,7 +71,7 @@ class Checkpointer:
                     pass
                 elif runs.renumbering:
                     self._renewal = Renewal(os.fspath(self._journal.files.place), shard, runs)
-                elif runs.due(0, rows) or shard.wasteful():
+                elif begin and (runs.due(0, rows) or shard.wasteful()):
                     self._start()
             elif self._listener is not None:
                 if runs.due(0, rows, patience=LAST_PATIENCE):

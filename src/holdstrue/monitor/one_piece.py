@@ -423,7 +423,7 @@ class OnePiece:
             journal.commit(journal.write_batch(tables(), size, history_rows(batch, time, steps), facts))
         self.stopped = False
         if self._beside is not None:
-            self._beside.tend(shard)
+            self._beside.tend(shard, begin=rows >= BESIDE_FROM)
 
     def _checkpoint(self, journal: Journal, lines: list[Batched]) -> None:
         """Write everything anew and commit it. Complexity: O(table)."""
