@@ -87,7 +87,7 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     >>> local_path("hdfs://node/state", "state")
     Traceback (most recent call last):
     holdstrue.errors.StateError: 'hdfs://node/state' is not on this machine: a state cannot be kept at hdfs://
-    hint: give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER
+    hint: give a directory of this machine or of a file system mounted here, or s3://, s3a://, gs://, az:// or abfss://
     """
     text = os.fspath(source)
     family = _family(text)
@@ -216,9 +216,7 @@ def _hint(text: str, family: str, what: What) -> str:
     if family == "dbfs":
         return f"{DBFS} is not mounted on this machine; give a path that is, or s3://, gs:// or abfss://"
     if what == "state":
-        return (
-            "give a directory of this machine or of a file system mounted here, or s3://, gs:// or az://BUCKET/FOLDER"
-        )
+        return "give a directory of this machine or of a file system mounted here, or s3://, s3a://, gs://, az:// or abfss://"
     if what == "output":
         return "write to a file on this machine and copy it there"
     if family in _WEB:
