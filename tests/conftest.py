@@ -17,7 +17,7 @@ from places import buckets, folders, place, places
 __all__ = ["browser", "buckets", "folders", "moto", "opened", "place", "places", "postgres", "proxy", "s3"]
 
 # the suite draws the same examples every time; scripts/soak looks for new ones
-settings.register_profile("suite", max_examples=40, deadline=None, derandomize=True)
+settings.register_profile("suite", max_examples=30, deadline=None, derandomize=True)
 settings.register_profile("soak", max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

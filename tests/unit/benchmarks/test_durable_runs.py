@@ -53,7 +53,8 @@ def test_calls_are_counted_between_the_marks() -> None:
     assert calls(trace) == ["created", "writes", "syncs", "named", "removed"]
 
 
-@pytest.mark.parametrize("name", ["stall", "open", "long"])
+# of parts that take half a minute each one stands for all: the benchmark says itself when an answer is wrong
+@pytest.mark.parametrize("name", ["stall", *(pytest.param(one, marks=pytest.mark.soak) for one in ("open", "long"))])
 def test_parts_give_right_answers(tmp_path: Path, name: str) -> None:
     part = durable.PARTS[name]
     records = part.measure(Place(tmp_path, quick=True, timeout=120.0))
