@@ -214,11 +214,12 @@ def test_where_memory_is_scarce_shards_are_let_go_of(tmp_path: Path, monkeypatch
     rows = rows_of("Bonn")
     monitor = made(str(tmp_path / "state"), rows)
     POOL.empty()
-    rows = change(monitor, rows, 0)
+    for number in range(0, 8, 2):
+        rows = change(monitor, rows, number)
     held = len(POOL._open)
     assert held > 2
     monkeypatch.setattr(shard, "is_scarce", lambda: True)
-    for number in range(2, 8, 2):
+    for number in range(8, 14, 2):
         rows = change(monitor, rows, number)
     assert_stands(monitor, rows)
     assert 1 <= len(POOL._open) < held
