@@ -130,6 +130,14 @@ def test_several_tables(tmp_path: Path) -> None:
     assert "no rule speaks of table 'clients'" in unknown.stderr
 
 
+def test_init_tells_of_tables_without_rows(tmp_path: Path) -> None:
+    orders = write(tmp_path / "orders.csv", "id,customer\n1,7\n")
+    options = ("--rule", "orders.customer in customers.id", "--key", "id")
+    some = run_json("init", tmp_path / "some", *options, "--data", orders)
+    assert some["notes"] == ["table 'customers' starts without rows: give some with --table customers=PATH"]
+    assert "notes" not in run_json("init", tmp_path / "none", *options)
+
+
 def test_violations(state: Path) -> None:
     answer = run_json("violations", state)
     assert answer["open"] == {"zips": 2, "pay": 1, "ids": 0}

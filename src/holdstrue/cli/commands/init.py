@@ -93,6 +93,7 @@ def init(
             keys = {**({main: own} if own else {}), **keys}
             _require_keys(ruleset, main, known, keys)
             rows = {**({main: data} if data else {}), **tables}
+            empty = [name for name in known if rows and name not in rows]
             by = sequences_of(sequence_by, main)
             require_tables(by, known)
             try:
@@ -107,9 +108,14 @@ def init(
                 raise _unique(error) from error
             if seconds:
                 vacuum(state, seconds)
+        notes = (*notes, *(f"table {name!r} starts without rows: give some with {_given(name, main)}" for name in empty))
         tell_notes(notes)
         out.write(parts(replace(read_status(state), notes=notes), format, color=out.color))
     return CLEAN
+
+
+def _given(name: str, main: str) -> str:
+    return "--data PATH" if name == main else f"--table {name}=PATH"
 
 
 def _require_keys(ruleset: RuleSet, main: str, tables: Iterable[str], keys: Mapping[str, tuple[str, ...]]) -> None:
