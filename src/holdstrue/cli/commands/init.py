@@ -108,7 +108,8 @@ def init(
                 raise _unique(error) from error
             if seconds:
                 vacuum(state, seconds)
-        notes = (*notes, *(f"table {name!r} starts without rows: give some with {_given(name, main)}" for name in empty))
+        lacking = (f"table {name!r} starts without rows: give some with {_given(name, main)}" for name in empty)
+        notes = (*notes, *lacking)
         tell_notes(notes)
         out.write(parts(replace(read_status(state), notes=notes), format, color=out.color))
     return CLEAN
