@@ -12,7 +12,8 @@ from holdstrue.discovery.suspects.answer import Suspect
 from holdstrue.discovery.suspects.cells import CodedCells
 from holdstrue.discovery.suspects.chains import OrderRule, vote_order
 from holdstrue.discovery.suspects.declared import DeclaredRules
-from holdstrue.discovery.suspects.forms import FormVote, form_votes
+from holdstrue.discovery.suspects.form_vote import FormVote
+from holdstrue.discovery.suspects.forms import form_votes
 from holdstrue.discovery.suspects.reporters import find_reports, judge
 from holdstrue.discovery.suspects.verdict import CALIBRATED, Verdict, Votes, decide
 from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, systematic, vote

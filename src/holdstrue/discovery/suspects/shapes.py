@@ -1,0 +1,289 @@
+"""Shapes of texts: what their letters, signs and numbers look like, and which of them are off.
+
+- *shape*: numbers count as one sign (`99.9%` and `7%` are both `9%`). Where at most three main shapes, each of 5% of
+  the cells, cover 95% of a column, each of the rare ones: if the main shapes have no letters or all hold a number, or
+  one edit in four letters makes one of them that does. Where one shape without letters covers 90%, each of the rest.
+  Where there are no such shapes, words count as one sign too (`KL1204` is `A9`, `anna@b.org` is `a@a.a`), if each main
+  one holds a number or a sign that plain words do not have; and if that does not help, words with numbers in them do.
+- *unit*: a number with a word or a sign beside it, in a column most of whose cells are plain numbers (`12 oz`).
+- *width*: digits that are not as many as in others, where some begin with 0: these are codes and no numbers.
+- *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a
+  shape twenty times as common, or one that comes once of one that comes five times; in columns most of whose rare
+  shapes are so. A column of names, where rare ones are names too, has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdstrue.discovery.suspects.cells import CodedCells, edits_between
+from holdstrue.discovery.suspects.form_vote import FEW, NUMBER, OFF, RARE, FormVote
+from holdstrue.typing import I64
+
+COMMON, TIMES = 0.01, 20
+"""Common shapes are in at least this share of the cells, and so many times as often as those that are theirs spelt."""
+
+SEVERAL = 5
+"""A text that comes once may be one spelt wrong that comes so often."""
+
+MAIN, MOST_MAIN = 0.05, 3
+"""The least share of the cells that have a main shape, and how many main shapes a column of one form has at most."""
+
+BARE_OFF = 0.1
+"""The share of cells that may be off the one shape of a column, if it has no letters: `2026-11-19`. Of airport's
+coordinates, of three shapes, 3% have a fourth and are right."""
+
+MOST_UNITS, MOST_WIDTHS = 0.2, FEW
+"""Of cells with a unit, and of those with fewer or more digits."""
+
+LEAST_DIGITS, ZEROS = 3, 0.005
+"""Codes have so many digits at least, and in this share of the cells they begin with 0."""
+
+EDITED, EDITED_FORM = 7, 4
+"""One edit in so many letters at most (and one at least) makes a spelling of another: `boxz`, `hosxitals`; but
+`Married-AF-spouse` is none of `Married-civ-spouse`. In a column of one form more may be wrong: `xx patients`."""
+
+SHORTEST = 4
+"""Letters that a spelling has at least: of codes such as A, N and U each is one edit from the others."""
+
+MOST_SPELLED = 0.6
+"""The share of cells with rare shapes that must be spellings: others show that rare values are usual here."""
+
+MOST_ALIKE = 0.2
+"""Where more of the texts that come several times are spellings of another such text, closeness says nothing."""
+
+MOST_PAIRS = 2_000_000
+"""Pairs of shapes that are compared in a column, in about a second."""
+
+SPELLING = 1.5
+"""The weight of a spelling's vote, which grows by 3 with the share of rare shapes that are spellings."""
+
+_LETTER = r"[^\W\d_]"
+_OWN_SIGN = r"[9@/:#\\=+|;<>{}\[\]_&*%$€£]"
+"""A number, or a sign that words and names do not have."""
+_UNIT = rf"^9\s*{_LETTER}{{2}}[\w\s./]*$|^9\s*[%$€£°][\w]*$|^[$€£]\s*9$"
+
+
+class Said(NamedTuple):
+    """What is said of a value."""
+
+    proposed: str | None
+    weight: float
+    why: str
+
+
+def shape_votes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormVote]:
+    """Votes on shapes, units, widths and spellings that are off; codes that are `odd` already do not count.
+
+    Complexity: O(distinct values), and pairs of rare and common shapes.
+    """
+    own = cells.counts[column].copy()
+    own[list(odd)] = 0
+    if not own.any():
+        return
+    values = cells.distinct[column]
+    plain = Shapes.of(values, own)
+    said: dict[int, Said] = {}
+    for found in (_off(plain, values, own), _units(plain, values), _widths(values, own), _spelt(plain, values)):
+        for code, one in found.items():
+            said.setdefault(code, one)
+    for code in sorted(said):
+        if own[code]:
+            yield FormVote(column, code, *said[code], mute=said[code].why != "spelling")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes of some values.
+
+    >>> shapes = Shapes.of(pa.array(["12 cm", "7.5 cm", "-3"]), np.array([4, 1, 2]))
+    >>> shapes.texts, shapes.counts.tolist()
+    (('9 cm', '9'), [5, 2])
+    >>> Shapes.of(pa.array(["KL1204", "Anna B@x.org"]), np.array([1, 1]), words=True).texts
+    ('A9', 'a A@a.a')
+    """
+
+    by_code: I64
+    """Which shape each value has."""
+    texts: tuple[str, ...]
+    counts: I64
+    """How many cells have each."""
+
+    @staticmethod
+    def of(values: pa.Array, own: I64, *, words: bool = False, numbered: bool = False) -> Shapes:
+        """The shapes of values that so many cells have each.
+
+        With `words` a word is one sign, as is, with `numbered`, one that has numbers in it.
+        """
+        if numbered:
+            values = pc.replace_substring_regex(values, r"[\pL\pN]*\pL[\pL\pN]*", "a")
+        shapes = pc.replace_substring_regex(values, NUMBER, "9")
+        shapes = pc.replace_substring_regex(shapes, r"^[-+]9$", "9")
+        if words and not numbered:
+            shapes = pc.replace_substring_regex(shapes, r"\pL*\p{Ll}\pL*", "\x00")
+            shapes = pc.replace_substring(pc.replace_substring_regex(shapes, r"\pL+", "A"), "\x00", "a")
+        coded = shapes.dictionary_encode()
+        by_code = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        counts = np.bincount(by_code, weights=own, minlength=len(coded.dictionary)).astype(np.int64)
+        return Shapes(by_code, tuple(coded.dictionary.to_pylist()), counts)
+
+    @property
+    def known(self) -> int:
+        """How many cells count."""
+        return int(self.counts.sum())
+
+    @property
+    def rare(self) -> I64:
+        """Shapes that few cells have."""
+        return np.flatnonzero((self.counts <= max(3, RARE * self.known)) & (self.counts > 0))
+
+    @property
+    def main(self) -> I64:
+        """Shapes that many cells have."""
+        return np.flatnonzero(self.counts >= MAIN * self.known)
+
+    def codes(self, shapes: Sequence[int]) -> list[int]:
+        """The values that have some shapes."""
+        found: list[int] = np.flatnonzero(np.isin(self.by_code, list(shapes))).tolist()
+        return found
+
+
+def _off(plain: Shapes, values: pa.Array, own: I64) -> dict[int, Said]:
+    """Values of shapes that are not among the few that a column has."""
+    for shapes in (plain, Shapes.of(values, own, words=True), Shapes.of(values, own, words=True, numbered=True)):
+        few = 0 < shapes.main.size <= MOST_MAIN and shapes.counts[shapes.main].sum() >= (1 - BARE_OFF) * shapes.known
+        if few:
+            off = _off_plain(shapes) if shapes is plain else _off_words(shapes)
+            if off is not None:
+                return {
+                    code: Said(
+                        _filled(shapes.texts, off[int(shapes.by_code[code])], values[code].as_py()), OFF, "shape"
+                    )
+                    for code in shapes.codes(list(off))
+                }
+    return {}
+
+
+def _off_plain(shapes: Shapes) -> dict[int, int | None] | None:
+    """Shapes that are off with the main one that each should have, where it is known; None where there is no form."""
+    main, rare = shapes.main, np.setdiff1d(shapes.rare, shapes.main)
+    near = _nearest(shapes, rare, main, EDITED_FORM, TIMES, 1)
+    bare = not any(re.search(_LETTER, shapes.texts[shape]) for shape in main.tolist())
+    if bare and main.size == 1:
+        return {int(shape): near.get(int(shape)) for shape in np.setdiff1d(np.flatnonzero(shapes.counts), main)}
+    if shapes.counts[main].sum() < (1 - FEW) * shapes.known:
+        return None
+    if bare:
+        return {int(shape): near.get(int(shape)) for shape in rare}
+    numbered = {shape for shape in main.tolist() if "9" in shapes.texts[shape]}
+    if numbered == set(main.tolist()):
+        return {int(shape): near.get(int(shape)) for shape in rare}
+    off: dict[int, int | None] = {shape: target for shape, target in near.items() if target in numbered}
+    return off or None
+
+
+def _off_words(shapes: Shapes) -> dict[int, int | None] | None:
+    main = shapes.main
+    if shapes.counts[main].sum() < (1 - FEW) * shapes.known:
+        return None
+    if not all(re.search(_OWN_SIGN, shapes.texts[shape]) for shape in main.tolist()):
+        return None
+    return dict.fromkeys(np.setdiff1d(shapes.rare, main).tolist())
+
+
+def _units(plain: Shapes, values: pa.Array) -> dict[int, Said]:
+    """Numbers with a unit among plain numbers."""
+    if "9" not in plain.texts:
+        return {}
+    number = plain.texts.index("9")
+    units = [at for at, text in enumerate(plain.texts) if re.search(_UNIT, text)]
+    shares = plain.counts / plain.known
+    if not units or shares[units].sum() > MOST_UNITS or shares[number] < 1 - MOST_UNITS - FEW:
+        return {}
+    return {code: Said(_filled(plain.texts, number, values[code].as_py()), OFF, "shape") for code in plain.codes(units)}
+
+
+def _widths(values: pa.Array, own: I64) -> dict[int, Said]:
+    """Codes of digits with more or fewer of them than the others have."""
+    digits = pc.match_substring_regex(values, "^[0-9]+$").to_numpy(zero_copy_only=False)
+    known, lengths = int(own.sum()), pc.utf8_length(values).to_numpy(zero_copy_only=False)
+    counts = np.bincount(lengths[digits], weights=own[digits])
+    if not counts.size or (width := int(counts.argmax())) < LEAST_DIGITS or counts[width] < (1 - FEW) * known:
+        return {}
+    zeros = pc.starts_with(values, "0").to_numpy(zero_copy_only=False) & digits & (lengths == width)
+    others = np.flatnonzero(digits & (lengths != width))
+    if np.count_nonzero(zeros) < 3 or own[zeros].sum() < ZEROS * known or own[others].sum() > MOST_WIDTHS * known:
+        return {}
+    texts = ((code, values[code].as_py()) for code in others.tolist())
+    return {code: Said(text.zfill(width) if len(text) < width else None, OFF, "shape") for code, text in texts}
+
+
+def _spelt(plain: Shapes, values: pa.Array) -> dict[int, Said]:
+    """Spellings of common shapes, and of texts that come several times."""
+    found: dict[int, Said] = {}
+    common = np.flatnonzero(plain.counts >= max(10, COMMON * plain.known))
+    several, once = np.flatnonzero(plain.counts >= SEVERAL), np.flatnonzero(plain.counts == 1)
+    for rare, others, times in ((plain.rare, common, TIMES), (once, several, SEVERAL)):
+        few = int(plain.counts[rare].sum())
+        if not rare.size or not others.size or rare.size * others.size > MOST_PAIRS or few > 2 * FEW * plain.known:
+            continue
+        spelt = _nearest(plain, rare, others, EDITED, times, SHORTEST)
+        share = sum(int(plain.counts[shape]) for shape in spelt) / few
+        if share >= MOST_SPELLED and not (rare is once and _alike(plain, several)):
+            for code in plain.codes(list(spelt)):
+                likely = _filled(plain.texts, spelt[int(plain.by_code[code])], values[code].as_py())
+                found.setdefault(code, Said(likely, SPELLING + 3 * share, "spelling"))
+    return found
+
+
+def _alike(plain: Shapes, several: I64) -> bool:
+    """Whether texts that come several times are close to each other anyway, such as names with a letter behind them."""
+    chosen = several[: int(MOST_PAIRS**0.5)]
+    level = Shapes(plain.by_code, plain.texts, np.ones_like(plain.counts))
+    return len(_nearest(level, chosen, chosen, EDITED, 1, SHORTEST)) > MOST_ALIKE * chosen.size
+
+
+def _nearest(shapes: Shapes, rare: I64, common: I64, edited: int, times: int, shortest: int) -> dict[int, int]:
+    """Rare shapes with the common shape that each is a spelling of; the nearest, then the commonest, then by text.
+
+    One edit in so many letters at most; common ones are so many times as common.
+    """
+    lengths, counts = np.array([len(text) for text in shapes.texts]), shapes.counts
+    one, other = (grid.ravel() for grid in np.meshgrid(rare, common, indexing="ij"))
+    longest = np.maximum(lengths[one], lengths[other])
+    most = np.maximum(1, longest // edited)
+    near = (counts[other] >= times * counts[one]) & (longest >= shortest)
+    near &= (np.abs(lengths[one] - lengths[other]) <= most) & (one != other)
+    pairs = np.column_stack((one[near], other[near]))
+    if not pairs.size:
+        return {}
+    edits, _ = edits_between(shapes.texts, pairs)
+    found: dict[int, tuple[int, int, str, int]] = {}
+    for (shape, target), distance, limit in zip(pairs.tolist(), edits.tolist(), most[near].tolist(), strict=True):
+        if distance <= limit:
+            ranked = (distance, -int(counts[target]), shapes.texts[target], target)
+            found[shape] = min(found.get(shape, ranked), ranked)
+    return {shape: ranked[3] for shape, ranked in found.items()}
+
+
+def _filled(shapes: Sequence[str], target: int | None, text: str) -> str | None:
+    """A shape with the numbers of a text in it; None where it is not known or has more or fewer.
+
+    >>> _filled(["9 patients"], 0, "619 paxienxs"), _filled(["9%"], 0, "9x%"), _filled(["9"], 0, "7.5 oz")
+    ('619 patients', '9%', '7.5')
+    >>> _filled(["9.9"], 0, "7"), _filled(["9"], None, "7")
+    (None, None)
+    """
+    if target is None:
+        return None
+    numbers, parts = re.findall(NUMBER, text), shapes[target].split("9")
+    if len(parts) != len(numbers) + 1:
+        return None
+    return "".join(part + number for part, number in zip(parts, [*numbers, ""], strict=True))
