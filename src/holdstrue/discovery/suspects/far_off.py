@@ -1,8 +1,11 @@
 """Numbers, days and times far from nearly all others of their column, also where they stand as text.
 
-Two ways to be far off, of at most 2% of the cells. *By distance*: many spans of the middle 95% away, by differences and
-by ratios. *By a gap*: nothing lies between them and the others for most of such a span, while the others come close to
-each other up to where they end, by differences or by ratios; a column with a long tail thins out, and has no such end.
+Three ways to be far off, of at most 2% of the cells:
+
+- by distance: many spans of the middle 95% away, by differences and by ratios;
+- by a gap: nothing lies between them and the others for such a span, while the others come close to each other up to
+  where they end, by differences or by ratios; a column with a long tail thins out, and has no such end;
+- by sign: less than 0 in a column that begins well above.
 """
 
 from __future__ import annotations
@@ -21,9 +24,12 @@ from holdstrue.typing import F64, I64, Mask
 FAR = 20
 """How many spans of the middle 95% a number lies outside to be far off, and by ratio how many of their logarithms."""
 
-GAP, TAIL = 0.75, 0.5
-"""The least gap, and how far the others may reach beyond their middle 95%, in spans of it. Chosen: of a column whose
-largest number is three times its smallest, ten times one lies behind a gap of 1.1 in logarithms, a tenth likewise."""
+GAP, TAIL, DEEP = 1.25, 0.5, 10
+"""The least gap, and how far the others may reach beyond their middle 95%, in spans of it, or in so many parts of the
+gap. With 1 honest long films were far off."""
+
+ABOVE = 0.05
+"""A column begins well above 0 where its least number is more than this share of the median."""
 
 LEAST_ROWS = 100
 """Known cells below which there is no middle 95% to speak of."""
@@ -37,7 +43,7 @@ NUMBERED = 0.9
 
 def far_off(cells: CodedCells, column: int) -> Iterator[FormVote]:
     """The values of a column that are far off. Complexity: O(distinct values * log)."""
-    values = _as_numbers(cells, column)
+    values = as_numbers(cells, column)
     counts = cells.counts[column]
     finite = np.isfinite(values) if values is not None else np.zeros(0, dtype=np.bool_)
     # where one value is most of a column, such as no rain, the others have no span to be far from
@@ -55,12 +61,15 @@ def far_off(cells: CodedCells, column: int) -> Iterator[FormVote]:
     # of numbers that all differ, such as ids, some may well be of another series
     if counts[order].max() > 1 or moments or family_of(cells.distinct[column].type) in ("float", "decimal"):
         far[order[_behind_gap(ranked, summed, ratios=not moments)]] = True
+    negative = _by_sign(ranked, summed)
+    far[order[negative]] = True
     if 0 < counts[far].sum() <= RARE * cells.known[column]:
+        turned = {code: _turned(cells, column, code) for code in order[negative].tolist()}
         for code in np.flatnonzero(far).tolist():
-            yield FormVote(column, code, None, OFF, "number", True)
+            yield FormVote(column, code, turned.get(code), OFF, "number", True)
 
 
-def _as_numbers(cells: CodedCells, column: int) -> F64 | None:
+def as_numbers(cells: CodedCells, column: int) -> F64 | None:
     """The distinct values as numbers, NaN where a text is none; None of columns that hold something else."""
     distinct = cells.distinct[column]
     family = family_of(distinct.type)
@@ -125,9 +134,31 @@ def _gaps(ranked: F64, summed: I64, low: float, high: float) -> Mask:
     steps = np.diff(ranked)
     wide = np.flatnonzero(steps >= GAP * span)
     above = wide[(ranked[wide] >= high) & (summed[-1] - summed[wide] <= most)]
-    if above.size and ranked[above[0]] <= high + TAIL * span:
+    room = np.maximum(TAIL * span, steps / DEEP)
+    above = above[ranked[above] - high <= room[above]]
+    if above.size:
         found[above[0] + 1 :] = True
     below = wide[(ranked[wide + 1] <= low) & (summed[wide] <= most)]
-    if below.size and ranked[below[-1] + 1] >= low - TAIL * span:
+    below = below[low - ranked[below + 1] <= room[below]]
+    if below.size:
         found[: below[-1] + 1] = True
     return found
+
+
+def _by_sign(ranked: F64, summed: I64) -> Mask:
+    """Numbers below 0 among numbers that begin well above it.
+
+    >>> _by_sign(np.array([-30.0, 20.0, 40.0]), np.array([1, 60, 120])).tolist()
+    [True, False, False]
+    """
+    start = int(np.searchsorted(ranked, 0.0, side="right"))
+    median = ranked[np.searchsorted(summed, summed[-1] / 2)]
+    if start == ranked.size or not ranked[start] > ABOVE * median:
+        return np.zeros(ranked.size, dtype=np.bool_)
+    return ranked < 0
+
+
+def _turned(cells: CodedCells, column: int, code: int) -> str | None:
+    """A number with the other sign, as text."""
+    text = cells.texts(column)[code]
+    return text[1:] if text.startswith("-") else None

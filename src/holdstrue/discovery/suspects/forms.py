@@ -2,7 +2,7 @@
 
 - *trace*: what a conversion leaves behind (doubled quotes, entities, tags, replacement characters, spaces at the ends
   or doubled), or a value of the column with signs around it (`AK-*` beside `AK`), in at most 5% of the cells.
-- *missing*: a word for a missing value where at least as many cells have none.
+- *missing*: a word for a missing value where at least as many cells have none, or among numbers.
 - shapes, units, widths and spellings: `shapes.py`. Numbers and moments far from the others: `far_off.py`.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from holdstrue.discovery.suspects.cells import CodedCells
-from holdstrue.discovery.suspects.far_off import far_off
-from holdstrue.discovery.suspects.form_vote import FEW, LEAST_CELLS, OFF, FormVote
+from holdstrue.discovery.suspects.far_off import as_numbers, far_off
+from holdstrue.discovery.suspects.form_vote import FEW, LEAST_CELLS, OFF, RARE, FormVote
 from holdstrue.discovery.suspects.shapes import shape_votes
 
 NOTHING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "unknown", "not available"))
@@ -29,7 +29,7 @@ TRACES: tuple[tuple[str, str, str], ...] = (
     (r"''|\"\"", r"(['\"])\1", r"\1"),
     (r"&(?:nbsp|amp|lt|gt|quot|#[0-9]+);?", r"", ""),
     (r"</?[a-zA-Z]+ ?/?>", r"</?[a-zA-Z]+ ?/?>", ""),
-    ("\ufffd|Ã[\u0080-\u00bf]|â€", "", ""),
+    ("\ufffd|Ã[\u0080-\u00bf]|â€|\\pL[?]\\pL", "", ""),
     (r"^\s|\s$|\s\s", r"\s+", " "),
 )
 """What is looked for, and what is put in the place of what; nothing where it is not known how the value should be."""
@@ -58,11 +58,16 @@ def form_votes(cells: CodedCells) -> list[FormVote]:
 
 
 def _missing(cells: CodedCells, column: int, words: list[int]) -> Iterator[FormVote]:
-    """Words for a missing value in a column most of whose missing values are NULL."""
+    """Words for a missing value in a column most of whose missing values are NULL, or few of them among numbers."""
     said = [code for code in words if cells.texts(column)[code].strip().lower() in ONLY_NOTHING]
-    if said and cells.counts[column][said].sum() <= cells.rows - cells.known[column]:
-        for code in said:
-            yield FormVote(column, code, None, OFF, "missing", True)
+    if cells.counts[column][said].sum() <= cells.rows - cells.known[column]:
+        odd = said
+    elif cells.counts[column][words].sum() <= RARE * cells.known[column] and as_numbers(cells, column) is not None:
+        odd = words
+    else:
+        return
+    for code in odd:
+        yield FormVote(column, code, None, OFF, "missing", True)
 
 
 def _traces(cells: CodedCells, column: int) -> Iterator[FormVote]:

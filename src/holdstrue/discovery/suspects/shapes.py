@@ -6,7 +6,8 @@
   Where there are no such shapes, words count as one sign too (`KL1204` is `A9`, `anna@b.org` is `a@a.a`), if each main
   one holds a number or a sign that plain words do not have; and if that does not help, words with numbers in them do.
 - *unit*: a number with a word or a sign beside it, in a column most of whose cells are plain numbers (`12 oz`).
-- *width*: digits that are not as many as in others, where some begin with 0: these are codes and no numbers.
+- *width*: more or fewer digits than 98% of a form have, where some begin with 0: these are codes and no numbers.
+- *letters*: a rare value that differs in case, signs or the order of words from one five times as common.
 - *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a
   shape twenty times as common, or one that comes once of one that comes five times; in columns most of whose rare
   shapes are so. A column of names, where rare ones are names too, has none.
@@ -31,7 +32,10 @@ COMMON, TIMES = 0.01, 20
 """Common shapes are in at least this share of the cells, and so many times as often as those that are theirs spelt."""
 
 SEVERAL = 5
-"""A text that comes once may be one spelt wrong that comes so often."""
+"""A text that comes once may be one spelt wrong that comes so often, or written otherwise."""
+
+OFTEN = 50
+"""So many times as often comes what several cells write otherwise: `PASS` for `Pass`; but both may be names."""
 
 MAIN, MOST_MAIN = 0.05, 3
 """The least share of the cells that have a main shape, and how many main shapes a column of one form has at most."""
@@ -40,11 +44,15 @@ BARE_OFF = 0.1
 """The share of cells that may be off the one shape of a column, if it has no letters: `2026-11-19`. Of airport's
 coordinates, of three shapes, 3% have a fourth and are right."""
 
-MOST_UNITS, MOST_WIDTHS = 0.2, FEW
-"""Of cells with a unit, and of those with fewer or more digits."""
+MOST_UNITS = 0.2
+"""The share of cells that may have a unit."""
 
-LEAST_DIGITS, ZEROS = 3, 0.005
-"""Codes have so many digits at least, and in this share of the cells they begin with 0."""
+NAME = 8
+"""Letters of a text whose words may stand in another order."""
+
+ZEROS = 0.005
+"""The least share of codes that begin with 0, for all to be filled up with it; more than as many others of one width
+are codes of another kind."""
 
 EDITED, EDITED_FORM = 7, 4
 """One edit in so many letters at most (and one at least) makes a spelling of another: `boxz`, `hosxitals`; but
@@ -68,7 +76,7 @@ SPELLING = 1.5
 _LETTER = r"[^\W\d_]"
 _OWN_SIGN = r"[9@/:#\\=+|;<>{}\[\]_&*%$€£]"
 """A number, or a sign that words and names do not have."""
-_UNIT = rf"^9\s*{_LETTER}{{2}}[\w\s./]*$|^9\s*[%$€£°][\w]*$|^[$€£]\s*9$"
+_UNIT = rf"^9\s*{_LETTER}{{2}}[^0-9]*$|^9\s*[%$€£°][\w]*$|^[$€£]\s*9$"
 
 
 class Said(NamedTuple):
@@ -89,9 +97,16 @@ def shape_votes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormV
     if not own.any():
         return
     values = cells.distinct[column]
-    plain = Shapes.of(values, own)
+    numbers = numbers_as_one(values)
+    plain, words = Shapes.of(numbers, own), Shapes.of(words_as_one(numbers), own)
     said: dict[int, Said] = {}
-    for found in (_off(plain, values, own), _units(plain, values), _widths(values, own), _spelt(plain, values)):
+    for found in (
+        _off(plain, words, values, own),
+        _units(plain, values),
+        _widths(words, values, own),
+        _same_letters(values, own),
+        _spelt(plain, values),
+    ):
         for code, one in found.items():
             said.setdefault(code, one)
     for code in sorted(said):
@@ -99,15 +114,32 @@ def shape_votes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormV
             yield FormVote(column, code, *said[code], mute=said[code].why != "spelling")
 
 
+def numbers_as_one(values: pa.Array) -> pa.Array:
+    """Texts with every number as one sign.
+
+    >>> numbers_as_one(pa.array(["99.9%", "-3", "KL1204"])).to_pylist()
+    ['9%', '9', 'KL9']
+    """
+    return pc.replace_substring_regex(pc.replace_substring_regex(values, NUMBER, "9"), r"^[-+]9$", "9")
+
+
+def words_as_one(values: pa.Array) -> pa.Array:
+    """Texts with every word as one sign, which says whether it has small letters.
+
+    >>> words_as_one(pa.array(["KL9", "Anna B@x.org"])).to_pylist()
+    ['A9', 'a A@a.a']
+    """
+    small = pc.replace_substring_regex(values, r"\pL*\p{Ll}\pL*", "\x00")
+    return pc.replace_substring(pc.replace_substring_regex(small, r"\pL+", "A"), "\x00", "a")
+
+
 @dataclass(frozen=True)
 class Shapes:
     """The shapes of some values.
 
-    >>> shapes = Shapes.of(pa.array(["12 cm", "7.5 cm", "-3"]), np.array([4, 1, 2]))
+    >>> shapes = Shapes.of(numbers_as_one(pa.array(["12 cm", "7.5 cm", "-3"])), np.array([4, 1, 2]))
     >>> shapes.texts, shapes.counts.tolist()
     (('9 cm', '9'), [5, 2])
-    >>> Shapes.of(pa.array(["KL1204", "Anna B@x.org"]), np.array([1, 1]), words=True).texts
-    ('A9', 'a A@a.a')
     """
 
     by_code: I64
@@ -117,18 +149,8 @@ class Shapes:
     """How many cells have each."""
 
     @staticmethod
-    def of(values: pa.Array, own: I64, *, words: bool = False, numbered: bool = False) -> Shapes:
-        """The shapes of values that so many cells have each.
-
-        With `words` a word is one sign, as is, with `numbered`, one that has numbers in it.
-        """
-        if numbered:
-            values = pc.replace_substring_regex(values, r"[\pL\pN]*\pL[\pL\pN]*", "a")
-        shapes = pc.replace_substring_regex(values, NUMBER, "9")
-        shapes = pc.replace_substring_regex(shapes, r"^[-+]9$", "9")
-        if words and not numbered:
-            shapes = pc.replace_substring_regex(shapes, r"\pL*\p{Ll}\pL*", "\x00")
-            shapes = pc.replace_substring(pc.replace_substring_regex(shapes, r"\pL+", "A"), "\x00", "a")
+    def of(shapes: pa.Array, own: I64) -> Shapes:
+        """The shapes of values that so many cells have each."""
         coded = shapes.dictionary_encode()
         by_code = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         counts = np.bincount(by_code, weights=own, minlength=len(coded.dictionary)).astype(np.int64)
@@ -155,38 +177,52 @@ class Shapes:
         return found
 
 
-def _off(plain: Shapes, values: pa.Array, own: I64) -> dict[int, Said]:
+def _off(plain: Shapes, words: Shapes, values: pa.Array, own: I64) -> dict[int, Said]:
     """Values of shapes that are not among the few that a column has."""
-    for shapes in (plain, Shapes.of(values, own, words=True), Shapes.of(values, own, words=True, numbered=True)):
-        few = 0 < shapes.main.size <= MOST_MAIN and shapes.counts[shapes.main].sum() >= (1 - BARE_OFF) * shapes.known
-        if few:
-            off = _off_plain(shapes) if shapes is plain else _off_words(shapes)
-            if off is not None:
-                return {
-                    code: Said(
-                        _filled(shapes.texts, off[int(shapes.by_code[code])], values[code].as_py()), OFF, "shape"
-                    )
-                    for code in shapes.codes(list(off))
-                }
-    return {}
+    off = _off_plain(plain, words) if _of_few(plain) else None
+    shapes = plain
+    if off is None:
+        off, shapes = (_off_words(words) if _of_few(words) else None), words
+    if off is None:
+        numbered = pc.replace_substring_regex(values, r"[\pL\pN]*\pL[\pL\pN]*", "a")
+        shapes = Shapes.of(numbers_as_one(numbered), own)
+        off = _off_words(shapes) if _of_few(shapes) else None
+    at = {code: (off or {})[int(shapes.by_code[code])] for code in shapes.codes(list(off or ()))}
+    return {code: Said(_filled(shapes.texts, shape, values[code].as_py()), OFF, "shape") for code, shape in at.items()}
 
 
-def _off_plain(shapes: Shapes) -> dict[int, int | None] | None:
+def _of_few(shapes: Shapes) -> bool:
+    main = shapes.main
+    return 0 < main.size <= MOST_MAIN and bool(shapes.counts[main].sum() >= (1 - BARE_OFF) * shapes.known)
+
+
+def _off_plain(shapes: Shapes, words: Shapes) -> dict[int, int | None] | None:
     """Shapes that are off with the main one that each should have, where it is known; None where there is no form."""
     main, rare = shapes.main, np.setdiff1d(shapes.rare, shapes.main)
-    near = _nearest(shapes, rare, main, EDITED_FORM, TIMES, 1)
+    near: dict[int, int | None] = {**_nearest(shapes, rare, main, EDITED_FORM, TIMES, 1)}
     bare = not any(re.search(_LETTER, shapes.texts[shape]) for shape in main.tolist())
     if bare and main.size == 1:
-        return {int(shape): near.get(int(shape)) for shape in np.setdiff1d(np.flatnonzero(shapes.counts), main)}
+        # the same numbers between other signs are the same thing written in another way
+        many = shapes.texts[main[0]].count("9")
+        alike = [
+            shape
+            for shape, text in enumerate(shapes.texts)
+            if many and text.count("9") == many and shape != main[0] and not re.search(_LETTER, text)
+        ]
+        near = dict.fromkeys(alike) | near
+        rest = (1 - FEW) * shapes.known - shapes.counts[alike].sum()
+        return dict.fromkeys(rare.tolist()) | near if shapes.counts[main[0]] >= rest else near or None
     if shapes.counts[main].sum() < (1 - FEW) * shapes.known:
         return None
     if bare:
-        return {int(shape): near.get(int(shape)) for shape in rare}
+        return dict.fromkeys(rare.tolist()) | near
     numbered = {shape for shape in main.tolist() if "9" in shapes.texts[shape]}
-    if numbered == set(main.tolist()):
-        return {int(shape): near.get(int(shape)) for shape in rare}
-    off: dict[int, int | None] = {shape: target for shape, target in near.items() if target in numbered}
-    return off or None
+    if numbered == {*main.tolist()}:
+        # other words in the places of words are no other form: `AT61` beside `DE89`
+        forms = dict(zip(shapes.by_code.tolist(), words.by_code.tolist(), strict=True))
+        usual = {forms[shape] for shape in numbered}
+        return {shape: near.get(shape) for shape in rare.tolist() if shape in near or forms[shape] not in usual}
+    return {shape: target for shape, target in near.items() if target in numbered} or None
 
 
 def _off_words(shapes: Shapes) -> dict[int, int | None] | None:
@@ -210,19 +246,67 @@ def _units(plain: Shapes, values: pa.Array) -> dict[int, Said]:
     return {code: Said(_filled(plain.texts, number, values[code].as_py()), OFF, "shape") for code in plain.codes(units)}
 
 
-def _widths(values: pa.Array, own: I64) -> dict[int, Said]:
-    """Codes of digits with more or fewer of them than the others have."""
-    digits = pc.match_substring_regex(values, "^[0-9]+$").to_numpy(zero_copy_only=False)
-    known, lengths = int(own.sum()), pc.utf8_length(values).to_numpy(zero_copy_only=False)
-    counts = np.bincount(lengths[digits], weights=own[digits])
-    if not counts.size or (width := int(counts.argmax())) < LEAST_DIGITS or counts[width] < (1 - FEW) * known:
-        return {}
-    zeros = pc.starts_with(values, "0").to_numpy(zero_copy_only=False) & digits & (lengths == width)
-    others = np.flatnonzero(digits & (lengths != width))
-    if np.count_nonzero(zeros) < 3 or own[zeros].sum() < ZEROS * known or own[others].sum() > MOST_WIDTHS * known:
-        return {}
-    texts = ((code, values[code].as_py()) for code in others.tolist())
-    return {code: Said(text.zfill(width) if len(text) < width else None, OFF, "shape") for code, text in texts}
+def _widths(words: Shapes, values: pa.Array, own: I64) -> dict[int, Said]:
+    """Codes that have more or fewer digits than the others of their form, where these are filled up with zeros."""
+    zeros = pc.match_substring_regex(values, r"(^|[^0-9.,])0[0-9]").to_numpy(zero_copy_only=False)
+    found: dict[int, Said] = {}
+    distinct = np.count_nonzero(own) > (1 - FEW) * own.sum()
+    for form in words.main.tolist():
+        codes = np.flatnonzero((words.by_code == form) & (own > 0))
+        if "9" not in words.texts[form] or not codes.size:
+            continue
+        chosen = values.take(pa.array(codes))
+        wide = Shapes.of(words_as_one(pc.replace_substring_regex(chosen, "[0-9]", "0")), own[codes])
+        main = int(wide.counts.argmax())
+        like, others = codes[wide.by_code == main], codes[wide.by_code != main]
+        filled = like[zeros[like]]
+        if (
+            wide.counts[main] >= (1 - RARE) * wide.known
+            and filled.size >= 3
+            and own[filled].sum() >= ZEROS * wide.known
+        ):
+            width, rare = wide.texts[main].count("0"), wide.counts <= max(3, ZEROS * wide.known)
+            for code in others[rare[wide.by_code[wide.by_code != main]]].tolist():
+                likely = _padded(values[code].as_py(), width)
+                # where all are different, another one has that value
+                if not distinct or likely is None or not pc.index(values, likely).as_py() >= 0:
+                    found[code] = Said(likely, OFF, "shape")
+    return found
+
+
+def _padded(text: str, width: int) -> str | None:
+    """A text with zeros before its only number, so that it has so many digits; None where that cannot be.
+
+    >>> _padded("SO-2034", 6), _padded("00006159.0", 8), _padded("1-2", 4)
+    ('SO-002034', None, None)
+    """
+    numbers = re.findall("[0-9]+", text)
+    if len(numbers) != 1 or len(numbers[0]) >= width:
+        return None
+    return text.replace(numbers[0], numbers[0].zfill(width))
+
+
+def _same_letters(values: pa.Array, own: I64) -> dict[int, Said]:
+    """Values that differ from one that comes five times as often in case, signs and the order of words alone."""
+    letters = pc.replace_substring_regex(pc.utf8_lower(values), r"[^\pL\pN]+", " ").to_pylist()
+    best: dict[str, int] = {}
+    keys: list[tuple[str, ...]] = []
+    for code, text in enumerate(letters):
+        words = text.split()
+        # few letters with other signs are other things: C, C++ and C#
+        joined = "".join(words) if len(text) >= SHORTEST else values[code].as_py().lower()
+        # codes of two words are others the other way round: RO-BR
+        turned = len(words) > 1 and len(joined) >= NAME
+        keys.append((joined, " ".join(sorted(words))) if turned else (joined,))
+        for key in keys[code] if re.search(_LETTER, text) else ():
+            if own[code] > own[best.get(key, code)] or key not in best:
+                best[key] = code
+    known, found = int(own.sum()), {}
+    for code in np.flatnonzero((own > 0) & (own <= max(3, RARE * known))).tolist():
+        other = max((best[key] for key in keys[code] if key in best), key=own.__getitem__, default=code)
+        if own[other] >= (SEVERAL if own[code] == 1 else OFTEN * own[code]):
+            found[code] = Said(values[other].as_py(), OFF, "letters")
+    return found
 
 
 def _spelt(plain: Shapes, values: pa.Array) -> dict[int, Said]:
