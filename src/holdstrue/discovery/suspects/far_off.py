@@ -113,7 +113,7 @@ def _by_distance(values: F64, finite: Mask, low: float, high: float) -> Mask:
 def _behind_gap(ranked: F64, summed: I64, *, ratios: bool = True) -> Mask:
     """Which of some ascending values lie behind a gap, below or above the others.
 
-    >>> ranked = np.append(np.arange(100.0), [190.0, 200.0])
+    >>> ranked = np.append(np.arange(100.0), [240.0, 250.0])
     >>> _behind_gap(ranked, np.arange(1, 103) * 10).nonzero()[0].tolist()
     [100, 101]
     """
