@@ -101,8 +101,8 @@ def shape_votes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormV
     plain, words = Shapes.of(numbers, own), Shapes.of(words_as_one(numbers), own)
     said: dict[int, Said] = {}
     for found in (
-        _off(plain, words, values, own),
         _units(plain, values),
+        _off(plain, words, values, own),
         _widths(words, values, own),
         _same_letters(values, own),
         _spelt(plain, values),
