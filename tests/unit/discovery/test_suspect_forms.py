@@ -121,3 +121,19 @@ def test_two_branches_of_one_shop_are_two_things() -> None:
         2, "phone", pa.array(["0000099" if at == 5 else value.as_py() for at, value in enumerate(table["phone"])])
     )
     assert {(suspect.key, suspect.column) for suspect in holdstrue.suspects(lost)} == {(5, "phone")}
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_prices_that_rose_one_day_are_no_errors(rises: bool) -> None:
+    rng = Random(8)
+    sales = sorted(
+        (dt.date(2026, 1, 1) + dt.timedelta(days=rng.randrange(365)), rng.randrange(150)) for _ in range(1500)
+    )
+    rose = {thing for thing in range(150) if thing % 2}
+    first = dt.date(2026, 2, 10)
+    prices = [
+        5 + thing / 4 + (thing in rose and (day < first if rises else rng.random() < 0.11)) for day, thing in sales
+    ]
+    table = pa.table({"day": [day for day, _ in sales], "thing": [f"T{thing}" for _, thing in sales], "price": prices})
+    told = [suspect for suspect in holdstrue.suspects(table) if suspect.column == "price"]
+    assert bool(told) != rises

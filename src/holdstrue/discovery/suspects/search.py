@@ -15,8 +15,9 @@ from holdstrue.discovery.suspects.declared import DeclaredRules
 from holdstrue.discovery.suspects.form_vote import FormVote
 from holdstrue.discovery.suspects.forms import form_votes
 from holdstrue.discovery.suspects.reporters import find_reports, judge
+from holdstrue.discovery.suspects.systematic import systematic
 from holdstrue.discovery.suspects.verdict import CALIBRATED, Verdict, Votes, decide
-from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, systematic, vote
+from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, vote
 from holdstrue.discovery.suspects.voting_rules import VotingRule, learned
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.typing import I32, I64

@@ -11,8 +11,7 @@ rest of X and this row's A have another value of B: then B alone explains the ro
 the rarer the row's A is than its B: a chance error would hardly hit just the value that another group has. Rows that
 follow a rule speak against votes on either side of it.
 
-Exceptions that lie with one value of another column (half of its rows, at least five) follow from something that the
-rule leaves out, and get no votes.
+Exceptions that follow from something that the rule leaves out (`systematic.py`) get no votes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally, of_codes
+from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally
+from holdstrue.discovery.suspects.systematic import LEAST_ROWS, came_later, went_together
 from holdstrue.discovery.suspects.voting_rules import VotingRule
 from holdstrue.typing import F64, I32, I64, Mask
 
@@ -43,9 +43,6 @@ LEFT_AGAINST = 0.5
 
 SURE = 0.005
 """The odds of a rule that is trusted wholly."""
-
-SYSTEMATIC, LEAST_ROWS = 0.5, 5
-"""Exceptions in this share of the rows that have a value of another column, and so many rows, are no errors."""
 
 SPOILT = 0.97
 """The share of pure groups from which a group without a majority is one that rows got into by mistake."""
@@ -109,8 +106,13 @@ def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: B
         filled = missing & (2 * cells.known[rule.right] > cells.rows)
     differs = clear & (top != column) & (~missing | filled)
     if rule.declared is None:
-        differs &= ~_systematic(cells, rule, differs & ~muted & ~missing, clear & (column >= 0)) | muted | missing
-        differs &= ~(missing & _systematic(cells, rule, missing & differs, clear))
+        sides, plain = (*rule.left, rule.right), differs & ~muted & ~missing
+        differs &= (
+            ~(went_together(cells, sides, plain, clear & (column >= 0)) | came_later(cells, grouped, plain))
+            | muted
+            | missing
+        )
+        differs &= ~(missing & went_together(cells, sides, missing & differs, clear))
     floor = _floor(rule)
     rows = np.flatnonzero(differs)
     weights = believed * _weight(first[rows], tally.own[rows], floor, declared=rule.declared is not None)
@@ -153,30 +155,6 @@ def _within(grouped: Grouped, rows: Mask) -> Grouped:
     order = np.argsort(of, kind="stable")
     starts = np.searchsorted(of[order], np.arange(grouped.many + 1))
     return Grouped(of, order.astype(np.int32), starts.astype(np.int64))
-
-
-def _systematic(cells: CodedCells, rule: VotingRule, flagged: Mask, judged: Mask) -> Mask:
-    """Rows whose value in another column most flagged rows of it share."""
-    found = np.zeros(cells.rows, dtype=np.bool_)
-    if not flagged.any():
-        return found
-    for other in range(len(cells.names)):
-        if other != rule.right and other not in rule.left:
-            found |= systematic(cells.codes[other], cells.counts[other].size, flagged, judged)
-    return found
-
-
-def systematic(column: I32, values: int, flagged: Mask, judged: Mask) -> Mask:
-    """Rows with values of a column that go with being flagged.
-
-    >>> column, flagged = np.array([0, 0, 0, 0, 0, 1, 1], dtype=np.int32), np.array([1, 1, 1, 0, 0, 1, 0], dtype=bool)
-    >>> systematic(column, 2, flagged, np.ones(7, dtype=bool)).tolist()
-    [True, True, True, True, True, False, False]
-    """
-    known = column >= 0
-    hit = np.bincount(column[flagged & known], minlength=values)
-    all_of = np.bincount(column[judged & known], minlength=values)
-    return of_codes((all_of >= LEAST_ROWS) & (hit >= SYSTEMATIC * all_of), column)
 
 
 def _vote_left(cells: CodedCells, codes: I32, number: int, rule: VotingRule, rows: I64, ballot: Ballot) -> None:
