@@ -47,6 +47,9 @@ coordinates, of three shapes, 3% have a fourth and are right."""
 MOST_UNITS = 0.2
 """The share of cells that may have a unit."""
 
+MOST_TURNED = 200_000
+"""Different texts whose words are brought into order, in half a second."""
+
 NAME = 8
 """Letters of a text whose words may stand in another order."""
 
@@ -288,24 +291,33 @@ def _padded(text: str, width: int) -> str | None:
 
 def _same_letters(values: pa.Array, own: I64) -> dict[int, Said]:
     """Values that differ from one that comes five times as often in case, signs and the order of words alone."""
-    letters = pc.replace_substring_regex(pc.utf8_lower(values), r"[^\pL\pN]+", " ").to_pylist()
-    best: dict[str, int] = {}
-    keys: list[tuple[str, ...]] = []
-    for code, text in enumerate(letters):
-        words = text.split()
-        # few letters with other signs are other things: C, C++ and C#
-        joined = "".join(words) if len(text) >= SHORTEST else values[code].as_py().lower()
+    if own.max() < SEVERAL:
+        return {}
+    lower = pc.utf8_lower(values)
+    words = pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN]+", " "))
+    joined = pc.replace_substring(words, " ", "")
+    # few letters with other signs are other things (C, C++ and C#), and so are numbers
+    keys = [pc.if_else(pc.greater_equal(pc.utf8_length(joined), SHORTEST), joined, lower)]
+    named = pc.and_(pc.greater_equal(pc.utf8_length(joined), NAME), pc.match_substring(words, " "))
+    if pc.any(named).as_py() and len(values) <= MOST_TURNED:
         # codes of two words are others the other way round: RO-BR
-        turned = len(words) > 1 and len(joined) >= NAME
-        keys.append((joined, " ".join(sorted(words))) if turned else (joined,))
-        for key in keys[code] if re.search(_LETTER, text) else ():
-            if own[code] > own[best.get(key, code)] or key not in best:
-                best[key] = code
-    known, found = int(own.sum()), {}
-    for code in np.flatnonzero((own > 0) & (own <= max(3, RARE * known))).tolist():
-        other = max((best[key] for key in keys[code] if key in best), key=own.__getitem__, default=code)
-        if own[other] >= (SEVERAL if own[code] == 1 else OFTEN * own[code]):
-            found[code] = Said(values[other].as_py(), OFF, "letters")
+        sorted_words = [" ".join(sorted(text.split())) if text is not None else None
+                        for text in pc.if_else(named, words, None).to_pylist()]  # fmt: skip
+        keys.append(pa.array(sorted_words, pa.string()))
+    texts = pc.match_substring_regex(values, r"\pL").to_numpy(zero_copy_only=False)
+    order = np.argsort(own, kind="stable")[::-1]
+    rare = (own > 0) & (own <= max(3, RARE * int(own.sum()))) & texts
+    found: dict[int, Said] = {}
+    for key in keys:
+        of = key.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        best = np.full(int(of.max(initial=-1)) + 2, -1, dtype=np.int64)
+        # the first in this order is the commonest of its key
+        numbers, first = np.unique(of[order], return_index=True)
+        best[numbers] = order[first]
+        other = best[of]
+        often = own[other] >= np.where(own == 1, SEVERAL, OFTEN * own)
+        for code in np.flatnonzero(rare & (of >= 0) & often).tolist():
+            found.setdefault(code, Said(values[int(other[code])].as_py(), OFF, "letters"))
     return found
 
 
