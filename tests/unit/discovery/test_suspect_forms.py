@@ -73,6 +73,8 @@ NUMBERS: list[tuple[list[Any], dict[int, Any], pa.DataType | None]] = [
     (column(lambda rng: Decimal(rng.randrange(500, 900)) / 100), {3: Decimal("70.00"), 4: Decimal("-6.00")}, None),
     (column(lambda rng: dt.date(2001, 1, 1) + dt.timedelta(days=rng.randrange(9000))),
      {3: dt.date(1, 1, 1), 4: dt.date(1900, 1, 1), 5: dt.date(2099, 9, 9)}, None),
+    (column(lambda rng: dt.date(1930, 1, 1) + dt.timedelta(days=rng.randrange(20_000))),
+     {3: dt.date(1, 1, 1), 4: dt.date(1, 1, 2)}, None),
     (column(lambda rng: dt.datetime(2026, 1, 1) + dt.timedelta(minutes=rng.randrange(9000))),
      {3: dt.datetime(1970, 1, 1)}, pa.timestamp("us", "UTC")),
 ]  # fmt: skip

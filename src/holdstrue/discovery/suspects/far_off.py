@@ -61,7 +61,7 @@ def far_off(cells: CodedCells, column: int) -> Iterator[FormVote]:
     # of numbers that all differ, such as ids, some may well be of another series
     if counts[order].max() > 1 or moments or family_of(cells.distinct[column].type) in ("float", "decimal"):
         far[order[_behind_gap(ranked, summed, ratios=not moments)]] = True
-    negative = _by_sign(ranked, summed)
+    negative = _by_sign(ranked, summed) if not moments else np.zeros(order.size, dtype=np.bool_)
     far[order[negative]] = True
     if 0 < counts[far].sum() <= RARE * cells.known[column]:
         turned = {code: _turned(cells, column, code) for code in order[negative].tolist()}
@@ -153,7 +153,7 @@ def _by_sign(ranked: F64, summed: I64) -> Mask:
     """
     start = int(np.searchsorted(ranked, 0.0, side="right"))
     median = ranked[np.searchsorted(summed, summed[-1] / 2)]
-    if start == ranked.size or not ranked[start] > ABOVE * median:
+    if start == ranked.size or not ranked[start] > ABOVE * median > 0:
         return np.zeros(ranked.size, dtype=np.bool_)
     return ranked < 0
 

@@ -297,7 +297,7 @@ def _same_letters(values: pa.Array, own: I64) -> dict[int, Said]:
     words = pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN]+", " "))
     joined = pc.replace_substring(words, " ", "")
     # few letters with other signs are other things (C, C++ and C#), and so are numbers
-    keys = [pc.if_else(pc.greater_equal(pc.utf8_length(joined), SHORTEST), joined, lower)]
+    keys = [pc.if_else(pc.greater_equal(pc.utf8_length(words), SHORTEST), joined, lower)]
     named = pc.and_(pc.greater_equal(pc.utf8_length(joined), NAME), pc.match_substring(words, " "))
     if pc.any(named).as_py() and len(values) <= MOST_TURNED:
         # codes of two words are others the other way round: RO-BR
