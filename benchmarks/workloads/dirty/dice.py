@@ -51,12 +51,11 @@ class Dice:
 
     def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
         """One of the items, each as likely as its weight says."""
-        shares = np.asarray(weights, dtype=float)
-        return items[int(self._draws.choice(len(items), p=shares / shares.sum()))]
+        return items[self._place(_summed(tuple(weights)))]
 
     def skewed(self, items: Sequence[T], power: float) -> T:
         """One of the items with weights as Zipf's: the first come most often."""
-        return items[int(self._draws.choice(len(items), p=_zipf(len(items), power)))]
+        return items[self._place(_zipf(len(items), power))]
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
         """So many of the items, none twice, in any order."""
@@ -74,9 +73,18 @@ class Dice:
         """A day from the first to the last, both included."""
         return first + dt.timedelta(days=self.whole(0, (last - first).days))
 
+    def _place(self, summed: NDArray[np.float64]) -> int:
+        return int(summed.searchsorted(self._draws.random(), side="right"))
+
 
 @cache
 def _zipf(count: int, power: float) -> NDArray[np.float64]:
-    weights = np.asarray([1.0 / (at + 1) ** power for at in range(count)])
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return _summed(tuple(1.0 / (at + 1) ** power for at in range(count)))
+
+
+@cache
+def _summed(weights: tuple[float, ...]) -> NDArray[np.float64]:
+    """Up to which number between 0 and 1 each item is meant."""
+    shares = np.asarray(weights, dtype=float)
+    summed: NDArray[np.float64] = (shares / shares.sum()).cumsum()
+    return summed / summed[-1]

@@ -235,13 +235,7 @@ def _kinds(errors: Planting) -> Kinds:
         (1, errors.other("marital_status")),
         (1, errors.cell("occupation", word_for_nothing)),
         (1, errors.cell("occupation", typo)),
-        (
-            1.5,
-            errors.cell(
-                "phone",
-                _phone_slip,
-            ),
-        ),
+        (1.5, errors.cell("phone", _phone_slip)),
         (1, errors.cell("phone", fixed("000000", "n/a", "+49 123 456789", "call office"))),
         (1.5, errors.cell("iban", digit_slip)),
         (1, errors.cell("iban", lambda dice, value: value[:-2])),
