@@ -2,7 +2,7 @@
 
 `hospital`, `flights` and `tax` come from beside the repository; `orders`, `forms` and `prices` are made from seeds by
 `tests/dirty_tables.py`, `the eight` by `workloads/dirty`. These eight were written by somebody who did not know the
-detector; thresholds have since been chosen with their seed 1 in sight, not with seed 2. A cell counts as wrong where it
+detector; thresholds have since been chosen with their seed 1 in sight. A cell counts as wrong where it
 differs from the true one, numbers by what they are (`7.0` and `7` do not differ).
 """
 
