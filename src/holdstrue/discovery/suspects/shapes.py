@@ -7,7 +7,7 @@
   one holds a number or a sign that plain words do not have; and if that does not help, words with numbers in them do.
 - *unit*: a number with a word or a sign beside it, in a column most of whose cells are plain numbers (`12 oz`).
 - *width*: more or fewer digits than 98% of a form have, where some begin with 0: these are codes and no numbers.
-- *letters*: a rare value that differs in case, signs or the order of words from one five times as common.
+- *letters*: a rare value that differs in case and signs alone from one much more common, `Moore, Ann` from `Ann Moore`.
 - *spelling*: a rare shape (at most 2% of the cells) of four letters or more that one edit in seven letters makes a
   shape twenty times as common, or one that comes once of one that comes five times; in columns most of whose rare
   shapes are so. A column of names, where rare ones are names too, has none.
@@ -46,12 +46,6 @@ coordinates, of three shapes, 3% have a fourth and are right."""
 
 MOST_UNITS = 0.2
 """The share of cells that may have a unit."""
-
-MOST_TURNED = 200_000
-"""Different texts whose words are brought into order, in half a second."""
-
-NAME = 8
-"""Letters of a text whose words may stand in another order."""
 
 ZEROS = 0.005
 """The least share of codes that begin with 0, for all to be filled up with it; more than as many others of one width
@@ -290,20 +284,19 @@ def _padded(text: str, width: int) -> str | None:
 
 
 def _same_letters(values: pa.Array, own: I64) -> dict[int, Said]:
-    """Values that differ from one that comes five times as often in case, signs and the order of words alone."""
+    """Values that differ from one that comes far more often in case and signs alone, or by turning round a comma."""
     if own.max() < SEVERAL:
         return {}
     lower = pc.utf8_lower(values)
-    words = pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN]+", " "))
-    joined = pc.replace_substring(words, " ", "")
+    # spaces stay: DU PONT and DUPONT are two towns
+    letters = pc.replace_substring_regex(lower, r"[^\pL\pN\s]+", "")
     # few letters with other signs are other things (C, C++ and C#), and so are numbers
-    keys = [pc.if_else(pc.greater_equal(pc.utf8_length(words), SHORTEST), joined, lower)]
-    named = pc.and_(pc.greater_equal(pc.utf8_length(joined), NAME), pc.match_substring(words, " "))
-    if pc.any(named).as_py() and len(values) <= MOST_TURNED:
-        # codes of two words are others the other way round: RO-BR
-        sorted_words = [" ".join(sorted(text.split())) if text is not None else None
-                        for text in pc.if_else(named, words, None).to_pylist()]  # fmt: skip
-        keys.append(pa.array(sorted_words, pa.string()))
+    keys = [pc.if_else(pc.greater_equal(pc.utf8_length(letters), SHORTEST - 1), letters, lower)]
+    turned = pc.match_substring_regex(values, r"^[^,]+,[^,]+$")
+    if pc.any(turned).as_py():
+        # `Moore, Ann` is Ann Moore; without the comma it may be another one
+        parts = pc.replace_substring_regex(values, r"^([^,]+),\s*([^,]+)$", r"\2 \1")
+        keys.append(pc.utf8_lower(parts))
     texts = pc.match_substring_regex(values, r"\pL").to_numpy(zero_copy_only=False)
     order = np.argsort(own, kind="stable")[::-1]
     rare = (own > 0) & (own <= max(3, RARE * int(own.sum()))) & texts
