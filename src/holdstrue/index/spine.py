@@ -120,7 +120,7 @@ class Spine(Generic[AnyRun]):
             self._merge(first, size, alive, build)
 
     def load(self, living: Slots, build: Build[AnyRun]) -> None:
-        """Let many rows into a spine that has none yet: beside the work, so that it is `loading` for a while."""
+        """Let many rows, at least one, into a spine that has none: beside the work, so that it is `loading` for a while."""
         self.held += living.size
         self._merging = Merging(build, living, 0, 0)
 
@@ -152,7 +152,7 @@ class Spine(Generic[AnyRun]):
     def _merge(self, first: int, size: int, alive: U8, build: Build[AnyRun]) -> None:
         """Merge the runs from one on, which hold so many rows."""
         living = self._living(first, alive)
-        if size >= BESIDE_FROM:
+        if living.size and size >= BESIDE_FROM:
             self._merging = Merging(build, living, first, len(self.runs))
         else:
             self.runs[first:] = [build(living)] if living.size else []
