@@ -14,6 +14,8 @@ import pytest
 from holdstrue import Monitor, load_rules
 from holdstrue.index import blocks, order_screen, spine
 from holdstrue.index.order_screen import OrderScreen
+from holdstrue.kernels import order_screen as kernels
+from holdstrue.kernels import sorting
 from holdstrue.rules import RuleSet
 from holdstrue.state import runs as state_runs
 from laws.test_detection import assert_counts, found, nonempty
@@ -212,7 +214,7 @@ def test_rows_forgotten_while_they_are_sorted(asked: list[int], monkeypatch: pyt
     """A thread that sorts rows reads what was known of them also when the screen has let go of it meanwhile."""
     monkeypatch.setattr(order_screen, "BESIDE_FROM", 16)
     go, done, covered = threading.Event(), threading.Event(), []
-    argsort, frontiers = order_screen.argsort, order_screen.kernels.frontiers
+    argsort, frontiers = sorting.argsort, kernels.frontiers
 
     def waiting(*columns: Any) -> Any:
         if threading.current_thread().name == "holdstrue-merge":
@@ -226,7 +228,7 @@ def test_rows_forgotten_while_they_are_sorted(asked: list[int], monkeypatch: pyt
             done.set()
 
     monkeypatch.setattr(order_screen, "argsort", waiting)
-    monkeypatch.setattr(order_screen.kernels, "frontiers", looked_at)
+    monkeypatch.setattr(kernels, "frontiers", looked_at)
     monitor = Monitor(TURNED, key="id")
     monitor.apply(in_order(range(100)))
     monitor.apply(in_order(range(100, 101)))  # a row alone: the index takes all rows in

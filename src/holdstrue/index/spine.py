@@ -120,7 +120,7 @@ class Spine(Generic[AnyRun]):
             self._merge(first, size, alive, build)
 
     def load(self, living: Slots, build: Build[AnyRun]) -> None:
-        """Let many rows, at least one, into a spine that has none: beside the work, so that it is `loading` for a while."""
+        """Let many rows, at least one, into an empty spine: beside the work, so that it is `loading` for a while."""
         self.held += living.size
         self._merging = Merging(build, living, 0, 0)
 
