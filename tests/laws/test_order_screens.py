@@ -163,6 +163,7 @@ def test_clean_rows_pass(asked: list[int]) -> None:
 def test_a_large_table_is_taken_in_beside_the_work(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then every row is searched for; the answers are those without a screen."""
     texts = ["not(t.g = s.g and t.a < s.a and t.b > s.b)", "not(t.g = s.g and t.a < s.a and t.c > s.c)"]
+    monkeypatch.setattr(order_screen, "PROBED", 700.0)
     answers = []
     for least in (1, 99):
         monkeypatch.setattr(order_screen.ScreenPlan.of, "__defaults__", (least,))
@@ -193,7 +194,7 @@ def in_order(keys: range, *, known: bool = True) -> pa.Table:
 @pytest.mark.parametrize("first", ["none has a pivot", "all with a pivot go"])
 def test_runs_without_rows(first: str, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows that a run is sorted of beside the work none may be left, while rows without a pivot stay."""
-    monkeypatch.setattr(order_screen, "BESIDE_FROM", 16)
+    monkeypatch.setattr(OrderScreen, "_beside", lambda *_: 1)
     monkeypatch.setattr(spine, "BESIDE_FROM", 16)
     monitor = Monitor(TURNED, key="id")
     monitor.apply(in_order(range(100), known=False))
@@ -212,7 +213,7 @@ def test_runs_without_rows(first: str, asked: list[int], monkeypatch: pytest.Mon
 
 def test_rows_forgotten_while_they_are_sorted(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that sorts rows reads what was known of them also when the screen has let go of it meanwhile."""
-    monkeypatch.setattr(order_screen, "BESIDE_FROM", 16)
+    monkeypatch.setattr(OrderScreen, "_beside", lambda *_: 1000)
     go, done, covered = threading.Event(), threading.Event(), []
     argsort, frontiers = sorting.argsort, kernels.frontiers
 

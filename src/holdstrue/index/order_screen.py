@@ -39,6 +39,8 @@ SORTED, FOLLOWED = 150.0, 12.0
 """Nanoseconds to sort a row into a run, and for each of its columns."""
 TRUSTED = 0.5
 """A screen that lets through less than this share of rows rests, as it spares too little."""
+PATIENCE = 2
+"""A thread that takes rows in has this many times as long as that takes by itself. Chosen, not tuned."""
 RESTS = 32
 """Batches that it rests. Chosen, not tuned."""
 
@@ -187,19 +189,35 @@ class OrderScreen:
         self._known = room(self._known, self._upto, fill=0)
         alive = self._rows.alive
         self._spine.squeeze(alive, self._build())
-        # where the rows have to enter the indexes anyway, the batch that waits for that waits less for this
-        self._take(before[alive[before] != 0], beside=before.size >= BESIDE_FROM and 2 * late < before.size)
+        self._take(before[alive[before] != 0], self._beside(before.size, new.size, late))
         self._take(new)
         return None if self._spine.loading else self._screened(new)
 
+    @property
+    def _searched(self) -> float:
+        """What a row costs that is searched for."""
+        return len(self.plan.rules) * PROBED
+
+    def _taken_in(self, rows: int) -> float:
+        """What taking in so many rows costs."""
+        return rows * (SORTED + FOLLOWED * len(self.plan.columns))
+
     def _pays(self, new: int, behind: int, late: int) -> bool:
         """Whether taking in the rows that it lacks costs less than what searching did since it was let go."""
-        rules, width = len(self.plan.rules), len(self.plan.columns)
-        self._spared += new * rules * PROBED
-        return (behind + new) * (SORTED + FOLLOWED * width) <= self._spared + late * rules * ENTERED
+        self._spared += new * self._searched
+        return self._taken_in(behind + new) <= self._spared + late * len(self.plan.rules) * ENTERED
 
-    def _take(self, slots: I32, beside: bool = False) -> None:
-        """Take rows in, at once or beside the work."""
+    def _beside(self, rows: int, new: int, late: int) -> int:
+        """After how many rows a thread is to be done that takes in these; 0 where a batch does it sooner than it ends.
+
+        Where rows have to enter the indexes anyway, the batch that waits for that waits less for this.
+        """
+        if rows < BESIDE_FROM or 2 * late >= rows or self._taken_in(rows) <= new * self._searched:
+            return 0
+        return int(PATIENCE * self._taken_in(rows) / self._searched)
+
+    def _take(self, slots: I32, beside: int = 0) -> None:
+        """Take rows in, at once or beside the work until so many others came."""
         groups = self._rows.groups(self._first)[0][slots]
         known = np.zeros(slots.size, dtype=np.uint64)
         # most rules have the same rows, which are then looked at once
@@ -216,7 +234,7 @@ class OrderScreen:
         if not placed.any():
             return
         if beside:
-            self._spine.load(slots[placed], self._build())
+            self._spine.load(slots[placed], self._build(), beside)
         else:
             self._spine.held += int(np.count_nonzero(placed))
             build = self._build()
