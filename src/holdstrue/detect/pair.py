@@ -191,15 +191,8 @@ class PairDetector(Detector):
         if not slots.size:
             return 0.0
         drawn = slots[:: max(1, slots.size // costs.DRAWN)]
-        found = 0.0
-        for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
-            hits, done = 0, drawn.size
-            for some in self._set.index.probe(self._number, drawn, role):
-                hits += some.queries.size
-                if hits >= costs.MOST_DRAWN:
-                    done = max(1, int(some.queries[-1]))
-                    break
-            found += hits / done
+        roles = (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)
+        found = sum(self._set.index.hits_about(self._number, drawn, role, costs.MOST_DRAWN) for role in roles)
         living = max(1, self._rows.living)
         return found * slots.size * (1 + slots.size / living)
 
