@@ -22,6 +22,8 @@ JOINED = 2
 """Batches of which DuckDB's joins are compared and timed."""
 SPREAD = 12
 """Columns of either kind."""
+HIDDEN = 20_000
+"""Numbers from which all columns follow."""
 LINES = 1 << 14
 """Cache lines of a rule: a megabyte, as 20,000 groups have with their right sides."""
 
@@ -35,6 +37,10 @@ def run(setting: Setting) -> Outcome:
     touched = [_touched(lines, setting.batch) for lines in (1, 2, 4, 7)]
     outcome.tables.append(Table("random cache lines a row and rule, alone (CPU)", ("lines", "ms a batch"), touched))
     outcome.records += [{"lines": lines, "touching them alone, ms": spent} for lines, spent in touched]
+    told = ("hidden values", "rows", "one ms", "all ms", "ratio")
+    cached = [_cached(distinct, size, setting.batch) for size in setting.sizes for distinct in (200, 2_000, HIDDEN)]
+    outcome.tables.append(Table("FDs with left sides of their own, by how many groups there are (CPU)", told, cached))
+    outcome.records += [dict(zip(told, row, strict=True)) for row in cached]
     single = [_single(size) for size in setting.sizes]
     outcome.tables.append(Table("one row, 90 FDs (CPU)", ("rows", "median us"), single))
     outcome.records += [dict(zip(head, row, strict=True)) for row in rows]
@@ -64,9 +70,9 @@ def _sets() -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _table(rng: np.random.Generator, rows: int, first: int) -> pa.Table:
+def _table(rng: np.random.Generator, rows: int, first: int, distinct: int = HIDDEN) -> pa.Table:
     """Columns that follow from one hidden number, of which some are off in one of 10,000 rows."""
-    hidden = rng.integers(0, 20_000, rows)
+    hidden = rng.integers(0, distinct, rows)
     columns: dict[str, Any] = {"id": np.arange(first, first + rows), "g": hidden % 50}
     columns |= {f"c{i}": (hidden * (i + 3) * 2_654_435_761 >> 7) % (50 * (i + 1)) for i in range(SPREAD)}
     columns |= {f"m{i}": hidden * (i + 1) + (rng.random(rows) < 0.0001) * 5 * (i + 1) for i in range(SPREAD)}
@@ -96,6 +102,16 @@ def _line(name: str, rules: list[tuple[str, str]], size: int, setting: Setting) 
     agrees = added[:JOINED] == theirs
     total = sum(map(sum, added))
     return name, size, setting.batch, one, every, every / one, joined, joined / every, total, agrees
+
+
+def _cached(distinct: int, size: int, batch: int) -> tuple[Any, ...]:
+    """One rule and all on rows of few groups, whose counters lie in the caches: what counting itself takes."""
+    rng = np.random.default_rng(size)
+    base = _table(rng, size, 0, distinct)
+    batches = [_table(rng, batch, size + i * batch, distinct) for i in range(WARM + COUNTED)]
+    texts = [text for text, _ in _sets()["FDs, left sides of their own"]]
+    one, every = (_applied(some, base, batches)[0] for some in (texts[:1], texts))
+    return distinct, size, one, every, every / one
 
 
 def _touched(lines: int, batch: int) -> tuple[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from holdstrue import Monitor, load_rules
 from holdstrue.index import blocks, order_screen, spine
 from holdstrue.index.order_screen import OrderScreen
+from holdstrue.kernels import order_screen as kernels
+from holdstrue.kernels import sorting
 from holdstrue.rules import RuleSet
 from holdstrue.state import runs as state_runs
 from laws.test_detection import assert_counts, found, nonempty
@@ -160,6 +163,7 @@ def test_clean_rows_pass(asked: list[int]) -> None:
 def test_a_large_table_is_taken_in_beside_the_work(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then every row is searched for; the answers are those without a screen."""
     texts = ["not(t.g = s.g and t.a < s.a and t.b > s.b)", "not(t.g = s.g and t.a < s.a and t.c > s.c)"]
+    monkeypatch.setattr(order_screen, "PROBED", 700.0)
     answers = []
     for least in (1, 99):
         monkeypatch.setattr(order_screen.ScreenPlan.of, "__defaults__", (least,))
@@ -175,3 +179,63 @@ def test_a_large_table_is_taken_in_beside_the_work(asked: list[int], monkeypatch
         answers.append((told, monitor.counts()))
     assert answers[0] == answers[1]
     assert asked[0] > 0
+
+
+TURNED = ["not(t.g = s.g and t.a < s.a and t.b > s.b)", "not(t.g = s.g and t.b < s.b and t.c > s.c)"]
+"""Two rules that meet in column b, which becomes the pivot."""
+
+
+def in_order(keys: range, *, known: bool = True) -> pa.Table:
+    """Rows whose columns rise together, b perhaps unknown."""
+    rows = [{"id": key, "g": 0, "a": key, "b": key if known else None, "c": key, "d": None} for key in keys]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+@pytest.mark.parametrize("first", ["none has a pivot", "all with a pivot go"])
+def test_runs_without_rows(first: str, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that a run is sorted of beside the work none may be left, while rows without a pivot stay."""
+    monkeypatch.setattr(OrderScreen, "_beside", lambda *_: 1)
+    monkeypatch.setattr(spine, "BESIDE_FROM", 16)
+    monitor = Monitor(TURNED, key="id")
+    monitor.apply(in_order(range(100), known=False))
+    if first == "all with a pivot go":
+        for keys in (range(100, 200), range(200, 203)):
+            monitor.apply(in_order(keys))
+        for keys in (range(100, 160), range(160, 203)):
+            ops = pa.array(["delete"] * len(keys))
+            monitor.apply(pa.table({"id": list(keys), "op": ops}), op_column="op", feed="ops")
+    for keys in (range(300, 310), range(310, 350)):
+        assert not any(step.open for step in monitor.apply(in_order(keys)).counts.values())
+    odd = [{"id": 999, "g": 0, "a": 305, "b": 330, "c": 320, "d": None}, {"id": 1000, "g": 1, "a": 0, "b": 0, "c": 0}]
+    counts = [step.added for step in monitor.apply(pa.Table.from_pylist(odd, SCHEMA)).counts.values()]
+    assert counts == [sum(305 < key < 330 for key in range(300, 350)), sum(320 < key < 330 for key in range(300, 350))]
+
+
+def test_rows_forgotten_while_they_are_sorted(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that sorts rows reads what was known of them also when the screen has let go of it meanwhile."""
+    monkeypatch.setattr(OrderScreen, "_beside", lambda *_: 1000)
+    go, done, covered = threading.Event(), threading.Event(), []
+    argsort, frontiers = sorting.argsort, kernels.frontiers
+
+    def waiting(*columns: Any) -> Any:
+        if threading.current_thread().name == "holdstrue-merge":
+            assert go.wait(30)
+        return argsort(*columns)
+
+    def looked_at(slots: Any, starts: Any, codes: Any, columns: Any, flips: Any, known: Any, *out: Any) -> None:
+        covered.append(int(slots.max()) < known.size)
+        frontiers(slots, starts, codes, columns, flips, known, *out)
+        if threading.current_thread().name == "holdstrue-merge":
+            done.set()
+
+    monkeypatch.setattr(order_screen, "argsort", waiting)
+    monkeypatch.setattr(kernels, "frontiers", looked_at)
+    monitor = Monitor(TURNED, key="id")
+    monitor.apply(in_order(range(100)))
+    monitor.apply(in_order(range(100, 101)))  # a row alone: the index takes all rows in
+    monitor.apply(in_order(range(101, 111)))
+    ops = pa.array(["delete"] * 100)
+    monitor.apply(pa.table({"id": list(range(100)), "op": ops}), op_column="op", feed="ops")  # starts over
+    go.set()
+    assert done.wait(30)
+    assert covered and all(covered)

@@ -15,6 +15,7 @@ from holdstrue.data.buffers import plain
 from holdstrue.data.coding import Coded, Domain, encode
 from holdstrue.data.labels import Labels
 from holdstrue.detect.clock import Clock
+from holdstrue.detect.costs import Counting, Estimate
 from holdstrue.index.arrays import Snapshot
 from holdstrue.index.checked import Checked
 from holdstrue.index.rows import Rows
@@ -145,6 +146,8 @@ class Detector(ABC):
     """Rows in at least one violation."""
     pairs: int = 0
     """Violating pairs; none where single rows violate."""
+    estimate: Estimate | Counting | None = None
+    """How the last batch was counted, and what other ways were estimated to cost; None where there was no choice."""
 
     @property
     def groups(self) -> int:

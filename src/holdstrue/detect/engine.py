@@ -106,6 +106,8 @@ class Engine:
         self.detectors: list[Detector] = []
         self.generation = 0
         """Grows whenever arrays of structures may have been replaced by others than single rows need."""
+        self.last_was_row = False
+        """Whether the last batch was a single row, for which there is one way."""
         self._build()
         self.by_rule: list[list[int]] = [[] for _ in plan.rules]
         for at, detector in enumerate(self.detectors):
@@ -220,8 +222,16 @@ class Engine:
             if table.pairs is not None:
                 table.pairs.settle()
 
+    def forget_estimates(self) -> None:
+        """Let no check say any more how the batch before was counted."""
+        self.last_was_row = False
+        for detector in self.detectors:
+            detector.estimate = None
+
     def explain(self) -> dict[int, list[str]]:
         """What the running indexes say of each check."""
+        if self.last_was_row:
+            self.forget_estimates()
         return {at: detector.explain() for at, detector in enumerate(self.detectors)}
 
     def measures(self) -> dict[str, tuple[Part, ...]]:
@@ -236,6 +246,7 @@ class Engine:
         prepared = self.prepare(incoming) if prepared is None else prepared
         self.clock.read()
         self.generation += 1
+        self.forget_estimates()
         if self.labels:
             self.translate_labels()
         batches = {name: self._enter(self.tables[name], part, prepared[name]) for name, part in incoming.items()}

@@ -76,8 +76,6 @@ class GroupDetector(Detector):
         self._row_kind = np.full(64, -1, dtype=np.int32)
         self._totals = np.zeros(3, dtype=np.int64)
         self._partial = False
-        self.counting: Counting | None = None
-        """How the last batch was counted."""
 
     def _no_extra(self, groups: int) -> I32:
         extra = np.zeros((1 if self._is_key else groups, 4 if self._several else 1), dtype=np.int32)
@@ -109,7 +107,7 @@ class GroupDetector(Detector):
             kernels.load_rows(core, pairs, self._extra, right, self._values, kinds[: batch.rows.size], self._totals)
             self.pairs, self.rows, _ = self._totals.tolist()
             return Outcome(self.pairs, 0, first(self.violations(), limit) if limit else no_pairs(), no_pairs())
-        self.counting = Counting(batch.old.size, batch.new.size, batch.staying)
+        self.estimate = Counting(batch.old.size, batch.new.size, batch.staying)
         old, new = kinds[batch.old], kinds[batch.new]
         lost, won = np.empty(old.size, dtype=np.int64), np.empty(new.size, dtype=np.int64)
         if batch.leaves_few:
@@ -417,7 +415,7 @@ class GroupDetector(Detector):
 
     def explain(self) -> list[str]:
         """How the last batch was counted."""
-        return [str(self.counting)] if self.counting else []
+        return [str(self.estimate)] if self.estimate else []
 
     def size_bytes(self) -> int:
         """Memory held beside the grouping, which rules share."""

@@ -205,7 +205,7 @@ class GroupProgram:
         counting = Counting(batch.old.size, new, batch.staying)
         outcomes, start = {}, 0
         for (at, detector), (added, removed, kept, end) in zip(self._detectors, self._out.tolist(), strict=True):
-            detector.counting = counting
+            detector.estimate = counting
             outcomes[at] = NOTHING
             if added or removed:
                 # where there were more than are listed, any row may have had conflicts

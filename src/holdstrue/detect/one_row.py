@@ -97,6 +97,8 @@ class RowProgram:
         self._held = FrameLines()
         self._generation = -1
         self._until_room = LOOK_EVERY
+        self._after_row = False
+        """Whether the batch before the last row was one, too."""
         self._probe: RowProbe | None = None
         self._probed = -1
 
@@ -293,10 +295,12 @@ class RowProgram:
 
     def retract(self, values: Values, change: RowChange) -> RowChange:
         """Take back the row that came in last, as if it had never been; returns what that did."""
+        after_row = self._after_row
         self.write(values, read=True)
         undone = self.apply(values, kernels.DELETE, 0)
         if undone is None or undone.old != change.new:
             raise RuntimeError("another row is the last one")
+        self._engine.last_was_row = after_row
         self._rows.retract()
         for _, detector in self._groups:
             detector.retract(change.new)
@@ -326,6 +330,7 @@ class RowProgram:
         if new >= 0:
             rows.take_over(values)
         engine.clock.read()
+        self._after_row, engine.last_was_row = engine.last_was_row, True
         outcomes: dict[int, Outcome] = {}
         if touched:
             for found in self._out[1 : touched + 1].tolist():

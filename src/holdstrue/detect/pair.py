@@ -87,7 +87,6 @@ class PairDetector(Detector):
         self._rest_array = _as_array(self._unsearched)
         self._symmetric = check.symmetric
         self._sweep = PairSweep(shape, pairs, number, check.symmetric)
-        self._estimate: costs.Estimate | None = None
         self._turn = next(turns)
         self._degree = np.zeros(64, dtype=np.int64)
         self._totals = np.zeros(2, dtype=np.int64)
@@ -138,7 +137,6 @@ class PairDetector(Detector):
         if alone and batch.new.size >= COUNT_FROM and countable(self._shape):
             return self._load(batch, limit)
         old, new = self._concerned(batch)
-        self._estimate = None
         if not old.slots.size and not new.slots.size:
             return NOTHING
         stay = self._swept(batch, old.slots, new.slots, limit)
@@ -171,13 +169,13 @@ class PairDetector(Detector):
         most = costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, everything, updates, self.rows)
         if most < least:
             # so large a batch need not ask the index what it would find, nor have it built for that
-            self._estimate = costs.Estimate(None, least, everything, most, whole=True)
+            self.estimate = costs.Estimate(None, least, everything, most, whole=True)
             return np.flatnonzero(self._rows.alive[: batch.first_new]).astype(np.int32)
         candidates = self._candidates_about(old) + self._candidates_about(new)
         probe = costs.probe_cost(rows, candidates)
         about = self._touched_about(batch)
         if probe <= costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, about, 0, 0) / 2:
-            self._estimate = costs.Estimate(int(candidates), probe, 0, 0.0)
+            self.estimate = costs.Estimate(int(candidates), probe, 0, 0.0)
             return None
         stay = self._touched(batch)
         swept = stay.size + batch.new.size
@@ -185,23 +183,16 @@ class PairDetector(Detector):
         listed = costs.CANDIDATE * min(limit, candidates)
         violating = int(np.count_nonzero(self._degree[stay])) if updates else 0
         sweep = costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, swept, updates, violating) + listed
-        self._estimate = costs.Estimate(int(candidates), probe, swept, sweep, whole=swept == everything)
-        return stay if self._estimate.sweeps else None
+        self.estimate = costs.Estimate(int(candidates), probe, swept, sweep, whole=swept == everything)
+        return stay if self.estimate.sweeps else None
 
     def _candidates_about(self, slots: I32) -> float:
         """About how many candidates probing for some rows would find, from a few of them."""
         if not slots.size:
             return 0.0
         drawn = slots[:: max(1, slots.size // costs.DRAWN)]
-        found = 0.0
-        for role in (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE):
-            hits, done = 0, drawn.size
-            for some in self._set.index.probe(self._number, drawn, role):
-                hits += some.queries.size
-                if hits >= costs.MOST_DRAWN:
-                    done = max(1, int(some.queries[-1]))
-                    break
-            found += hits / done
+        roles = (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)
+        found = sum(self._set.index.hits_about(self._number, drawn, role, costs.MOST_DRAWN) for role in roles)
         living = max(1, self._rows.living)
         return found * slots.size * (1 + slots.size / living)
 
@@ -425,7 +416,7 @@ class PairDetector(Detector):
 
     def explain(self) -> list[str]:
         """What the index says of this check."""
-        lines = [*self._set.index.explain(self._number), *([str(self._estimate)] if self._estimate else [])]
+        lines = [*self._set.index.explain(self._number), *([str(self.estimate)] if self.estimate else [])]
         return [re.sub(r"\b([ts])\.(\d+)", lambda m: f"{m[1]}.{self._columns[int(m[2])]}", line) for line in lines]
 
     def size_bytes(self) -> int:

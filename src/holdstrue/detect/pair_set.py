@@ -172,7 +172,7 @@ class PairSet:
         self._suspects = batch, {}
         late = sum(slots.size for slots in self._pending)
         for screen in self._screens:
-            found = screen.suspects(batch.first_new, batch.new, batch.old.size, late)
+            found = screen.suspects(batch.first_new, batch.new, batch.old, late)
             if found is not None:
                 self._suspects[1].update(found)
 

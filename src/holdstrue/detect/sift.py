@@ -17,9 +17,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import arrow_of, known, plain, spread
+from holdstrue.data.buffers import known, plain, spread
 from holdstrue.data.coding import Domain, encode
 from holdstrue.data.digests import lower_lane
+from holdstrue.data.distinct import rows_at
 from holdstrue.detect.by_value import ConstantRows
 from holdstrue.kernels import sift as kernels
 from holdstrue.plan.checks import GroupCheck
@@ -86,7 +87,11 @@ class Pieces:
 
     def only(self, slots: I32, columns: Sequence[str]) -> Pieces:
         """The same of some columns of some rows. Complexity: O(rows taken)."""
-        return Pieces(self.values.select(list(columns)).take(arrow_of(slots)), self._domains, self.threads)
+        return Pieces(rows_at(self.values.select(list(columns)), slots), self._domains, self.threads)
+
+    def is_digested(self, column: str) -> bool:
+        """Whether a column's words are digests."""
+        return exact_domain(self._domains[column][1]).kind == "digest"
 
     def words(self, column: str) -> Words:
         """A column's words: equal exactly where the values are."""
@@ -166,7 +171,9 @@ def sifted(check: GroupCheck, pieces: Pieces) -> I32:
 
 
 def _sift(check: GroupCheck, pieces: Pieces, slots: I32 | None) -> I32:
-    words, usable = np.zeros(pieces.rows, dtype=np.uint64), None
+    # digests are as well spread as words of several columns
+    spread_out = len(check.lhs) == 1 and pieces.is_digested(check.lhs[0])
+    words, usable = np.zeros(0 if spread_out else pieces.rows, dtype=np.uint64), None
     for column in check.lhs:
         values, valid = pieces.words(column)
         if valid is not None:
@@ -174,7 +181,10 @@ def _sift(check: GroupCheck, pieces: Pieces, slots: I32 | None) -> I32:
                 values = np.where(valid, values, np.uint64(0))
             else:
                 usable = valid if usable is None else usable & valid
-        _in_parts(partial(_extend, words, values), pieces.rows, pieces.threads)
+        if spread_out:
+            words = values
+        else:
+            _in_parts(partial(_extend, words, values), pieces.rows, pieces.threads)
     if usable is not None:
         slots = np.flatnonzero(usable).astype(np.int32) if slots is None else slots[usable[slots]]
     rights = list(_rights(check, pieces))

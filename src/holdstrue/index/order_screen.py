@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from holdstrue.index.arrays import room
 from holdstrue.index.protocol import PairRows, Shape, Term
-from holdstrue.index.spine import BESIDE_FROM, Spine
+from holdstrue.index.spine import BESIDE_FROM, Build, Spine
 from holdstrue.kernels import order_screen as kernels
 from holdstrue.kernels.sorting import argsort
 from holdstrue.operators import Op
@@ -38,6 +39,8 @@ SORTED, FOLLOWED = 150.0, 12.0
 """Nanoseconds to sort a row into a run, and for each of its columns."""
 TRUSTED = 0.5
 """A screen that lets through less than this share of rows rests, as it spares too little."""
+PATIENCE = 2
+"""A thread that takes rows in has this many times as long as that takes by itself. Chosen, not tuned."""
 RESTS = 32
 """Batches that it rests. Chosen, not tuned."""
 
@@ -164,14 +167,15 @@ class OrderScreen:
         """Whether it answers for its rules."""
         return self._upto > 0 and not self._spine.loading
 
-    def suspects(self, first_new: int, new: I32, gone: int, late: int) -> dict[int, I64] | None:
+    def suspects(self, first_new: int, new: I32, gone: I32, late: int) -> dict[int, I64] | None:
         """By check the positions, among the new rows, of those that may violate it; None where nobody was asked.
 
-        Rows that came since it was asked last are taken in too. `gone` rows were removed by the batch, and `late` ones
+        Rows that came since it was asked last are taken in too. `gone` were removed by the batch, and `late` rows
         wait to enter the index of every rule. Complexity: O(batch * (log n + columns)), and amortised as much to take
         the batch in.
         """
-        self._spine.dead += gone
+        # of those that it holds: rows without a pivot are in no run, and would have it sorted anew in vain
+        self._spine.dead += int(np.count_nonzero(self._known[gone[gone < self._upto]] & _PIVOT))
         if self._upto > first_new:
             self.forget()
         # the first rows of a table are counted by sweeping, and screened when others come
@@ -184,20 +188,36 @@ class OrderScreen:
         self._upto = int(new[-1]) + 1
         self._known = room(self._known, self._upto, fill=0)
         alive = self._rows.alive
-        self._spine.squeeze(alive, self._run)
-        # where the rows have to enter the indexes anyway, the batch that waits for that waits less for this
-        self._take(before[alive[before] != 0], beside=before.size >= BESIDE_FROM and 2 * late < before.size)
+        self._spine.squeeze(alive, self._build())
+        self._take(before[alive[before] != 0], self._beside(before.size, new.size, late))
         self._take(new)
         return None if self._spine.loading else self._screened(new)
 
+    @property
+    def _searched(self) -> float:
+        """What a row costs that is searched for."""
+        return len(self.plan.rules) * PROBED
+
+    def _taken_in(self, rows: int) -> float:
+        """What taking in so many rows costs."""
+        return rows * (SORTED + FOLLOWED * len(self.plan.columns))
+
     def _pays(self, new: int, behind: int, late: int) -> bool:
         """Whether taking in the rows that it lacks costs less than what searching did since it was let go."""
-        rules, width = len(self.plan.rules), len(self.plan.columns)
-        self._spared += new * rules * PROBED
-        return (behind + new) * (SORTED + FOLLOWED * width) <= self._spared + late * rules * ENTERED
+        self._spared += new * self._searched
+        return self._taken_in(behind + new) <= self._spared + late * len(self.plan.rules) * ENTERED
 
-    def _take(self, slots: I32, beside: bool = False) -> None:
-        """Take rows in, at once or beside the work."""
+    def _beside(self, rows: int, new: int, late: int) -> int:
+        """After how many rows a thread is to be done that takes in these; 0 where a batch does it sooner than it ends.
+
+        Where rows have to enter the indexes anyway, the batch that waits for that waits less for this.
+        """
+        if rows < BESIDE_FROM or 2 * late >= rows or self._taken_in(rows) <= new * self._searched:
+            return 0
+        return int(PATIENCE * self._taken_in(rows) / self._searched)
+
+    def _take(self, slots: I32, beside: int = 0) -> None:
+        """Take rows in, at once or beside the work until so many others came."""
         groups = self._rows.groups(self._first)[0][slots]
         known = np.zeros(slots.size, dtype=np.uint64)
         # most rules have the same rows, which are then looked at once
@@ -211,13 +231,20 @@ class OrderScreen:
         placed = (known & _PIVOT != 0) & (groups >= 0)
         # rows without a pivot have no place among the others, so that rules on other columns cannot be answered
         self._loose |= np.bitwise_or.reduce(known[~placed], initial=np.uint64(0))
+        if not placed.any():
+            return
         if beside:
-            self._spine.load(slots[placed], self._run)
-        elif placed.any():
+            self._spine.load(slots[placed], self._build(), beside)
+        else:
             self._spine.held += int(np.count_nonzero(placed))
-            self._spine.append(self._run(slots[placed]), self._rows.alive, self._run)
+            build = self._build()
+            self._spine.append(build(slots[placed]), self._rows.alive, build)
 
-    def _run(self, slots: I32) -> ScreenRun:
+    def _build(self) -> Build[ScreenRun]:
+        """What makes runs of rows that were taken in, also in a thread that ends after they were forgotten."""
+        return partial(self._run, self._known)
+
+    def _run(self, known: U64, slots: I32) -> ScreenRun:
         """The run of some rows."""
         codes, group = self._rows.every_code, self._rows.groups(self._first)[0][slots]
         pivot = codes[self.plan.columns[0]][slots]
@@ -227,7 +254,7 @@ class OrderScreen:
         starts = np.append(first, group.size).astype(np.int32)
         highest = np.empty((slots.size, len(self.plan.columns) - 1), dtype=np.int64)
         lowest = np.empty_like(highest)
-        kernels.frontiers(slots, starts, codes, self._columns, self._flips, self._known, highest, lowest)
+        kernels.frontiers(slots, starts, codes, self._columns, self._flips, known, highest, lowest)
         groups = np.ascontiguousarray(group[first], dtype=np.int32)
         return ScreenRun(slots, groups, starts, pivot, highest, lowest)
 

@@ -121,6 +121,10 @@ class PairIndex(Protocol):
         """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
         ...
 
+    def hits_about(self, check: int, slots: Slots, role: int, most: int) -> float:
+        """About how many partners a probe finds for each of a few rows, judged by `most` of them."""
+        ...
+
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that probes do not take care of, so that their answers are candidates only."""
         ...

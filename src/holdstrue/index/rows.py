@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdstrue.data.buffers import arrow_of, arrow_values, python_value, python_values
-from holdstrue.data.distinct import unpacked
+from holdstrue.data.distinct import rows_at, unpacked
 from holdstrue.index.arrays import MOST_SLOTS, SLACK, Numbering, Snapshot, all_true, nested, room, with_slack
 from holdstrue.index.checked import Checked
 from holdstrue.kernels import bounds
@@ -258,8 +258,7 @@ class Rows:
         part = np.searchsorted(np.array(self._starts), slots, side="right") - 1
         used = np.unique(part)
         taken = [
-            self._declared(self._parts[p].select(names).take(arrow_of(slots[part == p] - self._starts[p])))
-            for p in used
+            self._declared(rows_at(self._parts[p].select(names), slots[part == p] - self._starts[p])) for p in used
         ]
         if len(used) == 1:
             return taken[0]

@@ -147,6 +147,21 @@ class Run:
         return Run(groups, starts, splits, a, b, places, fence_low, fence_high, wall_low, wall_high, rising)
 
 
+def hits_a_row(found: Iterator[tuple[I64, I32]], rows: int, most: int) -> float:
+    """About how many hits each of some rows has, from the first chunks that hold `most` hits.
+
+    >>> chunks = [(np.array([0, 0, 1]), np.arange(3, dtype=np.int32)), (np.array([1, 2]), np.arange(2, dtype=np.int32))]
+    >>> hits_a_row(iter(chunks), 4, 99), hits_a_row(iter(chunks), 4, 3)
+    (1.25, 3.0)
+    """
+    hits = 0
+    for queries, _ in found:
+        hits += queries.size
+        if hits >= most:
+            return hits / max(1, int(queries[-1]))
+    return hits / max(1, rows)
+
+
 @dataclass(frozen=True)
 class UnsortedRun:
     """Some rows in no order, for so few that building a run is not worth it; probed as a `Run` is.

@@ -50,10 +50,10 @@ Build: TypeAlias = Callable[[Slots], AnyRun]
 class Merging(Generic[AnyRun]):
     """A run that is being built in a thread of its own."""
 
-    def __init__(self, build: Build[AnyRun], living: Slots, start: int, stop: int) -> None:
+    def __init__(self, build: Build[AnyRun], living: Slots, start: int, stop: int, wait: int | None = None) -> None:
         self.start, self.stop = start, stop
         """Which runs of the spine it will replace."""
-        self._wait = living.size // TAKEN_AFTER
+        self._wait = living.size // TAKEN_AFTER if wait is None else wait
         self._build, self._living = build, living
         self._run: AnyRun | None = None
         self._thread: threading.Thread | None = threading.Thread(target=self._work, name="holdstrue-merge", daemon=True)
@@ -119,10 +119,10 @@ class Spine(Generic[AnyRun]):
         if first < len(self.runs) - 1:
             self._merge(first, size, alive, build)
 
-    def load(self, living: Slots, build: Build[AnyRun]) -> None:
-        """Let many rows into a spine that has none yet: beside the work, so that it is `loading` for a while."""
+    def load(self, living: Slots, build: Build[AnyRun], wait: int) -> None:
+        """Let many rows, at least one, into an empty spine beside the work, `loading` until `wait` others came."""
         self.held += living.size
-        self._merging = Merging(build, living, 0, 0)
+        self._merging = Merging(build, living, 0, 0, wait)
 
     @property
     def loading(self) -> bool:
@@ -152,7 +152,7 @@ class Spine(Generic[AnyRun]):
     def _merge(self, first: int, size: int, alive: U8, build: Build[AnyRun]) -> None:
         """Merge the runs from one on, which hold so many rows."""
         living = self._living(first, alive)
-        if size >= BESIDE_FROM:
+        if living.size and size >= BESIDE_FROM:
             self._merging = Merging(build, living, first, len(self.runs))
         else:
             self.runs[first:] = [build(living)] if living.size else []

@@ -34,6 +34,9 @@ from holdstrue.sources.read import TableSource, read_table, schema_of
 from holdstrue.sources.validity import validated
 from holdstrue.threads import available
 
+MOST_THREADS = 1024
+"""More are refused as a slip: every thread would get a part of the rows. Chosen, not tuned."""
+
 
 def check(
     data: Any,
@@ -77,8 +80,9 @@ def check(
     if unknown:
         raise HoldstrueError(f"unknown option {sorted(unknown)[0]!r}", hint="encoding, format, delimiter, null_values")
     require_limit(limit)
-    if threads is not None and threads < 1:
-        raise HoldstrueError(f"threads is {threads}", hint="give how many threads to use, None for one a core")
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
+        hint = f"give how many threads to use, at most {MOST_THREADS}, None for one a core"
+        raise HoldstrueError(f"threads is {threads!r}", hint=hint)
     ruleset = with_types(load_rules(rules), types)
     others = dict(tables or {})
     if _are_tables(data):

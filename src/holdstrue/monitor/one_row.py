@@ -224,6 +224,15 @@ class RuleSteps:
 
     def named(self, outcomes: Mapping[int, Outcome], limit: int) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
         """Added and removed violations, each up to the limit, as `Views.changed` has them."""
+        if len(outcomes) == 1:
+            # most rows concern one check, whose list needs no sharing out
+            [(only, outcome)] = outcomes.items()
+            detector = self._engine.detectors[only]
+            added, removed = outcome.added_list, outcome.removed_list
+            return (
+                tuple(self._views.named_few(detector, added[:limit])) if len(added) else (),
+                tuple(self._views.named_few(detector, removed[:limit])) if len(removed) else (),
+            )
         both: list[tuple[Violation, ...]] = []
         checks = sorted(outcomes)
         for lists in ([outcomes[at].added_list for at in checks], [outcomes[at].removed_list for at in checks]):

@@ -10,6 +10,7 @@ from holdstrue.index.arrays import Snapshot
 from holdstrue.index.blocks import BlockIndex
 from holdstrue.index.checked import Checked
 from holdstrue.index.protocol import Hits, PairRows, Shape, Slots, Term
+from holdstrue.index.run import hits_a_row
 
 
 class ComparedIndex:
@@ -34,9 +35,18 @@ class ComparedIndex:
     def settle(self, check: int) -> None:
         """Nothing: rows are taken in when they are inserted."""
 
+    def probe(self, check: int, slots: Slots, role: int) -> Iterator[Hits]:
+        """Partners of rows (see `PairIndex`)."""
+        raise NotImplementedError
+
     def probe_among(self, check: int, slots: Slots) -> Iterator[Hits]:
         """Partners s of each of the rows as t, among the same rows; `partners` are positions in `slots`."""
         return self._within.probe_among(check, slots)
+
+    def hits_about(self, check: int, slots: Slots, role: int, most: int) -> float:
+        """About how many partners a probe finds for each of a few rows."""
+        found = ((some.queries, some.partners) for some in self.probe(check, slots, role))
+        return hits_a_row(found, slots.size, most)
 
     def unsearched(self, check: int) -> tuple[Term[int], ...]:
         """Terms that `probe_among` does not take care of."""

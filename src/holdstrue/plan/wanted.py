@@ -6,7 +6,8 @@ the others, which need no further column. What is not read is NULL, of which no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,10 @@ from holdstrue.typing import Mask
 MOST = 16
 """Conditions up to which rows are told by them: each looks at whole columns."""
 
+_COMPARED: dict[Op, Callable[[int, int], bool]] = {
+    Op.LT: operator.lt, Op.LE: operator.le, Op.GT: operator.gt, Op.GE: operator.ge
+}  # fmt: skip
+
 _BOUNDED = frozenset({"integer", "text", "date"})
 """Families whose least and greatest values say what lies between; floats may have NaN beside them."""
 
@@ -33,10 +38,11 @@ _BOUNDED = frozenset({"integer", "text", "date"})
 class Bounds:
     """What a file says of the values of a column in some of its rows; `ends` is None where it does not say."""
 
-    ends: pa.Array | None
-    """The least and the greatest value, as an array of two."""
+    ends: tuple[Any, Any] | None
+    """The least and the greatest value, which the type can hold."""
     nulls: int | None
     rows: int
+    type: pa.DataType
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class RowRange:
     >>> wanted = RowRange((Comparison("a", Op.EQ, Constant(7)),))
     >>> wanted.among({"a": pa.array([7, None, 8])}.__getitem__, 3).tolist()
     [True, False, False]
-    >>> wanted.possible({"a": Bounds(pa.array([1, 5]), 0, 3)}), wanted.possible({"a": Bounds(pa.array([1, 9]), 0, 3)})
+    >>> known = [Bounds(ends, 0, 3, pa.int64()) for ends in ((1, 5), (1, 9))]
+    >>> wanted.possible({"a": known[0]}), wanted.possible({"a": known[1]})
     (False, True)
     """
 
@@ -111,39 +118,40 @@ def _possible(condition: Condition, bounds: Mapping[str, Bounds]) -> bool:
         case IsNull(column, negated) if column in bounds:
             known = bounds[column]
             return known.nulls is None or (known.nulls < known.rows if negated else known.nulls > 0)
-        case Comparison(column, op, Constant()) if column in bounds and _ends(bounds[column]) is not None:
-            return any(_reached(condition, op, _ends(bounds[column])))
+        case Comparison(column, op, Constant(value)) if column in bounds:
+            known = bounds[column]
+            family = None if known.ends is None else family_of(known.type)
+            if known.ends is not None and family in _BOUNDED:
+                return any(_reached(condition, op, value, known.ends, known.type, text=family == "text"))
     return True
 
 
-def _ends(bounds: Bounds) -> pa.Array | None:
-    return bounds.ends if bounds.ends is not None and family_of(bounds.ends.type) in _BOUNDED else None
-
-
-def _reached(condition: Comparison, op: Op, ends: Any) -> list[bool]:
+def _reached(
+    condition: Comparison, op: Op, value: Any, ends: tuple[Any, Any], type_: pa.DataType, *, text: bool
+) -> list[bool]:
     """For each outcome of a comparison that satisfies it, whether some value between the ends has it."""
 
     def end(at: int, asked: Op) -> bool:
-        # text has no order with constants of other kinds, and is asked for equality alone
-        return bool(holds(Comparison(condition.column, asked, condition.right), lambda _: ends.slice(at, 1), 1)[0])
+        if type(value) is int and type(ends[at]) is int:
+            return _COMPARED[asked](ends[at], value)
+        array = pa.array([ends[at]], type_)
+        return bool(holds(Comparison(condition.column, asked, condition.right), lambda _: array, 1)[0])
 
-    text = family_of(ends.type) == "text"
+    # text has no order with constants of other kinds, and is asked for equality alone
     found = []
     if BELOW in op.outcomes:
         found.append(text or end(0, Op.LT))
     if ABOVE in op.outcomes:
         found.append(text or end(1, Op.GT))
     if EQUAL in op.outcomes:
-        found.append(_text_between(condition, ends) if text else end(0, Op.LE) and end(1, Op.GE))
+        found.append(_text_between(value, ends) if text else end(0, Op.LE) and end(1, Op.GE))
     return found
 
 
-def _text_between(condition: Comparison, ends: Any) -> bool:
-    right = condition.right
-    value = right.value if isinstance(right, Constant) else None
+def _text_between(value: Any, ends: tuple[Any, Any]) -> bool:
     if not isinstance(value, str):
         return True
-    least, greatest = ends.to_pylist()
+    least, greatest = ends
     # by code points, which is the order of UTF-8
     return bool(least <= value <= greatest)
 
@@ -160,7 +168,7 @@ def _price(part: Condition, bounds: Mapping[str, Bounds], sizes: Mapping[str, in
     value = part.right.value
     share = _GUESSED[part.op is Op.EQ]
     if part.op.is_order and known is not None and known.ends is not None and isinstance(value, int | float):
-        least, greatest = known.ends.to_pylist()
+        least, greatest = known.ends
         if isinstance(least, int | float) and greatest > least:
             below = min(max((value - least) / (greatest - least), 0.0), 1.0)
             share = below if BELOW in part.op.outcomes else 1.0 - below

@@ -193,15 +193,29 @@ class LateColumns:
             stored = self._chunk(group, name).statistics
             if stored is None:
                 continue
-            ends = None
-            if stored.has_min_max:
-                try:
-                    ends = pa.array([stored.min, stored.max], self._schema.field(name).type)
-                except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                    ends = None  # a type whose ends are told in another way tells nothing
+            type_ = self._schema.field(name).type
             nulls = stored.null_count if stored.has_null_count else None
-            found[name] = Bounds(ends, nulls, self._sizes[group])
+            found[name] = Bounds(_ends(stored, type_), nulls, self._sizes[group], type_)
         return found
+
+
+def _ends(stored: Any, type_: pa.DataType) -> tuple[Any, Any] | None:
+    """The least and greatest value of a column as Arrow has them; None for types that tell them in another way."""
+    if not stored.has_min_max:
+        return None
+    try:
+        least, greatest = stored.min, stored.max
+        if not type(least) is type(greatest) is _AS_THEY_ARE.get(type_):
+            least, greatest = pa.array([least, greatest], type_).to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return None if least is None or greatest is None else (least, greatest)
+
+
+_AS_THEY_ARE: dict[pa.DataType, type] = {
+    pa.int64(): int, pa.int32(): int, pa.string(): str, pa.large_string(): str
+}  # fmt: skip
+"""Types of which a file's own values need not be tried."""
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

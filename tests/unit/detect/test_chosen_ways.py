@@ -86,3 +86,20 @@ def test_explain_tells_the_way_and_its_estimate(rule: str, share: float, told: s
     text = str(monitor.explain())
     assert told in text
     assert " ms" in text
+
+
+def test_explain_tells_what_drives_and_forgets_the_batch_before() -> None:
+    """Of three inequalities two drive, by what holds of pairs; a row that comes alone has one way, as has a preview."""
+    base, more = table(np.arange(ROWS), 1), table(np.arange(ROWS, ROWS + 200), 3)
+    rules = {"three": "not(t.salary < s.salary and t.a < s.a and t.tax > s.tax)", "FD": RULES["FD"]}
+    monitor = Monitor([{"name": name, "rule": rule} for name, rule in rules.items()], key="id", data=base)
+    monitor.apply(more, limit=0)
+    text = str(monitor.explain())
+    assert "search two of t.salary < s.salary, t.a < s.a, t.tax > s.tax, those that the fewest pairs satisfy" in text
+    assert "driven by t.salary < s.salary and t.tax > s.tax; of pairs drawn satisfy: " in text
+    assert text.count("the last batch") == 2
+    row = {**base.slice(3, 1).to_pylist()[0], "id": -1}
+    assert monitor.preview(row).counts
+    assert str(monitor.explain()) == text
+    monitor.apply(row)
+    assert "the last batch" not in str(monitor.explain())

@@ -78,3 +78,9 @@ def test_a_snapshot_that_lacks_most_rows_says_so() -> None:
     delta = monitor.apply(pa.table({"id": [1], "zip": ["a"], "city": ["x"]}), snapshot=True)
     assert delta.notes == ("the snapshot lacked 2 rows, which were deleted; 1 are left",)
     assert not monitor.apply(pa.table({"id": [1], "zip": ["b"], "city": ["x"]}), snapshot=True).notes
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True, float("nan"), 2**70])
+def test_threads(threads: Any) -> None:
+    with pytest.raises(HoldstrueError, match=r"threads is .*\s*hint: give how many"):
+        check([{"id": 1}], "key(id)", threads=threads)

@@ -9,6 +9,7 @@ import warnings
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.dataset as ds
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from holdstrue import check
 from holdstrue.errors import DataError
+from holdstrue.sources.columnar import small_dictionaries
 from holdstrue.sources.read import read_table, schema_of
 
 TABLE = pa.table({"id": [1, 2], "zip": ["a", None]})
@@ -405,3 +408,18 @@ def test_an_empty_json_file_has_a_hint_one_can_follow(tmp_path: Path) -> None:
 def test_a_delimiter_of_several_characters_is_refused(tmp_path: Path) -> None:
     with fails("delimiter 'xx'", "one ASCII character"):
         read_table(save(tmp_path / "a.csv", "a,b\n1,2\n"), delimiter="xx")
+
+
+def test_text_that_hardly_repeats_is_read_as_text(tmp_path: Path) -> None:
+    """Short row groups have dictionaries of nearly all their values, which spare nothing."""
+    rows = np.arange(40_000)
+    table = pa.table({"phone": pa.array((rows + 5_000_000).astype(str)), "city": pa.array((rows % 50).astype(str))})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=10_000)
+    with pq.ParquetFile(tmp_path / "t.parquet") as opened:
+        assert all(opened.metadata.row_group(group).column(0).has_dictionary_page for group in range(4))
+        assert small_dictionaries(opened, ["phone", "city"]) == ["city"]
+    assert check(tmp_path / "t.parquet", ["key(phone)", "phone -> city"], limit=0).ok
+    again = pa.concat_tables([table, table.slice(17, 2)])
+    pq.write_table(again, tmp_path / "t.parquet", row_group_size=10_000)
+    [result] = check(tmp_path / "t.parquet", ["key(phone)"], limit=0).results
+    assert (result.counts.rows, result.counts.groups) == (4, 2)
