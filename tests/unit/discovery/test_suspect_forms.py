@@ -98,6 +98,7 @@ HONEST: list[list[Any]] = [
     column(lambda rng: rng.gauss(0, 10)),
     column(lambda rng: 212 if rng.random() < 0.02 else rng.randrange(60, 151)),
     [f"{'AT' if at % 40 == 0 else 'DE'}{value * 7919}" for at, value in enumerate(range(1000, 1400))],
+    [f"NL{at}AB{at}" if at % 80 == 0 else f"DE{at * 7919}" for at in range(1000, 1400)],
     [f"{at % 12} Pt 1" if at % 13 == 0 else str(at % 12) for at in range(ROWS)],
     column(lambda rng: rng.choice(["C", "C++", "C#", "R"])),
     column(lambda rng: "Du Pont" if rng.random() < 0.002 else "Dupont"),

@@ -218,7 +218,8 @@ def _off_plain(shapes: Shapes, words: Shapes) -> dict[int, int | None] | None:
         # other words in the places of words are no other form: `AT61` beside `DE89`
         forms = dict(zip(shapes.by_code.tolist(), words.by_code.tolist(), strict=True))
         usual = {forms[shape] for shape in numbered}
-        return {shape: near.get(shape) for shape in rare.tolist() if shape in near or forms[shape] not in usual}
+        other = {shape for shape in _rare_forms(shapes) if forms[shape] not in usual}
+        return {shape: near.get(shape) for shape in rare.tolist() if shape in near or shape in other}
     return {shape: target for shape, target in near.items() if target in numbered} or None
 
 
@@ -228,7 +229,15 @@ def _off_words(shapes: Shapes) -> dict[int, int | None] | None:
         return None
     if not all(re.search(_OWN_SIGN, shapes.texts[shape]) for shape in main.tolist()):
         return None
-    return dict.fromkeys(np.setdiff1d(shapes.rare, main).tolist())
+    return dict.fromkeys(_rare_forms(shapes))
+
+
+def _rare_forms(shapes: Shapes) -> list[int]:
+    """Rare shapes: of codes, which know many forms, only those that hardly any have (`NL97ABNA0584` beside `DE89`)."""
+    codes = not any(re.search(r"[\sa-z]", shapes.texts[shape]) for shape in shapes.main.tolist())
+    rare = np.setdiff1d(shapes.rare, shapes.main)
+    found: list[int] = rare[shapes.counts[rare] <= max(3, ZEROS * shapes.known)].tolist() if codes else rare.tolist()
+    return found
 
 
 def _units(plain: Shapes, values: pa.Array) -> dict[int, Said]:
