@@ -39,6 +39,7 @@ from holdstrue.fragments.frames import (
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
 from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
+from holdstrue.fragments.relation import LOAD
 from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import open_site
@@ -54,8 +55,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "sent", "compare",
-        "prepare", "commit", "abort", "violates",
+        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "compare", "prepare",
+        "commit", "abort", "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""
@@ -221,12 +222,12 @@ class SiteService:
     def _verb(self, verb: str, *args: Any) -> Any:
         match verb:
             case "enter":
-                return None
+                return self._greeting(str(args[1]) if len(args) > 1 else "")
             case "leave":
                 self._give_up()
+                for batch in args:
+                    self._release(batch)
                 return None
-            case "opened":
-                return self._opened_print()
             case "hello":
                 return self._hello()
             case "open":
@@ -242,10 +243,6 @@ class SiteService:
                 listed = self._opened().ask("violations")
                 whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in listed.items()}
                 return keys_table(whole) if verb == "violations" else self._counted(whole)
-            case "release":
-                self._opened().ask("release", args[0])
-                self._offers.drop(args[0])
-                return None
             case _ if verb in _PLAIN:
                 return self._opened().ask(verb, *args)
         raise HoldstrueError(f"a site cannot {verb!r}", hint="do all sites run the same version?")
@@ -256,6 +253,19 @@ class SiteService:
         return self._work
 
     # --- what sites agree on ------------------------------------------------------------------------
+
+    def _greeting(self, batch: str) -> dict[str, Any]:
+        """What is open here, the last batch, and whether a batch was committed."""
+        if self._work is None:
+            return {"print": ""}
+        last, done = self._work.ask("last"), bool(batch) and self._work.ask("done", batch)
+        return {"print": self._opened_print(), "last": last, "done": done}
+
+    def _release(self, batch: str) -> None:
+        """Forget what was kept to answer for a batch, which every site has."""
+        if self._work is not None:
+            self._work.ask("release", batch)
+        self._offers.drop(batch)
 
     def _opened_print(self) -> str:
         """What tells the design that is open here from others; nothing where none is."""
@@ -378,22 +388,23 @@ class SiteService:
         return packed_answer(told)
 
     def _load(self, _: Mapping[str, Any], __: bytes) -> bytes:
-        return self._act(lambda relation: relation.load())
+        return self._act(lambda relation: relation.load(), LOAD)
 
     def _apply(self, head: Mapping[str, Any], _: bytes) -> bytes:
-        return self._act(lambda relation: relation.take_up(str(head["batch"])))
+        batch = str(head["batch"])
+        return self._act(lambda relation: relation.take_up(batch), batch)
 
     def _violations(self, _: Mapping[str, Any], __: bytes) -> bytes:
         return self._act(lambda relation: relation.known())
 
-    def _act(self, action: Callable[[ApartRelation], Any]) -> bytes:
-        """Bring something to all sites; one thing at a time."""
+    def _act(self, action: Callable[[ApartRelation], Any], batch: str = "") -> bytes:
+        """Bring something to all sites; one thing at a time. `batch` names the one that it is about."""
         with self._acting:
             names = [site.name for site in self._declared.sites]
             host = RemoteHost(self.name, names, self._carry, self._patience)
             self._bringing = host.session
             try:
-                relation = ApartRelation.opened(self._declared, self.name, host, self._known)
+                relation = ApartRelation.opened(self._declared, self.name, host, self._known, batch)
                 with self._lock:
                     self._known = KnownDesign(relation.design, self._opened_print())
                 delta = action(relation)

@@ -305,7 +305,7 @@ class SiteWork:
         self._running().mail.receive(got)
 
     def settle(self) -> None:
-        """Count the entries into the indexes that live here."""
+        """Count the entries into the indexes that live here, when all that was shipped is there."""
         running = self._running()
         given = self._indexed.given(running)
         running.forget()
@@ -337,6 +337,7 @@ class SiteWork:
         return self._round("conclude", number)
 
     def _round(self, verb: str, number: int | None) -> list[SiteMessage]:
+        self._staged()
         chosen = self._chosen(number)
         if number is not None:
             return [sent for one in chosen for sent in getattr(one, verb)()]
@@ -384,15 +385,19 @@ class SiteWork:
         self._staged().pairs[place.pair].flag(place.column, groups, 1)
 
     def _staged(self) -> IndexStep:
+        """What the batch does to the indexes, worked out when somebody first asks."""
+        if self._step is None:
+            self.settle()
         if self._step is None:
             raise HoldstrueError(f"no batch is counted at site {self.spec.name!r}", hint="let it settle first")
         return self._step
 
     def finish(self) -> dict[int, ChangedKeys]:
         """By CFD the keys of rows that began and ceased to violate it; the site's own share of the delta."""
+        staged = self._staged()
         for exchange in self._exchanges.values():
             exchange.finish()
-        self._found = self._indexed.changed(self._running(), self._staged())
+        self._found = self._indexed.changed(self._running(), staged)
         return {number: keys for number, keys in self._found.items() if keys.size}
 
     # --- two-step commit ----------------------------------------------------------------------------------
@@ -405,14 +410,18 @@ class SiteWork:
         """Make sure that everything arrived that others say they sent."""
         self._running().mail.compare(told)
 
-    def prepare(self) -> None:
-        """Write the batch down; it does not count yet."""
+    def prepare(self, told: Mapping[str, int] | None = None) -> None:
+        """Write the batch down, when all that others say they sent has come; it does not count yet."""
         if self._load is not None:
             load = self._load
+            if told is not None:
+                load.compare(told)
             self._record = BatchRecord.of_load(load.name, load.fingerprint, self.spec, load.mail.outbox, load.found)
             if self._state is not None:
                 self._prepared = self._state.prepare_load(self._record, self._indexed)
             return
+        if told is not None:
+            self.compare(told)
         owned = [step for one in self._exchanges.values() if (step := one.changed()) is not None]
         self._record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
         if self._state is not None:

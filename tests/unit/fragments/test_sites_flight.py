@@ -55,7 +55,11 @@ class Proxy:
             if self.cut:
                 near.close()
                 continue
-            far = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                near.close()  # the site is down: whoever calls it must hear so, now and when it is back
+                continue
             self.open += [near, far]
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
