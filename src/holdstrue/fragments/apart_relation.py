@@ -104,6 +104,7 @@ class ApartRelation(Relation):
         self._host: Any = host
         self._greeted: dict[str, Greeting] = {}
         """What sites said when they were entered, as long as nothing was done since."""
+        self._taken: list[list[int]] = []
         self._asked = ""
         """The batch that they were asked about."""
         number = design.specs[here].fragment
@@ -194,7 +195,15 @@ class ApartRelation(Relation):
 
     def _begin(self, batch: str, changes: Any) -> None:
         self._greeted = {}  # from here on it may not be so
-        self._compare_entries(self._host.all("begin_load" if batch == LOAD else "take_up", batch))
+        if batch == LOAD:
+            self._compare_entries(self._host.all("begin_load", batch))
+            return
+        taken: dict[str, list[Any]] = self._host.all("take_up", batch)
+        self._taken = [one[1:] for one in taken.values()]
+        self._compare_entries({site: one[0] for site, one in taken.items()})
+
+    def _weights(self) -> list[list[int]]:
+        return self._taken  # said with what they took up
 
     def _findings(self) -> dict[str, Any]:
         counts = self._host.all("finish_counts", sites=self._far)

@@ -28,8 +28,8 @@ at once ends the process from 2 GiB on."""
 MOST_BYTES = (2 << 30) - (1 << 20)
 """Of a word, for the same reason."""
 TIMEOUT = 60.0
-"""Seconds that one call may take before the site is asked whether it is there, and the call is repeated. A repeated call
-waits for the first one, so that a site which needs longer is only asked again. Chosen, not tuned."""
+"""Seconds that one call may take before the site is asked whether it is there and the call is repeated, which waits for
+the first one: so a site that needs longer is only asked again. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.batch_record import ANEW
 from holdstrue.fragments.bundles import bundles_of
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.design import designed
@@ -39,6 +40,10 @@ from holdstrue.typing import Mask
 
 LOAD = "load"
 """The batch id of the first load."""
+ANEW_FROM = 1 << 16
+"""Entries of all sites from which on a batch may start over: fewer are worked out in less than what its rounds cost."""
+ANEW_SHARE = 0.8
+"""A batch starts over that has more entries than so many times the rows that are there after it."""
 
 
 LOAD_FIRST = (
@@ -226,6 +231,9 @@ class Relation(Closing):
         try:
             if batch == LOAD:
                 self._load_portions()
+            elif self._starts_over():
+                self._compare_entries(self._host.all("start_over"))
+                self._load_portions()
             else:
                 self._ship(self._design.plan)
                 if self._bundles:
@@ -235,6 +243,19 @@ class Relation(Closing):
             # ids that do not fit an index may be those of a lost message, and then say so
             self._compare()
             raise
+
+    def _starts_over(self) -> bool:
+        """Whether a batch is so large that new indexes of all rows are cheaper than to count its changes in."""
+        weights = self._weights()
+        known = {how for *_, how in weights if how}
+        if known:
+            return known == {ANEW}  # as those did who have it
+        entries, rows = sum(one[0] for one in weights), sum(one[1] for one in weights)
+        return entries >= ANEW_FROM and entries > rows * ANEW_SHARE
+
+    def _weights(self) -> list[list[int]]:
+        """By site what `SiteWork.weigh` says of the batch."""
+        return [*self._host.all("weigh").values()]
 
     def _load_portions(self) -> None:
         """A first load is much: a portion of the rows at a time, then a slice of a bundle's groups at a time."""

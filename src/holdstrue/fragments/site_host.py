@@ -32,7 +32,7 @@ class SiteHost:
         self._works = dict(works)
         self.elapsed = 0.0
         self.sent: dict[str, dict[str, int]] = {}
-        """By target and source how many messages were sent, since this was emptied: what arrived is compared with it."""
+        """By target and source how many messages were sent since this was emptied, with which what came is compared."""
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from holdstrue.fragments.frames import (
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
 from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
+from holdstrue.fragments.own_rows import refuse_foreign
 from holdstrue.fragments.relation import LOAD
 from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -55,8 +56,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "compare", "prepare",
-        "commit", "abort", "violates",
+        "last", "count", "done", "size", "begin_load", "start_over", "align", "portions", "slices", "settle", "compare",
+        "prepare", "commit", "abort", "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""
@@ -311,8 +312,11 @@ class SiteService:
 
     # --- a batch ------------------------------------------------------------------------------------
 
-    def _take_up(self, batch: str) -> str:
-        """Begin a batch with what was offered for it here, if anything was."""
+    def _take_up(self, batch: str) -> list[Any]:
+        """Begin a batch with what was offered for it here, if anything was; its fingerprint, and what it weighs."""
+        return [self._begin(batch), *self._opened().ask("weigh")]
+
+    def _begin(self, batch: str) -> str:
         work = self._opened()
         schema, key = work.spec.schema, work.spec.key
         offered = self._offers.get(batch)
@@ -332,7 +336,7 @@ class SiteService:
     @staticmethod
     def _refuse_foreign(work: SiteWork, rows: pa.Table) -> None:
         try:
-            work.refuse_foreign(rows)
+            refuse_foreign(work.spec, rows)
         except HoldstrueError as error:
             hint = "a row that moves is deleted at one site and inserted at the other"
             raise type(error)(error.message, hint=hint) from error
