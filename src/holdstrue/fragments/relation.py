@@ -41,9 +41,13 @@ from holdstrue.typing import Mask
 LOAD = "load"
 """The batch id of the first load."""
 ANEW_FROM = 1 << 16
-"""Entries of all sites from which on a batch may start over: fewer are worked out in less than what its rounds cost."""
-ANEW_SHARE = 0.8
-"""A batch starts over that has more entries than so many times the rows that are there after it."""
+"""Images of rows, of all sites, from which on a batch may start over: fewer take less than its rounds. Chosen, not
+tuned."""
+ANEW_SHARE = 1.0
+"""A batch starts over that brings and removes more images of rows than so many times the rows that are there after it.
+At 200K rows and ten sites, the CPU time of counting changes in over that of starting over, by columns and by rows, at
+this ratio: 0.82: 0.86, 0.94 (mostly new rows); 1.0: 0.86, 1.17 (half of the rows updated) and 0.97, 0.73 (half
+deleted); 1.6: 1.30, 1.63; 2.0: 1.47, 1.92 (all updated); 4.0: 1.72, 1.44 (most deleted)."""
 
 
 LOAD_FIRST = (
@@ -250,8 +254,8 @@ class Relation(Closing):
         known = {how for *_, how in weights if how}
         if known:
             return known == {ANEW}  # as those did who have it
-        entries, rows = sum(one[0] for one in weights), sum(one[1] for one in weights)
-        return entries >= ANEW_FROM and entries > rows * ANEW_SHARE
+        images, rows = sum(one[0] for one in weights), sum(one[1] for one in weights)
+        return images >= ANEW_FROM and images > rows * ANEW_SHARE
 
     def _weights(self) -> list[list[int]]:
         """By site what `SiteWork.weigh` says of the batch."""

@@ -229,10 +229,10 @@ class SiteWork:
         return self._load.fingerprint
 
     def weigh(self) -> list[int]:
-        """How many entries the batch under way has, how many rows there are after it, and how it was committed here."""
-        running = self._running()
-        after = self._indexed.rows.living - int(np.count_nonzero(running.old >= 0)) + int(np.count_nonzero(running.now))
-        return [running.size, after, 0]
+        """How many images of rows the batch under way brings and removes, how many rows there are after it, and how it
+        was worked out where it is committed."""
+        come, go = int(np.count_nonzero(self._running().now)), int(np.count_nonzero(self._running().old >= 0))
+        return [come + go, self._indexed.rows.living + come - go, 0]
 
     def start_over(self) -> str:
         """Put all rows after the batch into new indexes instead of counting changes in; otherwise as `begin_load`."""
