@@ -199,8 +199,13 @@ class ApartRelation(Relation):
             self._compare_entries(self._host.all("begin_load", batch))
             return
         taken: dict[str, list[Any]] = self._host.all("take_up", batch)
-        self._taken = [one[1:] for one in taken.values()]
-        self._compare_entries({site: one[0] for site, one in taken.items()})
+        if not any(one[0] for one in taken.values()):
+            raise HoldstrueError(
+                f"no site was offered changes for batch {batch!r}",
+                hint="holdstrue site offer FILE CHANGES --name SITE --batch-id ID; site status says what was offered",
+            )
+        self._taken = [one[2:] for one in taken.values()]
+        self._compare_entries({site: one[1] for site, one in taken.items()})
 
     def _weights(self) -> list[list[int]]:
         return self._taken  # said with what they took up

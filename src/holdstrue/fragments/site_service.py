@@ -41,7 +41,7 @@ from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
 from holdstrue.fragments.own_rows import refuse_foreign
 from holdstrue.fragments.relation import LOAD
-from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
+from holdstrue.fragments.remote_host import LONGEST, PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import open_site
 from holdstrue.fragments.site_state import SiteState, kept_plan, site_schema
@@ -165,9 +165,9 @@ class SiteService:
         session = self._session
         if session is None:
             raise StateError(f"no session is open at site {self.name!r}")
-        while session.running:
-            # the call was repeated while it is still being done
-            self._idle.wait()
+        # a call that is repeated while it is still being done waits for it
+        if not self._idle.wait_for(lambda: not session.running, timeout=LONGEST):
+            raise SiteBusyError(f"site {self.name!r} is still at work on call {turn}", hint="look at its machine")
         session.heard = time.monotonic()
         if turn == session.turn:
             return session.answer
@@ -313,13 +313,14 @@ class SiteService:
     # --- a batch ------------------------------------------------------------------------------------
 
     def _take_up(self, batch: str) -> list[Any]:
-        """Begin a batch with what was offered for it here, if anything was; its fingerprint, and what it weighs."""
-        return [self._begin(batch), *self._opened().ask("weigh")]
+        """Begin a batch with what was offered for it here: whether anything was, its fingerprint, what it weighs."""
+        given = self._offers.get(batch)
+        known = given is not None or self._opened().ask("last") == batch
+        return [known, self._begin(batch, given), *self._opened().ask("weigh")]
 
-    def _begin(self, batch: str) -> str:
+    def _begin(self, batch: str, offered: Changes | None) -> str:
         work = self._opened()
         schema, key = work.spec.schema, work.spec.key
-        offered = self._offers.get(batch)
         if work.ask("last") == batch:
             return str(work.ask("begin", batch))
         if offered is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -146,9 +147,12 @@ def test_the_cheaper_way_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
         known.load()
         said: list[str] = []
         ask = known._host.ask
-        monkeypatch.setattr(
-            known._host, "ask", lambda site, verb, *args: (said.append(verb), ask(site, verb, *args))[1]
-        )
+
+        def listened(site: str, verb: str, *args: Any) -> Any:
+            said.append(verb)
+            return ask(site, verb, *args)
+
+        monkeypatch.setattr(known._host, "ask", listened)
         some = rows.slice(0, int(200 * share)).append_column("op", pa.array(["u"] * int(200 * share)))
         assert not known.apply(some).added
         return said
