@@ -46,7 +46,7 @@ class Credentials:
         missing = [name for name, file in files.items() if file is None]
         if missing and len(missing) < len(files):
             raise HoldstrueError(
-                f"TLS needs a certificate, its key and the authority; {' and '.join(missing)} is missing",
+                f"TLS needs a certificate, its key and the authority; missing: {', '.join(missing)}",
                 hint="give --certificate, --key and --authority, or none of them",
             )
 
@@ -175,7 +175,8 @@ class Wires:
             )
             raise UnreachableError(
                 f"site {site!r} at {self._addresses[site]} does not answer: {said or type(error).__name__}",
-                hint="start it: holdstrue site serve FILE --name " + site,
+                hint=f"start it: holdstrue site serve FILE --name {site}"
+                + ("; if it is there, both sides must use TLS or neither" if "Socket closed" in said else ""),
             ) from None
 
     def _client(self, site: str) -> flight.FlightClient:
