@@ -121,6 +121,9 @@ class ApartRelation(Relation):
         what is to be done then.
         """
         greeted: dict[str, Greeting] = {site: host.enter(site, batch) for site in sorted(host.sites)}
+        for site, said in greeted.items():
+            if not isinstance(said, dict):
+                raise HoldstrueError(f"site {site!r} runs another version", hint="run the same one at all sites")
         if known is not None and known.print and {said["print"] for said in greeted.values()} == {known.print}:
             relation = ApartRelation(known.design, here, host)
             relation._greeted, relation._asked = greeted, batch

@@ -17,6 +17,7 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.apart_relation import ApartDelta
 from holdstrue.fragments.declaration import Declaration
 from holdstrue.fragments.frames import UnreachableError, framed, raised, unframed
+from holdstrue.fragments.remote_host import packed_answer
 from holdstrue.fragments.site_service import SiteService
 from holdstrue.rules.file import load_rules
 from holdstrue.shards.wire import pack
@@ -345,4 +346,14 @@ def test_a_batch_that_nobody_was_offered_is_refused(tmp_path: Path) -> None:
     net.offer(FIRST.slice(0, 0), "two")
     assert not net.act("b", "apply", batch="two").repeated
     assert net.state() == wanted("vertical", FIRST)
+    net.close()
+
+
+def test_a_site_of_another_version_is_refused(tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    plain = net.fault
+    # what sites answered when they were entered, until they said what they have
+    net.fault = lambda n, site, frame: packed_answer(None) if b'"enter"' in frame else plain(n, site, frame)
+    with pytest.raises(HoldstrueError, match="site 'b' runs another version"):
+        net.act("a", "load")
     net.close()
